@@ -1,1 +1,3 @@
-"""The vocabulary of privacy statements, and the accountants that prove upper bounds."""
+"""Definitions of privacy statements (scope, bound, claim), and the accountants that prove upper
+bounds on epsilon.
+"""

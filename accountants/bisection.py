@@ -1,4 +1,4 @@
-"""Bisection: finds the number from which on a monotone condition holds."""
+"""Bisection search for the threshold above which a monotone condition on a number holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from collections.abc import Callable
 def last_failure(
     holds: Callable[[float], bool], *, max_value: float = math.inf, close: float = 0.0
 ) -> float:
-    """The largest number above 0 known to fail ``holds``, which every larger number may satisfy.
+    """Returns the threshold of a monotone condition: the largest tested number above 0 for which
+    ``holds`` is false.
 
-    - ``holds``: the condition.
-    - ``max_value``: the search ends once a number of at least ``max_value`` fails.
-    - ``close``: relative precision; 0 for neighbouring doubles.
+    - ``holds``: the condition. If it is true for a number, it is true for every larger number.
+    - ``max_value``: the search stops once a number of at least ``max_value`` fails the condition.
+    - ``close``: relative precision of the result. The value 0 bisects down to neighbouring doubles.
 
-    The upper limit is doubled from 1 on, then the interval is bisected. The result is infinite if
-    all numbers tried, up to one of at least ``max_value``, fail, and 0 if none was seen to fail.
+    The function doubles the upper limit, starting from 1, until the condition holds, and then
+    bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
+    and 0 if no tested number fails.
 
     >>> last_failure(lambda x: x * x >= 2, close=1e-3)
     1.4140625

@@ -1,4 +1,6 @@
-"""An independent lower bound for the epsilons of accountants, cheap enough to run every time."""
+"""Cross-check of accountants: an independent and fast lower bound that every proved epsilon must
+reach.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,27 @@ from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.accountants.statements import Bound, check_delta
 
-# Largest numbers of uses and kinds of responses for which this check takes 10 ms.
+# Largest number of uses and of different pure epsilons for which this check takes 10 ms.
 _MOST_USES, _MOST_KINDS = 10**6, 3
-# Tolerance between a proof and the exact value: the error that either may have.
+# Tolerance between a proved epsilon and the lower bound, for numerical errors of both.
 _SLACK = 1e-6
 
 
 def floor(event: dp.DpEvent, delta: float) -> float:
-    """An epsilon below which no proof for ``event`` at ``delta`` can be.
+    """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
+    ``delta``.
 
-    - All Gaussian leaves together cost the exact curve at sqrt(sum of 1/z^2).
-    - All pure epsilons and two-sided responses together cost their optimal composition.
-    - A Laplace leaf at delta 0 costs 1/z.
+    The result is the largest of these values, or 0 if none applies (sampling, shuffles, too many
+    different pure epsilons):
 
-    An adversary who sees the other leaves too learns no less, so the floor is the largest of these.
-    It is 0 if none applies (sampling, shuffles, too many different kinds).
+    - All Gaussian leaves together: the exact privacy curve with mu = sqrt(sum of 1/z^2), where z is
+      the noise multiplier of a leaf.
+    - All leaves with a pure epsilon or a two-sided response: the epsilon of their optimal
+      composition.
+    - A Laplace leaf, at delta 0: 1/z.
+
+    The largest value is valid for the whole event, because an adversary who also sees the remaining
+    leaves learns no less.
     """
     check_delta(delta)
     uses = leaves(event)
@@ -50,7 +58,9 @@ def floor(event: dp.DpEvent, delta: float) -> float:
 
 
 def _gaussian(delta: float, mu: float) -> float:
-    """The epsilon by dp-accounting, because the accountants have a solver of their own."""
+    """Epsilon of a Gaussian mechanism by dp-accounting, which is independent of the solver that the
+    accountants use.
+    """
     if mu == 0:
         return 0.0
     if delta == 0:
@@ -65,19 +75,23 @@ def _gaussian(delta: float, mu: float) -> float:
 
 
 def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
-    """Raises AuditError if one of the upper ``bounds`` for ``event`` is below its ``floor``."""
+    """Raises AuditError if any of the upper ``bounds`` proved for ``event`` is below the lower
+    bound that ``floor`` returns.
+    """
     for bound in bounds:
         least = floor(event, bound.delta)
         if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
             raise AuditError(
-                f"Expected no bound below {least:.9g} at delta={bound.delta:.3g} for {event}, got "
-                f"{bound.epsilon:.9g} from {bound.source}. One of the two accountants is wrong: "
-                "report it, and trust neither."
+                f"Expected an upper bound on epsilon of at least {least:.9g} at delta="
+                f"{bound.delta:.3g} for {event}, got {bound.epsilon:.9g} from {bound.source}. One "
+                "of the two calculations is wrong. Report it, and trust neither."
             )
 
 
 def _two_sided(leaf: dp.DpEvent) -> bool:
-    """Whether the leaf is randomized response of its pure epsilon, or represents its worst case."""
+    """Whether a leaf is a binary randomized response, or a pure epsilon (whose worst case is
+    one).
+    """
     if isinstance(leaf, dp.RandomizedResponseDpEvent):
         return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))
     if isinstance(leaf, dp.BitFlipDpEvent):

@@ -1,12 +1,18 @@
-"""Exceptions of the package; messages state the expected value, the actual one and a remedy."""
+"""Exceptions of the package. Their messages state the expected value, the actual value and a
+remedy.
+"""
 
 
 class AuditError(Exception):
-    """The audit cannot continue; the message states expectation, actual value and remedy."""
+    """Base class of the package's errors, raised when an audit cannot continue.
+
+    Its message states the expected value, the actual value and a remedy.
+    """
 
 
 class InputError(AuditError, ValueError):
-    """An invalid input of the user: a name, a path, a number or a file. Exit code 2.
+    """Error for invalid user input: a name, a path, a number or a file. Commands then exit with
+    code 2.
 
     >>> from fedrec_auditor.accountants.statements import check_delta
     >>> try:
@@ -18,4 +24,6 @@ class InputError(AuditError, ValueError):
 
 
 class IncompleteError(AuditError, RuntimeError):
-    """The audit could not be completed for a reason outside the user's input. Exit code 3."""
+    """Error for an audit that stops for a reason other than the user's input. Commands then exit
+    with code 3.
+    """

@@ -1,4 +1,6 @@
-"""Statements about privacy: a ``Bound`` on epsilon at a delta, its ``Scope``, and a ``Claim``."""
+"""Statements about privacy: a ``Bound`` on epsilon at a delta, its ``Scope``, and an authors'
+``Claim``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """The subject of a statement: what is wrong if it does not hold."""
+    """Topic of an authors' statement, which says what is wrong if the statement is false."""
 
     PRIVACY = "privacy"  # the information that leaks about a user
     ESTIMATOR = "estimator"  # the server's estimate from the uploads
@@ -21,9 +23,10 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Authorship of a statement, from its authors to nobody.
+    """Origin of a statement: printed by the authors, computed from their formula, or derived by the
+    audit.
 
-    A derived statement that is false does not mean that the authors stated anything false.
+    If a derived statement is false, the authors need not have stated anything false.
 
     >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
@@ -38,7 +41,9 @@ class Basis(StrEnum):
 
     @staticmethod
     def weaker(first: Basis, second: Basis) -> Basis:
-        """The basis of a statement that rests on both."""
+        """Returns the basis of a statement that rests on two statements: the less direct of their
+        two bases.
+        """
         return max(first, second, key=list(Basis).index)
 
 
@@ -50,7 +55,7 @@ class Basis(StrEnum):
 
 
 class Unit(StrEnum):
-    """The part of a user's data that is protected."""
+    """Part of a user's data that a privacy statement protects."""
 
     BIT = "bit"  # one bit of one upload
     INTERACTION = "interaction"  # the presence of one (user, item) pair
@@ -62,7 +67,7 @@ class Unit(StrEnum):
 
 
 class Adjacency(StrEnum):
-    """The change of the unit that must stay hidden."""
+    """Change between two neighbouring inputs that a privacy statement hides."""
 
     REPLACE = "replace"  # another value of the same kind
     ADD_REMOVE = "add-remove"  # present or absent
@@ -70,9 +75,10 @@ class Adjacency(StrEnum):
 
 
 class Vantage(StrEnum):
-    """The position of the adversary; each view is a function of the view before it.
+    """Position of the adversary, from the strongest to the weakest. Each view is a function of the
+    view before it.
 
-    So models that are broadcast or released are functions of the aggregate.
+    In particular, models that are broadcast or released are functions of the aggregate.
     """
 
     SERVER = "server"  # every upload, linked to its user
@@ -82,12 +88,12 @@ class Vantage(StrEnum):
     RELEASE = "release"  # the published model only
 
     def shows(self, other: Vantage) -> bool:
-        """Whether the view from here determines the view from ``other``."""
+        """Whether the view from this vantage determines the view from the ``other`` vantage."""
         return _covers(self, other)
 
 
 class Horizon(StrEnum):
-    """The time that the adversary observes; a round is any one round of the training."""
+    """Period that the adversary observes: one report, any single round, or the whole training."""
 
     REPORT = "report"
     ROUND = "round"
@@ -128,18 +134,18 @@ class Scope:
     horizon: Horizon
 
     def covers(self, other: Scope) -> bool:
-        """Whether an upper bound in this scope holds, at the same epsilon, in ``other`` too.
+        """Whether an upper bound in this scope implies the same bound in the ``other`` scope.
 
-        A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages and
-        shorter horizons never cover wider ones. The presence of a user and the data of a user do
-        not cover each other. Changing one interaction of a user who stays is a removal and an
-        addition, at twice epsilon; and a local randomizer hides the data that a user sends, but not
-        that the user sends.
+        The relation is a partial order. Narrower units, weaker vantages and shorter horizons never
+        cover wider ones. A scope on the presence of a user and a scope on the data of a user do not
+        cover each other. Changing one interaction of a user who stays is a removal and an addition,
+        at twice epsilon. A local randomizer hides the data that a user sends, but not that the user
+        sends.
         """
         return not self.uncovered(other)
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
-        """Names of the fields in which this scope does not cover ``other``."""
+        """Names of the fields in which this scope does not cover the ``other`` scope."""
         presence, asked = self.is_presence, other.is_presence
         return tuple(
             field.name
@@ -151,12 +157,12 @@ class Scope:
 
     @property
     def is_value(self) -> bool:
-        """Whether the scope is about the value of a rating whose presence is not hidden."""
+        """Whether the scope protects the value of a rating but not the presence of the rating."""
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 
     @property
     def is_presence(self) -> bool:
-        """Whether the scope is about the participation of a user."""
+        """Whether the scope protects the participation of a user."""
         return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 
     def __str__(self) -> str:
@@ -164,7 +170,8 @@ class Scope:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The scope whose text, as ``str`` writes it, is ``text``; ValueError if there is none.
+        """Parses a scope from the text that ``str`` returns for it. Raises ValueError if the text
+        is invalid.
 
         >>> print(Scope.parse("user / replace / peers / training").vantage)
         peers
@@ -179,12 +186,16 @@ class Scope:
 
 
 def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
-    """A scope of the local model: any two values of the unit."""
+    """Returns a scope of the local model, in which any two values of the unit are neighbouring
+    inputs.
+    """
     return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
 
 
 class UnknownSizeError(InputError):
-    """A size that a conversion needs is not given; ``size`` is its name."""
+    """Error for a missing size that a conversion between scopes needs. ``size`` is the name of the
+    size.
+    """
 
     def __init__(self, message: str, size: str = "") -> None:
         super().__init__(message)
@@ -193,13 +204,14 @@ class UnknownSizeError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Largest numbers of narrower parts in a wider unit or horizon; None if unknown.
+    """Largest numbers of parts in wider units and horizons, for conversions between scopes. None
+    means unknown.
 
-    - ``items``: bits of an upload, or interactions of a user.
-    - ``ratings``: ratings of a user.
-    - ``coordinates``: coordinates of an upload.
-    - ``reports``: reports of a user per round.
-    - ``rounds``: rounds of a training.
+    - ``items``: bits per upload, or interactions per user.
+    - ``ratings``: ratings per user.
+    - ``coordinates``: coordinates per upload.
+    - ``reports``: reports per user and round.
+    - ``rounds``: rounds per training.
     """
 
     items: int | None = None
@@ -209,23 +221,24 @@ class Sizes:
     rounds: int | None = None
 
     def get(self, name: str, purpose: str) -> int:
-        """The size with this name; UnknownSizeError, an InputError, if it is not known.
+        """Returns the size called ``name``. Raises UnknownSizeError, an InputError, if it is
+        unknown.
 
-        ``purpose`` completes the error: the two scopes between which a bound is converted.
+        ``purpose`` names the two scopes between which a bound is converted, for the error message.
         """
         size: int | None = getattr(self, name)
         if size is None:
             raise UnknownSizeError(
                 f"Expected the number of {name}, to convert a bound from {purpose}, got none. "
-                f"Give {name} in the sizes.",
+                f"Give {name} among the sizes.",
                 name,
             )
         return size
 
 
 class Side(StrEnum):
-    """Whether a bound on epsilon is an upper one (a promise, a proof) or a lower one (a measured
-    leak).
+    """Whether a bound on epsilon is an upper bound (claimed or proved) or a lower bound (measured
+    or calculated).
     """
 
     UPPER = "upper"
@@ -233,12 +246,12 @@ class Side(StrEnum):
 
 
 def _number(value: object) -> float:
-    """``value`` as a float; NaN, which lies in no interval, if it is not a number."""
+    """``value`` as a float, or NaN if it is not a number. NaN lies in no interval."""
     return float(value) if isinstance(value, (float, SupportsFloat)) else math.nan
 
 
 def check_epsilon(epsilon: float) -> float:
-    """Returns ``epsilon`` if it is a number in [0, inf]; InputError otherwise."""
+    """Returns ``epsilon`` as a float. Raises InputError if it is not a number in [0, inf]."""
     if not _number(epsilon) >= 0:
         raise InputError(
             f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. "
@@ -248,7 +261,7 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """Returns ``delta`` if it is a number in [0, 1); InputError otherwise."""
+    """Returns ``delta`` as a float. Raises InputError if it is not a number in [0, 1)."""
     if not 0 <= _number(delta) < 1:
         raise InputError(
             f"Expected delta in [0, 1), got delta={delta!r}. Give 0 for pure differential privacy."
@@ -257,7 +270,7 @@ def check_delta(delta: float) -> float:
 
 
 def check_confidence(confidence: float) -> float:
-    """Returns ``confidence`` if it is a number in (0, 1); InputError otherwise."""
+    """Returns ``confidence`` as a float. Raises InputError if it is not a number in (0, 1)."""
     if not 0 < _number(confidence) < 1:
         raise InputError(
             f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, for example."
@@ -266,18 +279,20 @@ def check_confidence(confidence: float) -> float:
 
 
 def guess_probability(epsilon: float, delta: float = 0.0) -> float:
-    """Largest success probability of guessing one fair bit under (epsilon, delta)-DP.
+    """Returns the largest probability of guessing a uniformly random bit correctly under (epsilon,
+    delta)-DP.
 
-    (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1: the point of
-    the (eps, delta) trade-off region at which both error rates are equal.
+    The value is (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1:
+    the point of the (eps, delta) trade-off region at which both error rates are equal.
     """
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
 def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
-    """``value`` rounded up or down to this number of significant digits.
+    """Rounds ``value`` up or down to ``digits`` significant digits.
 
-    A value that has these digits up to the rounding error of doubles is not moved.
+    ``towards`` is math.ceil or math.floor. A value that already has this number of digits, up to
+    floating-point error, is returned unchanged.
     """
     if not value or math.isinf(value):
         return value
@@ -292,14 +307,15 @@ def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """The pair of inputs and the output (or event) that show a lower bound.
+    """Evidence for a lower bound: two neighbouring inputs and a distinguishing output or event.
 
     - ``input_a``, ``input_b``: the two inputs, as text.
     - ``output``: the output or event, as text.
-    - ``probability_a``, ``probability_b``: probabilities of ``output`` on the two inputs; or
-      densities; or, for a measured bound, confidence limits or observed shares, as ``note`` states.
-    - ``copies``: number of independent reports or coordinates that have this pair of inputs at
-      once; their log-ratios add up.
+    - ``probability_a``, ``probability_b``: probabilities or densities of ``output`` under the two
+      inputs. For a measured bound they are confidence limits or observed frequencies, as ``note``
+      states.
+    - ``copies``: number of independent reports or coordinates that can have this pair of inputs at
+      once. Their log-ratios add up.
     - ``note``: further explanation.
     """
 
@@ -315,28 +331,28 @@ class Witness:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
                 raise InputError(
-                    f"Expected a {name} of at least 0, got {getattr(self, name)!r}. Correct it."
+                    f"Expected {name} >= 0, got {getattr(self, name)!r}. Give a probability."
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """An upper or a lower bound on epsilon, with everything that makes it a statement.
+    """Upper or lower bound on epsilon, with the scope, delta, source and confidence for which it
+    holds.
 
-    - ``epsilon``: the bound.
+    - ``epsilon``: value of the bound.
     - ``side``: upper or lower.
-    - ``scope``: unit, adjacency, vantage and horizon for which it holds.
-    - ``source``: its origin: a paper and place, a theorem, or an estimator.
-    - ``delta``: the delta at which it holds.
-    - ``confidence``: 1 for a proof or an exact calculation.
-    - ``assumptions``: conditions under which it holds.
+    - ``scope``: unit, adjacency, vantage and horizon.
+    - ``source``: origin of the bound: a place in a paper, a theorem, or an estimator.
+    - ``delta``: delta at which the bound holds.
+    - ``confidence``: confidence level of a measured bound; 1 for a proof or an exact calculation.
+    - ``assumptions``: conditions under which the bound holds, as sentences.
     - ``samples``: number of simulated uploads of a measured bound; None for a proof.
-    - ``largest``: the largest epsilon that these samples could have shown; infinite for a
-      calculation.
+    - ``largest``: largest epsilon that these samples could have shown; infinite for a calculation.
     - ``tight``: for a calculated lower bound, true if epsilon is no larger in its scope.
     - ``witness``: inputs and output that show a lower bound.
 
-    InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
+    Raises InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
@@ -365,8 +381,10 @@ class Bound:
 
     @property
     def rounded(self) -> float:
-        """Epsilon rounded for print: six digits or an integer, on the side on which the bound
-        holds.
+        """Epsilon rounded for printing, up for an upper bound and down for a lower bound.
+
+        The number of significant digits is at least six, or three if epsilon is below 1e-4 or at
+        least 1e9.
         """
         towards = math.ceil if self.side is Side.UPPER else math.floor
         usual = 1e-4 <= self.epsilon < 1e9
@@ -375,17 +393,17 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An upper bound that authors state, in our words, with its place in their text.
+    """Upper bound on epsilon that authors state, with its scope and its place in their text.
 
-    - ``epsilon``: the claimed bound; infinite if no epsilon is promised.
+    - ``epsilon``: the claimed bound; infinite if the authors claim no epsilon.
     - ``scope``: unit, adjacency, vantage and horizon of the claim.
     - ``statement``: the claim in our words, never the paper's sentence.
     - ``source``: paper, section and equation.
     - ``delta``: the claimed delta.
-    - ``basis``: whether the authors state this epsilon, it follows from their formula, or it is a
-      reading that nobody states.
+    - ``basis``: whether the authors print this epsilon, it follows from their formula, or the audit
+      derived it.
 
-    InputError unless epsilon is in [0, inf] and delta in [0, 1).
+    Raises InputError unless epsilon is in [0, inf] and delta in [0, 1).
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

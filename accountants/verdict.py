@@ -1,9 +1,9 @@
-"""Verdicts: the only module that makes them, and the definitions of their names.
+"""Verdicts: the definitions of all verdicts, and the only functions that decide them.
 
-A lower bound refutes an upper bound only if both conditions hold. The scope of the upper bound must
-cover the scope of the lower bound, and the delta of the lower bound must be no smaller than that of
-the upper bound: a mechanism that is not (eps, delta)-private at a larger delta is not at a smaller
-one either.
+A lower bound refutes an upper bound only under two conditions. The scope of the upper bound must
+cover the scope of the lower bound. The delta of the lower bound must be at least that of the upper
+bound: a mechanism that violates (eps, delta)-DP at a larger delta also violates it at a smaller
+delta.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.theorems.conversions import convert
 
-# A claim is vacuous if, even if it holds, a bit can be guessed with this probability (epsilon 6.9).
+# A claim is vacuous if it permits guessing a bit with this probability (epsilon 6.9).
 VACUOUS_GUESS = 0.999
 # A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
 # hundred would raise the alarm by chance.
@@ -38,12 +38,14 @@ _SLACK = 1e-9
 
 
 class Word(StrEnum):
-    """A label of a judgement; ``meaning`` defines it for every page and help text."""
+    """Base class of enumerations whose members have a value and a definition, ``meaning``, which
+    pages and help texts print.
+    """
 
     meaning: str
 
     def __new__(cls, word: str, meaning: str) -> Self:
-        """Makes the member whose value is ``word``."""
+        """Creates the member with the value ``word`` and the definition ``meaning``."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.meaning = meaning
@@ -51,7 +53,7 @@ class Word(StrEnum):
 
 
 class Verdict(Word):
-    """The conclusion of an audit about one claim in one scope.
+    """Conclusion of an audit about one claim in one scope.
 
     >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.meaning)
     UNSUBSTANTIATED - Neither refuted nor proved.
@@ -61,35 +63,36 @@ class Verdict(Word):
         "VIOLATED",
         "A lower bound exceeds the claim in a scope that the claim covers: the claim is refuted.",
     )
-    UNSUBSTANTIATED = ("UNSUBSTANTIATED", "Neither refuted nor proved.")
+    UNSUBSTANTIATED = ("UNSUBSTANTIATED", "The claim is neither refuted nor proved.")
     INCONCLUSIVE = (
         "INCONCLUSIVE",
-        "Not proved, and nothing could have refuted the claim had it been false: no game was "
-        "run, there were too few samples to refute it even if every guess had been right, or too "
-        "few trainings to refute a claim of half their epsilon.",
+        "The claim is not proved, and the audit could not have refuted it: no game was run, the "
+        "samples were too few to refute the claim even if every guess had been right, or the "
+        "trainings were too few to refute a claim of half their epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
-        "Proved in this scope, and not refuted. An audit can only fail to refute.",
+        "The claim is proved in this scope and not refuted. An audit can only fail to refute.",
     )
     INCOMPARABLE = (
         "INCOMPARABLE",
-        "The claim is about another scope, so it is neither refuted nor upheld here.",
+        "The claim is about another scope, so the audit neither refutes nor proves it here.",
     )
     NO_CLAIM = (
         "NO CLAIM",
-        "The authors claim no epsilon, so there is nothing to refute; a bound may exceed an "
-        "epsilon that the audit derived.",
+        "The authors claim no epsilon, so there is nothing to refute. A lower bound may exceed "
+        "an epsilon that the audit derived.",
     )
     UNSOUND = (
         "UNSOUND",
-        "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
-        "wrong. Trust no number of this audit until it is known which of them is.",
+        "A lower bound exceeds our own proved upper bound, so the system's code, the accountant "
+        "or the estimator is wrong. Do not trust any number of this audit.",
     )
 
 
 class Arithmetic(Word):
-    """Whether a number that a statement rests on is correct; independent of the claim of epsilon.
+    """Label of a number in a statement: whether the number is correct, independently of the claimed
+    epsilon.
 
     Members are ordered from the best to the worst. Only numbers that authors state can be WRONG.
     """
@@ -97,8 +100,8 @@ class Arithmetic(Word):
     RIGHT = ("RIGHT", "The numbers that the paper states or relies on are correct.")
     LOOSE = (
         "LOOSE",
-        "A number that the paper states is a valid bound, but larger than the truth by more than "
-        "rounding.",
+        "A number that the paper states is a valid bound, but it exceeds the correct number by "
+        "more than rounding.",
     )
     UNSTATED = (
         "UNSTATED",
@@ -108,14 +111,17 @@ class Arithmetic(Word):
 
 
 class FailOn(StrEnum):
-    """The level at which a command fails: verdicts, or the severity of a system in reports.
+    """Level at which a command exits with a failure: certain verdicts, or the severity of a system
+    in reports.
 
-    - ``unsubstantiated`` and ``no-claim`` include the verdicts of the levels before them.
-    - ``leak`` is a refuted claim, or a system whose leak is medium or worse, even without a claim.
-    - ``critical``, ``high`` and ``medium`` are a system whose severity is that or worse.
+    - ``violated``: a refuted claim.
+    - ``unsubstantiated``, ``no-claim``: these verdicts, and those of the levels before them.
+    - ``leak``: a refuted claim, or a system whose leak is medium or worse, even without a claim.
+    - ``critical``, ``high``, ``medium``: a system with this severity or a worse one.
+    - ``never``: no verdict.
 
-    At the levels ``leak``, ``critical``, ``high`` and ``medium`` a system whose leak or severity is
-    not known is incomplete.
+    At the levels ``leak``, ``critical``, ``high`` and ``medium``, a system without a known leak or
+    severity counts as incomplete.
     """
 
     VIOLATED = "violated"
@@ -129,9 +135,9 @@ class FailOn(StrEnum):
 
     @property
     def of_claims(self) -> FailOn:
-        """The equivalent level of verdicts alone, if no attack is run.
+        """Equivalent level that uses verdicts alone, for commands that run no attacks.
 
-        A refuted claim fails all of these levels.
+        A refuted claim fails at all of these levels.
 
         >>> print(FailOn.CRITICAL.of_claims, FailOn.MEDIUM.of_claims)
         violated unsubstantiated
@@ -148,23 +154,25 @@ _LEVELS = {
     FailOn.UNSUBSTANTIATED: _VIOLATED | {Verdict.UNSUBSTANTIATED},
     FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
 }
+# Exit codes: FOUND for a finding at the requested level, INCOMPLETE if there is no conclusion.
 FOUND, INCOMPLETE = 1, 3
-"""Exit codes: a finding at the requested level; an audit that allows no conclusion."""
+# Smallest advantage over guessing, as a fraction of 1 - baseline, with which an attack counts as a
+# leak.
 LEAK_MARGIN = 0.05
-"""The smallest advantage, as a share of 1 - baseline, with which an attack counts as a leak."""
+# Value in ``Gate.allow`` with which an INCONCLUSIVE verdict does not count as a failure.
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
-"""The name in ``Gate.allow`` with which an INCONCLUSIVE verdict is not a failure."""
+# Value in ``Gate.allow`` with which a leak or a severity that was not assessed does not count as a
+# failure.
 NOT_ASSESSED = "not-assessed"
-"""The name in ``Gate.allow`` for a leak or a severity that was not assessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The rule by which a command or a test fails.
+    """Condition on the verdicts under which a command or a test fails.
 
-    - ``fail_on``: the level at which it fails.
-    - ``allow``: results that are not failures: "inconclusive", "not-assessed", or both.
-    - ``leak_margin``: the advantage over guessing with which an attack counts as a leak.
+    - ``fail_on``: level at which it fails.
+    - ``allow``: results that do not count as failures: "inconclusive", "not-assessed", or both.
+    - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
 
     >>> Gate().code([Verdict.CONSISTENT]), Gate().code([Verdict.VIOLATED])
     (0, 1)
@@ -179,20 +187,22 @@ class Gate:
     leak_margin: float = LEAK_MARGIN
 
     def __post_init__(self) -> None:
-        """Raises InputError if the margin is not a number in [0, 1)."""
+        """Raises InputError if ``leak_margin`` is not in [0, 1)."""
         if not 0.0 <= self.leak_margin < 1.0:
             raise InputError(
-                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give for example "
-                f"{LEAK_MARGIN}."
+                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give {LEAK_MARGIN}, for "
+                "example."
             )
 
     def code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:
-        """Exit code: 3 if a verdict is UNSOUND; else 1 if one is at the level; else 3 or 0.
+        """Computes the exit code: 0 for success, 1 for a failure at the level of the gate, 3 for an
+        incomplete audit.
 
-        A refuted claim stays refuted even if something else could not be tested. So the code 3 for
-        an INCONCLUSIVE verdict that is not allowed comes last. ``failing`` states whether the audit
-        fails, if that does not depend on the verdicts but, for example, on changes since a
-        baseline.
+        The code is 3 if a verdict is UNSOUND. Otherwise it is 1 if a verdict fails at the level.
+        Otherwise it is 3 if a verdict is INCONCLUSIVE and ``allow`` does not list that. A refuted
+        claim thus fails even if something else could not be tested. ``failing`` overrides whether
+        the audit fails at the level, if this does not depend on the verdicts but, for example, on
+        changes since a baseline.
         """
         reached = set(verdicts)
         if Verdict.UNSOUND in reached:
@@ -205,8 +215,8 @@ class Gate:
         return INCOMPLETE if untested else 0
 
 
+# Gate that fails if a claim is refuted or if the audit allows no conclusion.
 DEFAULT_GATE = Gate()
-"""Fails if a claim is refuted or if the audit shows nothing."""
 _BADNESS = {
     Verdict.CONSISTENT: 0,
     Verdict.INCOMPARABLE: 0,
@@ -219,10 +229,10 @@ _BADNESS = {
 
 
 def is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether the verdict of a claim became worse.
+    """Whether the verdict ``now`` is worse than the verdict ``before`` of the same claim.
 
-    A verdict becomes worse if the claim is no longer proved, is refuted, or the audit contradicts
-    itself.
+    A verdict becomes worse if the claim is no longer proved, if it is refuted, or if the audit
+    contradicts itself.
 
     >>> is_worse(Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT)
     True
@@ -232,7 +242,13 @@ def is_worse(now: Verdict, before: Verdict) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict, whether the claim is vacuous, and the reason in words."""
+    """Verdict on a claim, with its reason.
+
+    - ``verdict``: the verdict.
+    - ``vacuous``: true if the claimed epsilon is finite but too large to protect anything (see
+      ``is_vacuous``).
+    - ``reason``: the reason of the verdict, as sentences.
+    """
 
     verdict: Verdict
     vacuous: bool
@@ -248,15 +264,16 @@ def judge_number(
     upper: bool = False,
     basis: Basis = Basis.PRINTED,
 ) -> Arithmetic:
-    """Judges a number that a paper states against the number computed here.
+    """Compares a number that a paper states with the number computed here, and returns a label.
 
     Parameters
     ----------
-    claimed, right : the stated number and the computed one; equal infinities agree.
-    tolerance : largest difference, relative to ``right``; absolute if ``right`` is below 1.
-    below : true if the paper states only that the right number is below the claimed one.
-    upper : true if the number is an upper bound (epsilon, sensitivity); then a larger one holds.
-    basis : authorship of the number; a derived number is never WRONG.
+    claimed, right : the stated number and the computed number. Equal infinities agree.
+    tolerance : largest difference, relative to ``right``, or absolute if ``right`` is below 1.
+    below : true if the paper states only that the correct number is below the claimed number.
+    upper : true if the number is an upper bound (epsilon, sensitivity), so that a larger number is
+        valid.
+    basis : origin of the number. A derived number is never WRONG.
     """
     wrong = Arithmetic.UNSTATED if basis is Basis.DERIVED else Arithmetic.WRONG
     if below:
@@ -268,26 +285,26 @@ def judge_number(
 
 
 def worst_label(words: Iterable[Arithmetic]) -> Arithmetic | None:
-    """The worst label of several numbers; None if there are no numbers."""
+    """Returns the worst of several labels, or None if there are none."""
     return max(words, key=list(Arithmetic).index, default=None)
 
 
 def exceeds(epsilon: float, limit: float) -> bool:
-    """Whether ``epsilon`` is above ``limit`` by more than floating-point noise."""
+    """Whether ``epsilon`` is above ``limit`` by more than floating-point error."""
     if math.isinf(limit):
         return False
     return epsilon > limit + _SLACK * max(1.0, abs(limit))
 
 
 def is_vacuous(upper: Bound | Claim) -> bool:
-    """Whether the upper bound is vacuous: if it holds, a bit may still be guessed 99.9% of the
-    time.
+    """Whether an upper bound is vacuous: it permits guessing a bit correctly with probability 0.999
+    or more.
     """
     return guess_probability(upper.epsilon, upper.delta) >= VACUOUS_GUESS
 
 
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
-    """Whether a lower bound exceeds an upper one in a scope and at a delta where both apply."""
+    """Whether a lower bound exceeds an upper bound that applies in its scope and at its delta."""
     return (
         upper.scope.covers(lower.scope)
         and lower.delta >= upper.delta
@@ -296,7 +313,9 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
 
 
 def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
-    """Whether a lower bound without assumptions shows that the upper one's assumptions fail."""
+    """Whether a lower bound without assumptions exceeds an upper bound, so that an assumption of
+    the latter is false.
+    """
     return (
         lower is not None
         and upper is not None
@@ -317,19 +336,21 @@ def judge(
     outside_model: str = "",
     untested: str = "",
 ) -> Judgement:
-    """Judges ``claim`` in ``scope`` against the proved upper bound and the measured lower bound.
+    """Decides the verdict on ``claim`` in ``scope`` from the proved upper bound and the measured
+    lower bound.
 
     Parameters
     ----------
     claim : the authors' upper bound, in its own scope.
-    scope : the scope in question: the claim's own, or one in which a reader would understand it.
-    delta : the delta in question; default: the claim's own. A claim also holds at larger deltas.
+    scope : scope of the verdict: the claim's own, or one in which a reader would understand the
+        claim.
+    delta : delta of the verdict; default: the claim's own. A claim also holds at larger deltas.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound, in a scope that ``scope`` covers, or None.
-    sizes : numbers of parts in wider scopes, to convert the claim to them; not for the verdict.
-    outside_model : a condition of the question that no claim of this paper covers in any scope (for
-        example, that users collude); "" if there is none. The claim is then not refuted, even if
-        everything leaks.
+    sizes : numbers of parts in wider scopes, to convert the claim to them in the text of the
+        reason. They do not affect the verdict.
+    outside_model : a condition that no claim of this paper covers in any scope, for example that
+        users collude; "" if there is none. The claim is then not refuted, even if everything leaks.
     untested : sentences that state why no measurement could have refuted the claim; "" if one could
         have, or if the caller does not ask for it.
 
@@ -363,14 +384,14 @@ def _conclude(
         verdict, reason = _conclude(claim, scope, delta, accounted, None, sizes, outside_model)
         return verdict, (
             f"{reason} Epsilon is at least {_at(measured)} ({measured.source}) if "
-            f"{'; '.join(measured.assumptions)}; that is not known, so this bound decides nothing."
+            f"{' and '.join(measured.assumptions)}. That is not known, so it decides nothing."
         )
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if accounted.assumptions:
             verdict, reason = _conclude(claim, scope, delta, None, measured, sizes, outside_model)
             return verdict, (
-                f"{reason} The proof of {_at(accounted)} does not hold either: it is not so that "
-                f"{'; '.join(accounted.assumptions)}."
+                f"{reason} The proof of {_at(accounted)} does not hold either: it is false that "
+                f"{' and '.join(accounted.assumptions)}."
             )
         if measured.confidence < ALARM_CONFIDENCE:
             capped = replace(measured, epsilon=accounted.epsilon)
@@ -378,13 +399,13 @@ def _conclude(
                 claim, scope, delta, accounted, capped, sizes, outside_model
             )
             return verdict, (
-                f"{reason} (The measurement itself, {_at(measured)}, is above the proof, which "
-                f"happens by chance: no contradiction below {ALARM_CONFIDENCE} confidence.)"
+                f"{reason} (The measured lower bound, {_at(measured)}, is above the proof. That "
+                f"counts as chance below {ALARM_CONFIDENCE} confidence.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
-            f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
-            "accountant or the estimator is wrong: trust no other result of this audit."
+            f"bound {_at(accounted)} ({accounted.source}) in the same scope. The system's code, "
+            "the accountant or the estimator is wrong: trust no other result of this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
@@ -404,11 +425,11 @@ def _conclude(
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
-        f"{name}: claimed for {getattr(claim.scope, name)}, asked for {getattr(scope, name)}"
+        f"{name}: claimed for {getattr(claim.scope, name)}, judged for {getattr(scope, name)}"
         for name in claim.scope.uncovered(scope)
     ]
     if delta < claim.delta:
-        differences.append(f"delta: claimed at {claim.delta:.3g}, asked at {delta:.3g}")
+        differences.append(f"delta: claimed at {claim.delta:.3g}, judged at {delta:.3g}")
     if outside_model:
         differences.append(outside_model)
     if differences:
@@ -418,48 +439,51 @@ def _conclude(
     unproved = _unproved(claim, delta, accounted)
     if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
         return Verdict.INCONCLUSIVE, (
-            f"Had every guess been right, the lower bound would be {_number(measured.largest)} "
-            f"at most ({measured.source}): there were too few draws to refute the claimed "
+            f"If every guess had been right, the lower bound would be {_number(measured.largest)} "
+            f"at most ({measured.source}). The draws were too few to refute the claimed epsilon "
             f"{_number(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
         return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
     shown = "no lower bound is known"
     if measured is not None:
-        shown = f"the largest lower bound found is {_at(measured)} ({measured.source})"
-    return Verdict.CONSISTENT, f"Proved at {_proof(accounted)}; {shown}."
+        shown = f"the largest lower bound is {_at(measured)} ({measured.source})"
+    return Verdict.CONSISTENT, f"The proved upper bound is {_proof(accounted)}; {shown}."
 
 
 def _tested(measured: Bound | None) -> str:
-    """A sentence on the lower bound of a sample and the largest bound possible; "" if no sample."""
+    """Sentence on the lower bound of a sample and on the largest bound that the sample could have
+    shown; "" if there is no sample.
+    """
     if measured is None or measured.confidence == 1.0:
         return ""
     limit = ""
     if measured.largest is not None and math.isfinite(measured.largest):
-        limit = f"; the sample could have shown at most {_number(measured.largest)}"
+        limit = f"; this sample could have shown at most {_number(measured.largest)}"
     return f"The measured lower bound is {_at(measured)} ({measured.source}){limit}. "
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
-    """A sentence on what a proof of the claim at ``delta`` lacks; "" if the claim is proved."""
+    """Sentence on why ``accounted`` does not prove the claim at ``delta``; "" if it does."""
     if accounted is None:
-        return "No lower bound refutes it, and no accountant can prove it."
+        return "No lower bound refutes the claim, and no accountant can prove it."
     if accounted.delta > delta:
-        return f"Only {_proof(accounted)} can be proved; the delta in question is {_number(delta)}."
+        return f"Only {_proof(accounted)} can be proved, but the judged delta is {_number(delta)}."
     if math.isinf(accounted.epsilon) and not math.isinf(claim.epsilon):
-        return "No lower bound refutes it, and no finite epsilon can be proved."
+        return "No lower bound refutes the claim, and no finite epsilon can be proved."
     if exceeds(accounted.epsilon, claim.epsilon):
         return (
-            f"No lower bound refutes it, but the smallest epsilon that can be proved is "
+            f"No lower bound refutes the claim, but the smallest epsilon that can be proved is "
             f"{_proof(accounted)}, above the claimed {_number(claim.epsilon)}."
         )
     return ""
 
 
 def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
-    """A sentence that converts the claim to a scope that it does not cover, or says why it cannot.
+    """Sentence that converts the claim to a scope that it does not cover, or states why this is
+    impossible.
 
-    Without ``sizes``, a conversion that needs them gives "".
+    The sentence is "" if the conversion needs sizes and ``sizes`` is None.
     """
     if claim.scope.covers(scope):
         return ""
@@ -475,7 +499,7 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
     except UnknownSizeError as unknown:
         if sizes is None:
             return ""
-        return f"Converting the claim takes the number of {unknown.size}, which is not known."
+        return f"A conversion of the claim needs the number of {unknown.size}, which is not known."
     except InputError:
         if "vantage" in claim.scope.uncovered(scope):
             return (
@@ -495,7 +519,7 @@ def _incomparable(
     accounted: Bound | None,
     measured: Bound | None,
 ) -> str:
-    parts = [f"The claim does not speak of this scope ({', '.join(differences)}).", carried]
+    parts = [f"The claim does not cover this scope ({', '.join(differences)}).", carried]
     if accounted is not None:
         most = "no finite epsilon"
         if math.isfinite(accounted.epsilon):
@@ -504,7 +528,7 @@ def _incomparable(
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(
-            f"A reader who takes the claim as a promise in this scope is wrong: epsilon is {least} "
+            f"Whoever reads the claim as a promise in this scope is wrong: epsilon is {least} "
             f"({measured.source})."
         )
     return " ".join(part for part in parts if part)
@@ -515,8 +539,8 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         accounted.side is Side.UPPER and accounted.scope.covers(scope)
     ):
         raise InputError(
-            f"Expected an accounted upper bound that covers [{scope}], got a {accounted.side} "
-            f"bound in [{accounted.scope}]. Ask the target for its event in that scope."
+            f"Expected accounted as an upper bound whose scope covers [{scope}], got the "
+            f"{accounted.side} bound in [{accounted.scope}]. Account the event in that scope."
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(

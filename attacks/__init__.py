@@ -1,1 +1,1 @@
-"""Attacks: inferences of an adversary about users from a view."""
+"""Attacks: adversaries that infer users' secrets from a view, the messages that a vantage shows."""

@@ -1,4 +1,4 @@
-"""Attribute inference: by classifiers of the uploads, and by the embedding rows that moved."""
+"""Attribute inference by classifiers of the uploads, and by the embedding rows that moved."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAt
 from fedrec_auditor.attacks.parts.uploads import Moves, explain, moves
 from fedrec_auditor.targets.transcript import View
 
-_ALIKE = 6  # decimals of scores that are equal on all processors
-_LEAST = 1e-9  # number of users of a class, below which it is rounding
+_ALIKE = 6  # number of decimals of scores that are equal on all processors
+_LEAST = 1e-9  # number of users of a class, below which the number is a rounding error
 _HIDDEN = (100, 30)
 _ZHANG = (
     "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
@@ -29,15 +29,16 @@ _ZHANG = (
 class AttributeKnn(SupervisedAttack):
     """Attribute inference from the users with the most similar uploads.
 
-    Table IV's KNN: the majority class among the nearest ``neighbours`` known users. The first users
-    and the first class win ties; five neighbours are scikit-learn's default.
+    The guess is the majority class among the nearest ``neighbours`` known users (KNN in Table IV of
+    the paper). Ties are resolved in favour of the first users and the first class. The default of
+    five neighbours is that of scikit-learn.
     """
 
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are the shares of votes of the nearest users."""
+        """Guesses the class of each unknown user; scores are vote shares of nearest known users."""
         _, far = problem.products.distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.classes)[problem.codes[nearest]].mean(axis=1)
@@ -49,10 +50,11 @@ class AttributeBayes(SupervisedAttack):
     """Attribute inference with semi-supervised naive Bayes.
 
     Columns are assumed normal with variance 1, so that inner products with the class means are a
-    sufficient statistic; for bits this is close to Bernoulli naive Bayes if classes differ little.
-    ``steps`` of expectation maximisation then guess the classes of unknown users and estimate the
-    means from all users; the guess for a user leaves that user out. The result is used if it
-    separates the known users better.
+    sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes differ little.
+    The known users give the first means. Then ``steps`` iterations of expectation maximisation
+    guess the classes of unknown users and estimate the means from all users. The guess for a user
+    does not use that user's own uploads in the means. The result replaces the supervised result if
+    it separates the known users better.
     """
 
     reference = (
@@ -62,7 +64,7 @@ class AttributeBayes(SupervisedAttack):
     steps: int = 3
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are log-likelihoods of the classes, for each user from all others."""
+        """Guesses the class of each unknown user; scores are log-likelihoods of the classes."""
         from scipy.special import log_softmax, softmax
 
         k, everybody = len(problem.known), np.concatenate([problem.known, problem.unknown])
@@ -84,8 +86,8 @@ class AttributeBayes(SupervisedAttack):
 class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
-    The penalty is squared, and classes are weighted by their inverse frequency. The penalty's size
-    is that of the ridge regression with the best leave-one-out accuracy on the known users
+    The penalty is squared, and classes are weighted by their inverse frequency. The size of the
+    penalty is that of the ridge regression with the best leave-one-out accuracy on the known users
     (``Problem.penalty``), scaled to the curvature of the logistic loss. The weights that minimise
     the loss lie in the span of the known users' rows (representer theorem), so k coordinates in
     that span give the same decisions as all columns.
@@ -98,7 +100,7 @@ class AttributeLogistic(SupervisedAttack):
     inverse_penalty: float | None = None
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are log-probabilities of scikit-learn's classifier in the known users' span."""
+        """Guesses the class of each unknown user; scores are log-probabilities of the classes."""
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
@@ -118,13 +120,14 @@ class AttributeLogistic(SupervisedAttack):
 class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
-    The paper's network in scikit-learn: hidden layers of 100 and 30 units, Adam at the default
-    rate, until the loss on the known users stops falling, at most ``epochs`` passes. Its input is
-    the coordinates of an upload in the span of the known users' uploads, at most one per known
-    user, with one common scale; gradients of the first layer lie in that span. Adam is not
-    invariant under rotations, so these are not the paper's weights. On MovieLens 100K this is 10 to
-    60 times as fast as using the columns. On the guessed users of four draws, the macro F1 of
-    gender was .98 instead of .87 from FedRec's uploads, and .64 both ways from FCF's.
+    The network is that of the paper, built with scikit-learn: hidden layers of 100 and 30 units,
+    trained by Adam at the default rate until the loss on the known users stops falling, for at most
+    ``epochs`` passes. Its input is the coordinates of an upload in the span of the known users'
+    uploads, at most one coordinate per known user, with one common scale. Gradients of the first
+    layer lie in that span. Adam is not invariant under rotations, so these are not the paper's
+    weights. On MovieLens 100K this is 10 to 60 times as fast as using the columns. On the guessed
+    users of four draws, the macro F1 of gender was .98 instead of .87 from FedRec's uploads, and
+    .64 both ways from FCF's.
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
@@ -132,7 +135,7 @@ class AttributeMlp(SupervisedAttack):
     epochs: int = 200
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are log-probabilities; logits alone would not be comparable between users."""
+        """Guesses the class of each unknown user; scores are log-probabilities of the classes."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
@@ -150,17 +153,18 @@ class AttributeMlp(SupervisedAttack):
 class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
-    Table IV's SVC: scikit-learn's defaults, with classes weighted by their inverse frequency.
-    Without weights it guesses the larger class for nearly all users if they differ little: a macro
-    F1 of .42 instead of .61 for gender from FCF on MovieLens 100K. The kernel is
-    exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), computed from inner products.
+    The classifier is that of the paper's Table IV (SVC): scikit-learn's defaults, with classes
+    weighted by their inverse frequency. Without weights it guesses the larger class for nearly all
+    users if the classes differ little: a macro F1 of .42 instead of .61 for gender from FCF on
+    MovieLens 100K. The kernel is exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), computed from
+    inner products.
     """
 
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are decision values of scikit-learn's classifier on the kernel."""
+        """Guesses the class of each unknown user; scores are scikit-learn's decision values."""
         from sklearn.svm import SVC
 
         products = problem.products
@@ -178,18 +182,18 @@ class AttributeSvc(SupervisedAttack):
 class AttributeTree(SupervisedAttack):
     """Attribute inference with a decision tree on the uploads.
 
-    Table IV's decision tree, as scikit-learn grows it, until its leaves are pure.
+    The tree is that of the paper's Table IV, as scikit-learn grows it, until its leaves are pure.
     """
 
     reference = f"{_ZHANG} 5.8 (decision tree)"
     reads_columns = True
 
     def table(self, read: Input) -> NDArray[np.floating[Any]]:
-        """All columns."""
+        """Returns all columns of the input ``read``."""
         return read.values()
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are the shares of classes in the leaf of each unknown user."""
+        """Guesses the class of each unknown user; scores are the class shares in a leaf."""
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
@@ -200,10 +204,11 @@ class AttributeTree(SupervisedAttack):
 
 
 def _variance_1(inner: NDArray[np.float64]) -> float:
-    """Factor that scales inner products (n, n) to those of independent columns of variance 1.
+    """Returns the factor that scales inner products (n, n) to those of columns of variance 1.
 
-    With d such columns the products of two rows have variance d, and a row's product with itself is
-    d. Correlated columns therefore count as the number of directions in which rows differ.
+    With d independent columns of variance 1, the products of two rows have variance d, and the
+    product of a row with itself is d. Correlated columns therefore count as the number of
+    directions in which rows differ.
     """
     n, own = len(inner), np.diag(inner)
     square = (float(np.vdot(inner, inner)) - float(own @ own)) / max(1, n - 1)
@@ -211,10 +216,10 @@ def _variance_1(inner: NDArray[np.float64]) -> float:
 
 
 def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-likelihoods of the classes for each row, from the means of all others: (n, C).
+    """Returns log-likelihoods (n, C) of the classes for each row, from the means of all other rows.
 
     ``inner`` (n, n) are the inner products of rows, ``shares`` (n, C) the membership of each row in
-    each class. Noise lengthens the mean of a small class more than that of a large one; therefore
+    each class. Noise lengthens the mean of a small class more than that of a large class. Therefore
     the squared mean is estimated by the mean product of two different members.
     """
     own, squared = np.diag(inner)[:, None], shares**2
@@ -225,25 +230,26 @@ def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[n
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """part / whole, or 0 if whole is 0."""
+    """Returns part / whole, or 0 where ``whole`` is 0."""
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
 
 
 def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
-    """Logarithms of probabilities, finite also for a probability that is rounded to 0."""
+    """Returns logarithms of probabilities, which are finite also for probabilities rounded to 0."""
     return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
 
 
 def _inverse_penalty(problem: Problem, size: float) -> float:
-    """Parameter ``C`` of scikit-learn's logistic regression, for rows of mean square ``size``.
+    """Returns parameter ``C`` of scikit-learn's logistic regression.
 
-    With C equally likely classes the loss has curvature (C - 1) / C^2, a squared error 1.
+    ``size`` is the mean square of the rows. With C equally likely classes the logistic loss has
+    curvature (C - 1) / C^2, and a squared error has curvature 1.
     """
     return problem.classes**2 / ((problem.classes - 1) * size * problem.penalty())
 
 
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores per class (m, C); scikit-learn gives (m,) for the second of two classes."""
+    """Returns scores per class (m, C); for two classes scikit-learn gives only the second (m,)."""
     return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
 
 
@@ -251,13 +257,13 @@ def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 class AttributeRows:
     """Attribute inference from the rows of an embedding that moved, without known users.
 
-    The embedding of a category moves on the devices of its users, and on no other.
+    The embedding row of a category moves only on the devices of users of that category.
 
-    An attribute of c categories has c adjacent rows, in public order, of which every device moves
-    exactly one: this is certainly its user's category. Users who moved none of them get the most
-    frequent category. If one-hot features are multiplied by a matrix, columns take the place of
-    rows. If several groups of rows have this form, known users decide between them. Nothing is
-    guessed without known users in that case, or if no group has this form.
+    An attribute of c categories has c adjacent rows, in public order, and every device moves
+    exactly one of them, which is certainly the row of its user's category. Users who moved none of
+    the rows get the most frequent category. If one-hot features are multiplied by a matrix, columns
+    take the place of rows. If several groups of rows have this form, known users decide between
+    them. Nothing is guessed without known users in that case, or if no group has this form.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -267,11 +273,14 @@ class AttributeRows:
     needs_known: ClassVar[bool] = False
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: no matrix has rows that stay unmoved; empty if one has."""
-        return "" if moves(view) else explain(view, "matrices of which some rows stay unmoved")
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs a matrix of which some rows or columns do not move.
+        """
+        return "" if moves(view) else explain(view, "matrices in which some rows do not change")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Guesses the category of every unknown subject, or of no subject."""
+        """Guesses the category of every unknown user, or of no user if no row group qualifies."""
         known = np.zeros(0, dtype=np.int64) if background.known is None else background.known
         labels = np.zeros(0, dtype=np.int64) if background.labels is None else background.labels
         places = list(_places(moves(view), background.n_classes))
@@ -288,10 +297,10 @@ class AttributeRows:
 def _places(
     patterns: dict[str, Moves], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
-    """Yields the groups of ``classes`` adjacent rows, or columns, that are categories.
+    """Yields the groups of ``classes`` adjacent rows, or columns, that may encode categories.
 
-    Each group gives three arrays (n,): users, their categories, and whether they moved one. Users
-    who moved nothing at all get the most frequent category.
+    Each group is three arrays (n,): users, their categories, and whether they moved one of the
+    rows. Users who moved nothing at all get the most frequent category.
     """
     for pattern in patterns.values():
         active: NDArray[np.bool_] = np.asarray(pattern.moved.any(axis=1))
@@ -308,6 +317,6 @@ def _places(
 def _agreement(
     users: NDArray[Any], codes: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 ) -> int:
-    """Number of known users whose category is the one read."""
+    """Counts the known users whose inferred category is right."""
     _, of_users, of_known = np.intersect1d(users, known, return_indices=True)
     return int(np.count_nonzero(codes[of_users] == labels[of_known]))

@@ -1,7 +1,7 @@
 """Interface of all attacks: background knowledge, results, and the protocol ``Attack``.
 
-An attack sees a ``View`` and its background knowledge, but never the truth that scores it. It
-returns guesses, and the auditor's games compare them with the truth.
+An attack sees a ``View`` and its background knowledge, but never the true values with which it is
+scored. It returns guesses, and the auditor's games compare them with the true values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
-    """Kind of secret that an attack infers."""
+    """Kinds of secrets that attacks infer."""
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
@@ -30,20 +30,21 @@ class AttackFamily(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Knowledge of the adversary beside the view.
+    """Knowledge of the adversary in addition to the view.
 
     known: positions of users whose class is known, for attribute inference (k,)
     labels: classes of the known users (k,)
     n_classes: number of classes
     side: other attributes of all users, as features (n_users, d)
-    subjects: positions of the users to infer about, including known ones; None for all users
-    candidates: (user, item) pairs to distinguish in membership inference (m, 2)
-    prior: log-odds of interactions, known without the messages: of each candidate (m,); if there
-        are no candidates, of each item (n_items,)
-    profiles: ratings of users to distinguish in user-level membership inference (n, n_items)
+    subjects: positions of the users to infer about, including known users; None for all users
+    candidates: (user, item) pairs to be classified by membership inference (m, 2)
+    prior: log-odds of interactions that are known without the messages, of each candidate (m,); if
+        there are no candidates, of each item (n_items,)
+    profiles: ratings of users to be classified by user-level membership inference (n, n_items)
     references: views of trainings by the adversary, each on some users of ``profiles``
-    included: True if a user of ``profiles`` is in a reference (len(references), n)
-    met: some items known for each user, to find the user's message again (n_users, n_items)
+    included: whether each reference includes each user of ``profiles`` (len(references), n)
+    met: some items that are known for each user, by which the user's message is recognised
+        (n_users, n_items)
     """
 
     known: NDArray[np.int64] | None = None
@@ -61,12 +62,13 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Guessed classes of all unknown users, or of no user if the attack cannot guess.
+    """Guessed classes of the unknown users (attribute inference); empty if the attack cannot guess.
 
     users: positions of the users (m,)
     codes: guessed classes (m,)
-    scores: larger for likelier classes, -inf for classes out of its reach (m, n_classes)
-    read: name of the reading behind the guesses, if the attack had a choice
+    scores: larger for more likely classes, -inf for classes that the attack never guesses
+        (m, n_classes)
+    read: name of the input from which classes were guessed, if the attack had a choice
     certain: True if a user's messages prove the class under any prior (m,)
     """
 
@@ -79,7 +81,10 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Scores of all candidates, larger for likelier members or more active users: (m,)."""
+    """Scores of all candidates of membership inference.
+
+    values: larger for more likely members (m,)
+    """
 
     values: NDArray[np.float64]
 
@@ -106,9 +111,9 @@ class Reconstruction:
 class Links:
     """Similarities of each message of the last round to the earlier messages of each candidate.
 
-    scores: similarities; messages are in the order of the view (n, c)
-    candidates: earlier senders, ascending, or positions in the previous round if senders are
-        unknown (c,)
+    scores: similarities (n, c); messages are in the order of the view
+    candidates: earlier senders (users), ascending; if senders are unknown, positions of messages in
+        the previous round (c,)
     """
 
     scores: NDArray[np.floating[Any]]
@@ -121,8 +126,8 @@ Inference = Labels | Scores | Reconstruction | Links
 class Attack(Protocol):
     """An adversary that guesses secrets from a view and background knowledge.
 
-    An attack runs at every vantage at which it can read messages; ``refusal`` explains why it
-    cannot run. A quick audit skips attacks with ``slow = True`` unless it names them.
+    An attack runs at every vantage whose messages it can read; ``refusal`` explains why it cannot
+    run. A quick audit omits attacks with ``slow = True`` unless the plan names them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
@@ -150,36 +155,37 @@ class Attack(Protocol):
 
     @property
     def needs_known(self) -> bool:
-        """True if the attack learns from users whose attribute is known."""
+        """Whether the attack learns from users whose attribute is known."""
         ...
 
     def refusal(self, view: View) -> str:
-        """Reason why the attack does not run on this view, a sentence; empty if it runs.
+        """Returns the reason why the attack cannot run on this view; an empty string if it can.
 
-        The attack runs if it can read the kind of the messages. It must not run just to guess at
-        chance level.
+        The attack can run if it can read the messages of the view. An attack that could only guess
+        at chance level must refuse.
         """
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
-        """Guesses from the view: labels, scores, a reconstruction or links, by family.
+        """Guesses secrets from the view; the family determines the type of the result.
 
-        Equal generators give equal guesses. InputError if the background lacks required knowledge.
+        Equal generators give equal guesses. Raises InputError if the background lacks required
+        knowledge.
         """
         ...
 
 
 @runtime_checkable
 class LearningAttack(Attack, Protocol):
-    """A learning attack on attributes, which shares its work between several backgrounds."""
+    """An attribute attack that learns from known users and handles several backgrounds at once."""
 
     @property
     def reads_columns(self) -> bool:
-        """True if the attack needs the columns, so that every fit takes time for all of them."""
+        """Whether the attack needs the input's columns, not only inner products of its rows."""
         ...
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """Runs ``infer`` for each background, and reads the view once."""
+        """Runs ``infer`` for each background; the view is read only once."""
         ...

@@ -28,7 +28,7 @@ class InteractionReconstruction:
     """Reconstruction of users' interaction sets, vectors and ratings from a reader's evidence.
 
     The posterior combines the evidence with the popularity of items and the activity of users.
-    Popularity is known without the uploads, or else estimated from all of them.
+    Popularity is known without the uploads, or else estimated from all uploads.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
@@ -36,8 +36,8 @@ class InteractionReconstruction:
     noise.) ``certain`` marks entries that are proved under any prior: under asymmetric flipping
     every reported 0 proves a 0.
 
-    If whole messages have unknown senders, the attack guesses the set of each message, which is
-    the set of some user.
+    If whole messages have unknown senders, the attack guesses one set per message, which is the set
+    of its unknown sender.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
@@ -48,16 +48,19 @@ class InteractionReconstruction:
     )
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: no reader reads the messages, or evidence only ranks items."""
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs a reader of the messages whose evidence does more than rank items.
+        """
         hidden = as_pseudonymous(view)
         if any(isinstance(reader, _RANKING) for reader in reading.readers_of(hidden or view)):
-            return "The view only ranks items, and gives no evidence on whole sets."
+            return "The view only ranks items; it gives no evidence on whole sets of items."
         return reading.refusal(hidden or view)
 
     def infer(
         self, view: View, background: Background, rng: np.random.Generator
     ) -> base.Reconstruction:
-        """Guesses the interaction set of every subject, by default of all senders."""
+        """Guesses the interaction set of each of ``background.subjects``, or of all senders."""
         hidden = as_pseudonymous(view)
         view = hidden or view
         chosen = None if hidden is not None else background.subjects
@@ -77,11 +80,12 @@ class InteractionReconstruction:
 
 
 def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """The set of entries of each row with the largest expected F1 (approximately): (n, M) bool.
+    """Returns for each row the set of entries with the largest expected F1, approximately.
 
-    The best set consists of the most probable entries, so that only its size is searched. The
-    expected F1 of the empty set is the probability that the true set is empty. Entries of
-    probability 0 are never taken. Memory: blocks of rows, and the result.
+    ``posterior`` (n, M) holds probabilities; the result is a mask (n, M). The best set consists of
+    the most probable entries, so that only its size is searched. The expected F1 of the empty set
+    is the probability that the true set is empty. Entries of probability 0 are never included.
+    Memory: blocks of rows, and the result.
     """
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)

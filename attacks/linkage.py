@@ -15,20 +15,21 @@ from fedrec_auditor.attacks.parts.fingerprints import Batch, compare, fingerprin
 from fedrec_auditor.attacks.parts.uploads import explain
 from fedrec_auditor.targets.transcript import Kind, RoundView, View
 
+# Maximum number of rounds before the last round that are compared with it.
 ROUNDS = 2
-"""Largest number of rounds before the last one that are read."""
-_LUCK = 2.0  # cost of a unit of weight, in standard deviations of the gain by chance
+_LUCK = 2.0  # cost per unit of weight, in standard deviations of the gain by chance
 _LEAST = 1e-6  # smallest standard deviation of cosines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """Links messages to senders by their nearest neighbour under weighted ``fingerprints``.
+    """Linkage of messages to senders by the most similar earlier messages (nearest neighbour).
 
-    The adversary knows the senders of earlier rounds, but not those of the last round: a server
-    whose clients change their pseudonyms, or hide behind a proxy from then on. The weights of
+    Messages are compared by weighted ``fingerprints``, numeric summaries of a message. The
+    adversary knows the senders of earlier rounds, but not those of the last round. An example is a
+    server whose clients change their pseudonyms, or start to use a proxy. The weights of
     fingerprints are learned from earlier rounds. If a proxy hides all senders, the weights depend
-    on how clearly the nearest message stands out.
+    on how clearly the nearest message differs from all others.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
@@ -39,26 +40,29 @@ class Linkage:
     )
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: no whole messages of users in at least two rounds."""
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs whole messages of single users in at least two rounds.
+        """
         if view.public.parties is not None:
-            return "Links messages of single users; these come from parties."
+            return "The attack links messages of single users, but these come from parties."
         rounds = linked_rounds(view)
         if len(rounds) > 1:
             return ""
         split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
         if split and all(component.kind is Kind.REPORTS for component in split):
             return (
-                "Links whole messages; behind the proxy each report of one coordinate is a message "
-                "of its own."
+                "The attack links whole messages, but behind the proxy each report of one "
+                "coordinate is a separate message."
             )
         if rounds:
-            return "Links messages of different rounds; there is a single round with messages."
+            return "The attack links messages of different rounds, but only one round has messages."
         return explain(view, "whole messages of single users in two rounds")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
-        """Computes the similarity of each message of the last round to every candidate.
+        """Computes the similarity of each message of the last round to every candidate sender.
 
-        The senders of the last round are not read.
+        The true senders of the last round are not used.
         """
         *before, last = linked_rounds(view)
         if before[-1].uploads is None:
@@ -78,11 +82,12 @@ class Linkage:
 
 
 def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
-    """Weights of fingerprints, learned by linking the last of these rounds to the earlier ones.
+    """Learns weights of fingerprints by linking the last of these rounds to the earlier rounds.
 
-    Empty if no sender of the last round is in an earlier one. Conditional logistic regression
-    (McFadden 1974) of the sender of a message on its cosines with the candidates, in standard
-    deviations. Weights are nonnegative, and their cost equals the gain that chance would give.
+    The result is empty if no sender of the last round is in an earlier round. The method is
+    conditional logistic regression (McFadden 1974) of the sender of a message on its cosines with
+    the candidates, in standard deviations. Weights are nonnegative, and their cost equals the gain
+    that chance would give.
     """
     *before, (whose, sent) = batches
     both = np.isin(
@@ -109,9 +114,10 @@ def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
 
 
 def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
-    """Weights of fingerprints without known senders: the margin of the nearest, less 1.
+    """Returns weights of fingerprints without known senders.
 
-    By chance alone, the margin is an exponential variable of mean 1.
+    The weight is the margin of the nearest message, less 1. By chance alone, the margin is an
+    exponential variable of mean 1.
     """
     margins = {name: margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
@@ -121,7 +127,7 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:
-    """The last round with whole messages, and up to ``ROUNDS`` before it."""
+    """Returns the last round with whole messages of users, and up to ``ROUNDS`` earlier ones."""
     able = [seen for seen in view.rounds if _count(seen)]
     return tuple(able[-1 - ROUNDS :])
 

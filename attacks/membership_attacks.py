@@ -1,4 +1,4 @@
-"""Membership inference: for single interactions, and for whole users with known profiles."""
+"""Membership inference for single interactions, and for whole users with known profiles."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class InteractionMembership:
     The score of each candidate (user, item) is its log-odds, given a reader's evidence.
 
     The log-odds are the sum of the log-likelihood ratio of the messages and the log-odds of the
-    item's popularity, as known without the uploads or else estimated from all of them. The user's
-    activity is left out: it depends on the user's number of items, which is irrelevant for a sample
-    with as many members as non-members.
+    item's popularity, which are known without the uploads or else estimated from all uploads. The
+    user's activity is omitted. It depends on the user's number of items, which is irrelevant for a
+    sample with as many members as non-members.
 
-    If whole messages have unknown senders, some items of each user are known (``met``). A pair's
-    score is its mean probability over messages, weighted by the probability that a message is the
-    user's. Known log-odds of the item, if any, replace the estimated ones.
+    If whole messages have unknown senders, some items of each user are known (``met``). The score
+    of a pair is its mean probability over messages, weighted by the probability that a message is
+    the user's. Known log-odds of the item, if any, replace the estimated log-odds.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
@@ -45,18 +45,25 @@ class InteractionMembership:
     )
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: no reader reads the messages; empty if one does."""
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs a reader of the messages.
+        """
         return reading.refusal(as_pseudonymous(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
-        """Scores every candidate pair of the background."""
+        """Scores every (user, item) pair of ``background.candidates``.
+
+        Raises InputError if the background has no candidates, or no known items where they are
+        needed.
+        """
         pairs = background.candidates
         if pairs is None:
-            raise InputError("Expected candidate pairs in the background, got None. Give (m, 2).")
+            raise InputError("Expected background.candidates, got None. Give (user, item) pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := as_pseudonymous(view):
             if background.met is None:
-                raise InputError("Expected met in the background, got None. Give known items.")
+                raise InputError("Expected background.met, got None. Give known items of users.")
             evidence = reading.evidence(hidden, np.arange(hidden.public.n_users))
             chance = posterior(evidence)
             by_message = match_senders(chance, background.met[users])
@@ -73,15 +80,16 @@ class InteractionMembership:
 Floats = NDArray[np.float64]
 _TINY = 1e-12
 _MEMO = "of profiles"
-_GROUPS, _LEAST = 4, 100  # largest number of groups of profiles, smallest number of profiles in one
+_GROUPS, _LEAST = 4, 100  # maximum number of groups of profiles, and minimum size of a group
 _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMembership:
-    """Membership inference for whole users: was this known profile in the training data?
+    """Membership inference for whole users: was a known profile in the training data?
 
-    The score is a log-likelihood ratio of features of a training, profile in against profile out.
+    The score is a log-likelihood ratio of features of the training, with the profile in the data
+    against without it.
 
     The features are the fit of models to the profile and, if anyone can compute the devices'
     messages, the solution for the senders in a sum of messages (both in ``profile_fit``). The
@@ -93,8 +101,8 @@ class UserMembership:
     Reference models show the features of the same profile without the user, and their shift with
     the user: the online attack of Carlini et al. 2022. With few references the shift and the
     covariance are pooled over profiles with a similar number of ratings; the paper pools only the
-    covariance. Scores of a training are in units of their mean absolute deviation, which puts
-    several trainings on one scale. The comparison with a population in RMIA (Zarifzadeh et al.
+    covariance. Scores of a training are in units of their mean absolute deviation, so that scores
+    of several trainings are comparable. The comparison with a population in RMIA (Zarifzadeh et al.
     2024), which is the rank, has an AUC within .002, but hides a gap between members and
     non-members.
     """
@@ -109,23 +117,30 @@ class UserMembership:
     )
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: nothing to infer, or no messages that the attack reads."""
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs a vantage that does not show the participants, and a model or sums of
+        messages that it can read.
+        """
         if view.vantage in _KNOWN and view.public.parties is None:
-            return "The receiver of the messages knows who takes part: there is nothing to infer."
+            return "The receiver of the messages knows who takes part; there is nothing to infer."
         if not profile_fit.has_readable_model(view) and not profile_fit.can_solve(view):
             return (
-                "Reads a model with one row per item, similarities of items, or sums of messages "
-                "that the devices' code computes without randomness; the view shows none of these."
+                "The attack reads a model with one row per item, similarities of items, or sums of "
+                "messages that devices compute without randomness; the view shows none of these."
             )
         return ""
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
-        """Scores every profile of the background."""
+        """Scores every profile of ``background.profiles``.
+
+        Raises InputError unless the background has profiles and at least two reference trainings.
+        """
         profiles, included = background.profiles, background.included
         if profiles is None or included is None or len(background.references) < 2:
             raise InputError(
-                "Expected profiles and at least 2 references in the background, got "
-                f"{len(background.references)}. Give profiles, references and included."
+                "Expected profiles, included and at least 2 references in the background, got "
+                f"{len(background.references)} references. Give all three."
             )
         features = _features(view, profiles)
         known = np.stack([_features(reference, profiles) for reference in background.references])
@@ -141,7 +156,7 @@ class UserMembership:
 
 
 def _features(view: View, profiles: sparse.csr_array) -> Floats:
-    """Features of ``profiles`` in a training, (n, f); cached, because references are used again."""
+    """Returns features of ``profiles`` in a training, (n, f), cached for later calls."""
     whose, features = view.memo.get(_MEMO, (None, None))
     if whose is not profiles:
         parts = (
@@ -153,7 +168,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
             parts.append(profile_fit.solve_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
-                f"Expected messages of {profiles.shape[0]} profiles within "
+                f"Expected a client that computes messages of {profiles.shape[0]} profiles within "
                 f"{profile_fit.SECONDS:g} seconds, got a slower client. Give fewer users."
             )
         features = np.concatenate(parts, axis=1)
@@ -162,7 +177,7 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
 
 
 def log_ratios(x: Floats, known: Floats, included: NDArray[np.bool_]) -> Floats:
-    """Log-likelihood ratios of members against non-members: (n,).
+    """Returns log-likelihood ratios (n,) of members against non-members.
 
     x: features of the profiles in the attacked training (n, f)
     known: features of the profiles in the references (k, n, f)

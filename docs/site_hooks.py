@@ -1,11 +1,10 @@
-"""What MkDocs calls: the site is the repository's pages, as they read on a code host.
+"""Hooks of MkDocs, which build the site from the repository's pages.
 
-Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README to ``docs/...``. In
-the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
-as the first page, and links follow. A notebook of examples/ is a page too. Pages of what was
-measured or judged get all of it, printed from the data beside them; the page on Python gets the
-reference of its names, the page on families that of the contracts; docstrings are read as
-``Docstrings`` says.
+Pages link to files outside of docs/ (``../benchmarks/RESULTS.md``), and the README links to
+``docs/...``. The root of the site is docs/. Linked files outside of docs/ are added to the site
+under their own path, the README becomes the first page, and links are adapted. Each notebook of
+examples/ becomes a page. Pages on measurements get all results, printed from the stored data. The
+page on Python and the page on families get a reference of names.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ EXAMPLE = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the README, the pages that the navigation names, and what either of all links to."""
+    """Adds the README, the pages of the navigation, and all files that they link to."""
     sys.path.insert(0, str(ROOT))  # for benchmarks; MkDocs drops what a hook adds while it loads
     named = {README, *_named(config.nav)}
     todo = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith(".md")]
@@ -67,7 +66,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _cells(path: Path) -> str:
-    """A notebook as Markdown: its texts, its code, and what that printed."""
+    """Returns a notebook as Markdown: its texts, its code, and the stored outputs."""
     parts = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
@@ -79,7 +78,7 @@ def _cells(path: Path) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """What is printed below the pages that have it, and links as they lead in the site."""
+    """Returns a page with its printed results appended, and with links adapted to the site."""
     here = _in_repository(page.file.src_uri)
     folder = posixpath.dirname(page.file.src_uri) or "."
     printed = PRINTED.get(here, str)()
@@ -90,7 +89,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _named(nav: Any) -> list[str]:
-    """The paths of a navigation, as they are in the repository."""
+    """Returns the paths of a navigation, relative to the repository."""
     if isinstance(nav, str):
         return [_in_repository(nav)]
     return [
@@ -113,28 +112,28 @@ def _in_repository(path: str) -> str:
 
 
 def _sections(page: str) -> str:
-    """A print-out without its title and introduction."""
+    """Returns a page without its title and introduction."""
     return page[page.index("\n## ") :]
 
 
 def _reproductions() -> str:
-    """Every figure that was measured again."""
+    """Returns the tables of all reproduced figures as Markdown."""
     stored = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
     return _sections(reproductions.markdown(reproductions.Pages.model_validate_json(stored)))
 
 
 def _wild() -> str:
-    """Every mechanism of a public package."""
+    """Returns the results for all mechanisms of public packages as Markdown."""
     return import_module("benchmarks.found_in_the_wild").stored_page()
 
 
 def _reference(names: list[str]) -> str:
-    """A directive of mkdocstrings for each name."""
+    """Returns a mkdocstrings directive for each name."""
     return "\n".join(["## Reference", "", *(f"::: {name}\n" for name in names)])
 
 
 def _public() -> str:
-    """What is public, a module after the other."""
+    """Returns the reference of all public names, ordered by module."""
     return _reference(
         [
             f"{module}.{name}"
@@ -145,13 +144,13 @@ def _public() -> str:
 
 
 def _contracts() -> str:
-    """The contract of a target and what it is held by; that of a mechanism is public by itself."""
+    """Returns the reference of a target's contract and of its test case."""
     return _reference([f"{TESTING}.targets.{name}" for name in ("TargetCase", "TargetContract")])
 
 
 def _register(link: str) -> str:
-    """A link to the register, which is a page of the site alone."""
-    return f"[The register]({link}) has every claim and what was found of it, to filter and search."
+    """Returns a link to the register, a page that exists only in the site."""
+    return f"[The register]({link}) lists every claim with its verdict, to filter and search."
 
 
 PRINTED = {
@@ -165,10 +164,10 @@ PRINTED = {
 
 
 class Docstrings(griffe.Extension):
-    """Docstrings as Markdown: ruled headings bold, parameters as a list, examples as sessions."""
+    """Renders docstrings as Markdown: bold headings, lists of parameters, examples as sessions."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring of one function, class or attribute."""
+        """Rewrites the docstring of one function, class or attribute."""
         if obj.docstring is not None:
             text = RULED.sub(r"**\1**\n", obj.docstring.value)
             text = PARAMETER.sub(r"- `\1`: ", text)

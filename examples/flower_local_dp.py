@@ -1,7 +1,7 @@
-"""A recommender on Flower under local differential privacy, audited: python flower_local_dp.py.
+"""Audit of a Flower recommender with local differential privacy: python flower_local_dp.py.
 
-Its settings are those of a public deployment: clipping norm 1, sensitivity 0.0001, epsilon 10. With
-the argument "right" the sensitivity is twice the clipping norm. Needs fedrec-auditor[flower].
+The settings are those of a public deployment: clipping norm 1, sensitivity 0.0001, epsilon 10. With
+the argument "right", the sensitivity is twice the clipping norm. Needs fedrec-auditor[flower].
 """
 
 import sys
@@ -17,7 +17,7 @@ app = ClientApp(mods=[LocalDpMod(1.0, sensitivity, epsilon=10.0, delta=1e-5)])
 
 
 class Factors(torch.nn.Module):
-    """Matrix factorisation: items are shared, the user's vector stays on the device."""
+    """Matrix factorisation whose item table is uploaded; the user's vector stays on the device."""
 
     def __init__(self, n_items: int) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class Factors(torch.nn.Module):
 
 
 def load_data(partition_id: int) -> torch.Tensor:
-    """The ratings of this device, 0 where there is none, (n_items,)."""
+    """The ratings of this device, shape (n_items,). The value 0 marks a missing rating."""
     return torch.load(f"partition_{partition_id}.pt", weights_only=True)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Some local steps on the device's ratings."""
+    """Returns the model after three local steps on the device's ratings."""
     rated = (load_data(context.node_config["partition-id"]) > 0).float()
     model, user = Factors(len(rated)), torch.ones(4, requires_grad=True)
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())

@@ -1,4 +1,4 @@
-"""A matrix factorisation in torch whose devices clip, but add their noise to the wrong tensor.
+"""Audit of a torch client that clips its upload, but adds the noise to the wrong tensor.
 
 python examples/own_torch.py
 """
@@ -29,7 +29,7 @@ def protect(changes, rng):
     length = sum((change**2).sum() for change in changes.values()) ** 0.5
     sent = {name: change * min(1, CLIP / max(length, 1e-12)) for name, change in changes.items()}
     sent["bias"] = sent["bias"] + NOISE * CLIP * rng.standard_normal(sent["bias"].shape)
-    return sent  # and the item table is sent as it is
+    return sent  # the bug: the item table is sent without noise
 
 
 def sgd(parameters):
@@ -40,7 +40,7 @@ system = fedrec_auditor.wrap_system(
     fedrec_auditor.wrap_torch(Factors, loss, sgd, local_steps=3, private=["user"], protect=protect),
     rounds=3,
     claim=fedrec_auditor.Claim(epsilon=2, delta=1e-5, horizon="round"),
-    proof=GaussianDpEvent(NOISE),  # deviation over clipping norm, were it on everything
+    proof=GaussianDpEvent(NOISE),  # the noise multiplier, if every tensor had noise
     title="own-torch",
 )
 

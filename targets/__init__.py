@@ -1,1 +1,1 @@
-"""Federated recommenders under audit, with their randomizers, data and transcripts."""
+"""Federated recommenders under audit, with their randomizers, data sets and transcripts."""

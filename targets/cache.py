@@ -15,17 +15,21 @@ from fedrec_auditor.accountants.errors import InputError
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Interactions
 
+# Digests (``Interactions.digest``) of data sets. They do not depend on the layout of files.
 _DIGESTS = {"ml-100k": "c0347cbde659459a1b467a6a06708f1193fad97c775eb53e422c39344ac18836"}
-"""``Interactions.digest`` of data sets, which does not depend on the layout of their files."""
+# Numbers of users, items and interactions, as publishers and papers state them.
 _PUBLISHED: Mapping[str, tuple[int, int, int]] = {
     "ml-100k": (943, 1_682, 100_000),
     "ml-1m": (6_040, 3_706, 1_000_209),
 }
-"""Numbers of users, items and interactions, as publishers and papers state them."""
 
 
 def cache() -> Path:
-    """Path: FEDREC_AUDITOR_CACHE, else fedrec-auditor in XDG_CACHE_HOME, else in ~/.cache."""
+    """Returns the path of the cache of data sets.
+
+    The path is the environment variable FEDREC_AUDITOR_CACHE if it is set, or else the folder
+    fedrec-auditor in XDG_CACHE_HOME, or else in ~/.cache.
+    """
     if own := os.environ.get("FEDREC_AUDITOR_CACHE"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -33,13 +37,17 @@ def cache() -> Path:
 
 
 def find_cached(name: str) -> Path | None:
-    """The data set's directory or zip archive in the cache; None if neither exists."""
+    """Returns the data set's directory or zip archive in the cache, or None if neither exists."""
     places = (cache() / name, cache() / f"{name}.zip")
     return next((place for place in places if place.exists()), None)
 
 
 def locate(path: Path | None, name: str, title: str, remedy: str) -> Path:
-    """``path``, else the path of ``name`` in the cache; InputError with ``remedy`` if neither."""
+    """Returns ``path`` if given, else the path of the data set ``name`` in the cache.
+
+    Raises InputError, with the data set's ``title`` and the ``remedy``, if the cache does not have
+    it.
+    """
     if place := path or find_cached(name):
         return place
     raise InputError(
@@ -49,10 +57,11 @@ def locate(path: Path | None, name: str, title: str, remedy: str) -> Path:
 
 
 def check_genuine(interactions: Interactions, name: str) -> None:
-    """Raises InputError unless the cached data set ``name`` is complete and unchanged.
+    """Checks that the cached data set ``name`` is complete and unchanged; InputError if it is not.
 
     Its numbers of users, items and interactions must be the published ones. Its digest must be the
-    known one, or else the digest of the first reading, which is stored beside the data set.
+    known one, or else the digest from the first time it was read, which the cache stores next to
+    the data set. A data set that is not in the cache is not checked.
     """
     if (place := find_cached(name)) is None:
         return
@@ -70,14 +79,18 @@ def check_genuine(interactions: Interactions, name: str) -> None:
         users, items, pairs = counts
         changed = "" if wrong or name in _DIGESTS else f", or {kept} if you changed them"
         raise InputError(
-            f"Expected {name} at {place} as published and as read before, got other data: "
-            f"{pairs:,} interactions of {users:,} users and {items:,} items. Remove {place} and "
-            f"fetch it again{changed}; or give its path, to use it as it is."
+            f"Expected {place} to contain {name} as published and as read before, got different "
+            f"data: {pairs:,} interactions of {users:,} users and {items:,} items. Remove {place} "
+            f"and fetch it again{changed}; or give its path, to use the data as they are."
         )
 
 
 def keep(name: str, files: Mapping[str, bytes]) -> Path:
-    """Puts ``files`` into the cache by one rename; if two processes do so, one copy stays."""
+    """Writes ``files`` into the cache as the data set ``name``, and returns its path.
+
+    The data set appears by one rename. If two processes write it at once, one copy stays. Raises
+    InputError if the cache is not writable.
+    """
     place, draft = cache() / name, cache() / f".{name}-{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
@@ -90,8 +103,8 @@ def keep(name: str, files: Mapping[str, bytes]) -> Path:
                 raise
     except OSError as error:
         raise InputError(
-            f"Expected a writable cache, got {place.parent} ({error.strerror}). "
-            "Set FEDREC_AUDITOR_CACHE to a directory that you can write."
+            f"Expected a writable cache of data sets, got {place.parent} ({error.strerror}). "
+            "Set FEDREC_AUDITOR_CACHE to a directory that you can write to."
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

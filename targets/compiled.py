@@ -1,4 +1,4 @@
-"""Compilation of loops by numba, which is imported with this module."""
+"""Compilation of loops to machine code by numba. Importing this module imports numba."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numba
 
-# Products may be fused into sums; infinities and NaN keep their meaning.
+# The compiler may fuse products into sums. Infinities and NaN keep their meaning.
 FUSED = frozenset({"contract", "nsz", "arcp"})
-# Sums may be reordered too, so that they vectorize.
+# The compiler may also reorder sums, so that they vectorize.
 REORDERED = FUSED | {"reassoc"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -18,15 +18,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def compiled(
     *, kept: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
 ) -> Callable[[_Function], _Function]:
-    """Decorator that compiles a function to machine code which runs without the interpreter's lock.
+    """Decorator that compiles a function to machine code, which runs without Python's global lock.
 
-    If ``kept``, the code is stored beside the source, or in the user's cache directory if the
-    source's directory is not writable. If neither is writable, every process compiles anew.
-    ``options`` are those of ``numba.njit``.
+    If ``kept``, the code is stored next to the source file, or in the user's cache directory if the
+    source's directory is not writable. If neither is writable, every process compiles the function
+    again. ``fastmath`` names the LLVM flags that permit inexact floating-point optimizations, and
+    ``options`` are further options of ``numba.njit``.
 
-    Functions that compiled functions call must not be ``kept``: they are inlined into their
-    callers, so that a caller's last bits do not differ between a process that loads the stored code
-    and one that compiles it.
+    Functions that are called by compiled functions must not be ``kept``. They are inlined into
+    their callers, so that a process that loads stored code gets the same last bits as one that
+    compiles.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
     if not kept:

@@ -1,8 +1,8 @@
-"""Storage formats of a component: one named part of a round's messages, for all clients at once.
+"""Storage formats of messages: each holds one named part of a round's messages for all clients.
 
-Messages are stored compactly: a rank-one gradient as its factors, an item table as the rows that
-changed, noise as its seeds. The protocol sends the arrays that ``Component`` gives, and attacks see
-nothing else (``targets.transcript.Wire``).
+The formats are compact: a rank-one gradient is stored as its factors, an item table as the rows
+that changed, and noise as its seeds. Attacks see only the arrays that the protocol sends, through
+``targets.transcript.Wire``.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.floating[Any]]
-_BLOCK = 1 << 23  # numbers of a sum's block: 64 MiB in float64
+_BLOCK = 1 << 23  # numbers per block of clients when messages are summed: 64 MiB in float64
 
 
 class Kind(StrEnum):
-    """Meaning of a message's numbers.
+    """Type of a message: what the numbers in it mean, such as gradients or item lists.
 
-    The protocol is public, and so is the kind of each of its messages.
+    The protocol is public, so an adversary knows the type of every message.
     """
 
     GRADIENT = "gradient"  # gradient of the sender's loss with respect to the broadcast model
-    CHANGE = "change"  # the model as the sender trained it, minus the broadcast
-    MODEL = "model"  # the model as the sender trained it
+    CHANGE = "change"  # the model that the sender trained, minus the broadcast model
+    MODEL = "model"  # the model that the sender trained
     REPORTS = "reports"  # single coordinates of a gradient, randomized
     BITS = "bits"  # one bit per item, randomized or not
     RATINGS = "ratings"  # one rating per item
@@ -44,42 +44,48 @@ class Kind(StrEnum):
     VECTOR = "vector"  # the sender's own state between rounds, such as a user vector
 
 
+# Kinds of messages that are lists. The order of a list's entries may reveal something.
 LIST_KINDS = (Kind.ITEMS, Kind.CODES)
-"""Kinds of messages that are lists, whose order is informative."""
+# Kinds of messages that describe the sender's data, about which each round may reveal more.
 DATA_KINDS = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LIST_KINDS)
-"""Kinds of messages that describe the sender's data: several rounds reveal more than one round."""
+# Value that fills the empty places at the end of a list.
 LIST_PADDING = -1
-"""Padding value of lists."""
 
 
 def check_listed(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
-    """Raises InputError unless lists hold integers, and item lists -1 or catalogue positions.
+    """Checks that the entries of list messages are valid, and raises InputError if they are not.
 
-    Messages of kinds other than lists always pass.
+    Lists must hold integers. Lists of items must hold catalogue positions from 0 to ``n_items`` -
+    1, or the padding -1. Messages of kinds other than lists always pass.
+
+    kind: kind of the messages
+    values: the messages (any shape)
+    name, where: names of the component and of its origin, for the error message
     """
     if kind not in LIST_KINDS:
         return
     if values.dtype.kind not in "iu":
         raise InputError(
-            f"Expected whole numbers as {name!r} ({kind}) in {where}, got {values.dtype}. State "
-            "another kind, or send a list."
+            f"Expected integers in the component {name!r} ({kind}) of {where}, got values of type "
+            f"{values.dtype}. State another kind, or send a list of integers."
         )
     wrong = (
         values[(values < LIST_PADDING) | (values >= n_items)] if kind is Kind.ITEMS else values[:0]
     )
     if wrong.size:
         raise InputError(
-            f"Expected items from 0 to {n_items - 1}, or -1 for none, as {name!r} in {where}, got "
-            f"{wrong.flat[0]}. Send positions in the catalogue, or state the kind codes."
+            f"Expected item positions from 0 to {n_items - 1}, or -1 for none, in the component "
+            f"{name!r} of {where}, got {wrong.flat[0]}. Send positions, or state the kind codes."
         )
 
 
 class Component(ABC):
-    """One named part of a round's messages, for all clients at once.
+    """Base class of storage formats: one named part of a round's messages, for all clients at once.
 
-    A subclass defines ``shape``, ``dense`` and ``kind``. Its ``parts`` name the fields that have
-    one entry per client: arrays, sparse arrays, streams, or components. If the first of these is a
-    component, the subclass inherits that component's kind, rate and shape.
+    A subclass defines ``shape``, ``dense`` and ``kind``. Its class attribute ``parts`` names the
+    fields that have one entry per client: arrays, sparse arrays, streams, or components. If the
+    first of these fields is a component, the subclass inherits that component's kind, rate and
+    shape.
     """
 
     __slots__ = ()
@@ -87,16 +93,16 @@ class Component(ABC):
 
     @property
     def kind(self) -> Kind:
-        """Meaning of the messages' numbers."""
+        """Type of the messages, which says what their numbers mean."""
         return _first(self).kind
 
     @property
     def rate(self) -> float | None:
         """Public learning rate: a message moves the broadcast by -rate times the sender's gradient.
 
-        A message that is a model moves the broadcast by the model minus the broadcast, summed over
-        all local steps. The rate is negative if the client sends the gradient itself, which points
-        uphill. It is None if no such rate exists, or if it is not public.
+        A message that contains a model moves the broadcast by the model minus the broadcast, summed
+        over all local steps. The rate is negative if the client sends the gradient itself, which
+        points uphill. The rate is None if it does not exist or is not public.
         """
         return _first(self).rate
 
@@ -111,23 +117,27 @@ class Component(ABC):
 
     @abstractmethod
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Messages of the clients at these positions, shape (len(clients), *shape)."""
+        """Computes the messages of the clients at positions ``clients``: (len(clients), *shape)."""
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Flags of the rows that these clients sent, (len(clients), *shape[:1]); all by default."""
+        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1]).
+
+        By default all rows were sent.
+        """
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
     def largest(self) -> float:
-        """Upper limit of the absolute values; if finite, no value is NaN.
+        """Returns an upper limit of the absolute values of all messages.
 
-        Infinite if the limit is not known without reading the messages.
+        If the limit is finite, no value is NaN. It is infinite if it cannot be derived without
+        reading the messages.
         """
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, shape ``shape``: the output of secure aggregation.
+        """Computes the sum over all clients, of shape ``shape``: the output of secure aggregation.
 
-        Computed in float64, by blocks of clients.
+        The sum is computed in float64, by blocks of clients.
         """
         out = np.zeros(self.shape)
         for block in blocks(len(self), math.prod(self.shape), _BLOCK):
@@ -136,20 +146,24 @@ class Component(ABC):
         return out
 
     def take(self, clients: Ints) -> Self:
-        """Messages of the clients at these positions only, in this order."""
+        """Selects the messages of the clients at positions ``clients``, in this order."""
         own: Any = self
         made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
         return made
 
     def tail(self, first: int) -> Component:
-        """Messages without the rows before ``first``, of shape (shape[0] - first, *shape[1:])."""
+        """Returns the messages without the rows before ``first``.
+
+        A message then has the shape (shape[0] - first, *shape[1:]).
+        """
         return SomeRows(self, slice(first, None))
 
     def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Entries of lists, of shape (width,), other than the padding ``LIST_PADDING``.
+        """Returns the entries of list messages (width,) that are not ``LIST_PADDING``.
 
-        Returns three arrays (E,): the entry's client (an index into ``clients``), its column and
-        its value, in the order of ``clients`` and of their lists.
+        The result is three arrays (E,): the entry's client (an index into ``clients``), its column
+        in the list, and its value. Entries are in the order of ``clients``, and within a client in
+        list order.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
         for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
@@ -160,7 +174,11 @@ class Component(ABC):
         return row, column, entries
 
     def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
-        """Entries (E,) at ``column`` of messages (width,) of ``clients[row]``; row ascends."""
+        """Returns single entries of messages of shape (width,), as an array (E,).
+
+        Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
+        ascending order.
+        """
         parts = [self.dense(clients[:0]).ravel()]
         for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
             some = slice(*np.searchsorted(row, [block.start, block.stop]))
@@ -168,7 +186,10 @@ class Component(ABC):
         return np.concatenate(parts)
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` (len(clients), k) of each client: shape (len(clients), k, *shape[1:])."""
+        """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).
+
+        ``rows`` (len(clients), k) holds the indices of the rows for each client.
+        """
         out = np.zeros((*rows.shape, *self.shape[1:]))
         for part in blocks(len(clients), math.prod(self.shape), _BLOCK):
             block, each = self.dense(clients[part]), rows[part]
@@ -178,7 +199,7 @@ class Component(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SomeRows(Component):
-    """The ``rows`` of messages that are computed in full (``whole``), in the order of ``rows``."""
+    """Messages restricted to the row indices ``rows``; ``whole`` holds the full messages."""
 
     whole: Component
     rows: slice | Ints
@@ -192,25 +213,25 @@ class SomeRows(Component):
         return (len(np.arange(count)[self.rows]), *rest)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The rows of these clients' messages."""
+        """Computes the selected rows of the clients' messages."""
         return self.whole.dense(clients)[:, self.rows]
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Flags of the rows that these clients sent."""
+        """Returns flags of the selected rows that ``clients`` sent."""
         return self.whole.sent(clients)[:, self.rows]
 
     def largest(self) -> float:
-        """Upper limit of the absolute values of the full messages."""
+        """Returns an upper limit of the absolute values of the full messages."""
         return self.whole.largest()
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients."""
+        """Computes the sum of the selected rows over all clients."""
         return self.whole.total()[self.rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Dense(Component):
-    """Messages stored as they are: ``values`` has shape (n, *shape)."""
+    """Messages stored as one array ``values`` of shape (n, *shape), one message per client."""
 
     values: NDArray[Any]
     kind: Kind = field()  # without a default, although the base class has a property
@@ -224,28 +245,28 @@ class Dense(Component):
         return self.values.shape[1:]
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Messages of the clients at these positions."""
+        """Returns the messages of the clients at positions ``clients``."""
         return self.values[clients]
 
     def largest(self) -> float:
-        """The largest absolute value."""
+        """Returns the largest absolute value of all messages, or infinity if a value is NaN."""
         return _largest(self.values)
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients."""
+        """Computes the sum over all clients in float64."""
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's message."""
+        """Returns the selected ``rows`` of each client's message."""
         return np.asarray(self.values[np.asarray(clients)[:, None], rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Bits(Component):
-    """One bit per item: whether a client has an entry in ``entries``, a sparse (n, M).
+    """Messages of one bit per item: 1 if the client has an entry in the sparse ``entries`` (n, M).
 
-    If ``flip`` and ``streams`` are given, the bits are flipped whenever they are read, every time
-    in the same way. Memory: the entries, and one seed per client.
+    If ``flip`` and ``streams`` are given, the bits are randomized at every call, each time with the
+    same result. Memory: the entries, and one seed per client.
     """
 
     entries: sparse.csr_array
@@ -264,7 +285,7 @@ class Bits(Component):
         return int(self.entries.shape[0])
 
     def dense(self, clients: Ints) -> NDArray[np.bool_]:
-        """The bits sent by these clients, (len(clients), M)."""
+        """Returns the bits that ``clients`` sent, shape (len(clients), M)."""
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
@@ -277,7 +298,10 @@ class Bits(Component):
 class RankOne(Component):
     """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
 
-    ``vectors`` is (n, F), ``items`` the broadcast V (M, F), ``corrections`` the sparse s (n, M).
+    vectors: the user vectors x_u (n, F)
+    items: the broadcast item matrix V (M, F)
+    corrections: the sparse vectors s_u (n, M)
+
     Memory is n F + nnz(s) numbers instead of n M F. G is minus half the gradient of the squared
     loss sum_i c_i (p_i - x.v_i)^2.
     """
@@ -295,30 +319,33 @@ class RankOne(Component):
         return self.items.shape
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The gradients sent by these clients, (len(clients), M, F)."""
+        """Computes the gradients that ``clients`` sent, shape (len(clients), M, F)."""
         x = self.vectors[clients]
         left = self.corrections[clients].toarray() - x @ self.items.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def largest(self) -> float:
-        """Limit from the factors: (max |s| + max |v_i| max |x_u|) max |x_u|, in Euclidean norms."""
+        """Derives an upper limit from norms: (max |s| + max |v_i| max |x_u|) max |x_u|.
+
+        |v_i| and |x_u| are Euclidean norms of item and user vectors.
+        """
         item, user = (_longest(rows) for rows in (self.items, self.vectors))
         limit = (_largest(self.corrections.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def total(self) -> NDArray[Any]:
-        """Sum of all gradients, computed without building any: S^T X - V (X^T X)."""
+        """Computes the sum of all gradients from the factors, as S^T X - V (X^T X)."""
         x = self.vectors
         return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
 
     def tail(self, first: int) -> RankOne:
-        """The gradients of the items from ``first`` on."""
+        """Returns the gradients of the items from position ``first`` on."""
         return RankOne(
             self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
         )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's gradient, computed from these rows of s and V only."""
+        """Computes selected ``rows`` of each client's gradient from their rows of s and V only."""
         x, s = self.vectors[clients], self.corrections
         held, entries = _located(s.indptr, s.indices, clients, rows)
         left = -np.einsum("nkf,nf->nk", self.items[rows], x)
@@ -328,13 +355,16 @@ class RankOne(Component):
 
 @dataclass(frozen=True, slots=True)
 class Rows(Component):
-    """A matrix (M, d) of which each client sends, or has changed, some rows only.
+    """Messages that are matrices (M, d) of which each client sent or changed only some rows.
 
-    Client i's rows are ``ids[indptr[i] : indptr[i + 1]]``, ascending, with ``values`` (nnz, d).
-    Without ``rest``, the other rows are not sent: ``dense`` has zeros there, and ``sent``
-    distinguishes them from zeros that were sent. With ``rest`` (M, d), the model that was broadcast
-    to the clients, each client sends the whole matrix, and an adversary who knows the broadcast
-    sees which rows the client changed. Memory is nnz d numbers instead of n M d.
+    Client i's stored rows are ``ids[indptr[i] : indptr[i + 1]]`` in ascending order, with the
+    numbers ``values`` (nnz, d). ``count`` is M.
+
+    Without ``rest``, a client sends only its stored rows. ``dense`` returns zeros for the remaining
+    rows, and ``sent`` distinguishes them from rows of zeros that were sent. With ``rest`` (M, d),
+    the model that was broadcast, each client sends the whole matrix, which equals ``rest`` outside
+    the stored rows. An adversary who knows the broadcast then sees which rows the client changed.
+    Memory is nnz d numbers instead of n M d.
     """
 
     indptr: Ints
@@ -354,7 +384,7 @@ class Rows(Component):
         return len(self.indptr) - 1
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The matrices of these clients, (len(clients), M, d)."""
+        """Computes the matrices of ``clients``, shape (len(clients), M, d)."""
         rows, entries = _entries(self.indptr, clients)
         shape = (len(clients), *self.shape)
         if self.rest is None:
@@ -365,7 +395,7 @@ class Rows(Component):
         return out
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Flags of the rows that these clients sent, (len(clients), M)."""
+        """Returns flags of the rows that ``clients`` sent, shape (len(clients), M)."""
         if self.rest is not None:
             return super(Rows, self).sent(clients)
         out = np.zeros((len(clients), self.count), dtype=np.bool_)
@@ -374,11 +404,11 @@ class Rows(Component):
         return out
 
     def largest(self) -> float:
-        """The largest absolute value of the stored numbers."""
+        """Returns the largest absolute value in ``values`` and ``rest``; infinity if one is NaN."""
         return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, in float64, by blocks of rows, without a copy of all values."""
+        """Computes the sum over all clients in float64, by blocks of rows."""
         out = np.zeros(self.shape)
         for block in blocks(len(self.ids), math.prod(self.shape[1:]), _BLOCK):
             ids, change = self.ids[block], self.values[block].astype(np.float64)
@@ -391,7 +421,7 @@ class Rows(Component):
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
     def tail(self, first: int) -> Rows:
-        """The rows from ``first`` on that clients sent or changed."""
+        """Returns the messages without the rows before ``first``."""
         kept = self.ids >= first
         return replace(
             self,
@@ -403,7 +433,7 @@ class Rows(Component):
         )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's matrix, looked up among the stored rows."""
+        """Returns the selected ``rows`` of each client's matrix, found among the stored rows."""
         held, entries = _located(self.indptr, self.ids, clients, rows)
         if self.rest is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
@@ -413,7 +443,7 @@ class Rows(Component):
         return out
 
     def take(self, clients: Ints) -> Rows:
-        """Messages of the clients at these positions only, in this order."""
+        """Selects the messages of the clients at positions ``clients``, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
         return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
@@ -421,7 +451,7 @@ class Rows(Component):
 
 @dataclass(frozen=True, slots=True)
 class OverlaidTables(Component):
-    """Tables in which each client's ``rows`` replace the same rows of its ``table``."""
+    """Messages that equal ``table``, except in the rows that a client has in ``rows``."""
 
     table: Component
     rows: Rows
@@ -429,18 +459,18 @@ class OverlaidTables(Component):
     parts = ("rows", "table")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The tables of these clients, (len(clients), M, d)."""
+        """Computes the tables of ``clients``, shape (len(clients), M, d)."""
         out = self.table.dense(clients)
         places, entries = _entries(self.rows.indptr, clients)
         out[places, self.rows.ids[entries]] = self.rows.values[entries]
         return out
 
     def largest(self) -> float:
-        """The larger limit of the table's and the rows'."""
+        """Returns the larger of the upper limits of ``table`` and ``rows``."""
         return max(self.table.largest(), self.rows.largest())
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's table."""
+        """Returns the selected ``rows`` of each client's table."""
         out = self.table.picked(clients, rows)
         held, entries = _located(self.rows.indptr, self.rows.ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
@@ -448,31 +478,31 @@ class OverlaidTables(Component):
 
 
 class Randomizer(Protocol):
-    """A local randomizer of whole messages, with one stream of randomness per client."""
+    """A function that adds local noise to whole messages, with one random stream per client."""
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the randomized messages, of the shape (n, *shape) of ``values``."""
+        """Returns the randomized messages, in the shape (n, *shape) of ``values``."""
         ...
 
 
 @runtime_checkable
 class PositionalRandomizer(Randomizer, Protocol):
-    """A randomizer whose draw for an entry depends on the entry's place in its message."""
+    """A randomizer whose draw for an entry depends on the entry's position in its message."""
 
     def skipping(self, count: int | Ints) -> Randomizer:
-        """The randomizer for messages without their first ``count`` entries.
+        """Returns the randomizer for messages whose first ``count`` entries have been left out.
 
-        ``count`` is one number for all messages, or one number per message (n,).
+        ``count`` is one number for all messages, or an array (n,) with one number per message.
         """
         ...
 
 
 @runtime_checkable
 class Summable(Randomizer, Protocol):
-    """A randomizer whose noise does not depend on the values."""
+    """A randomizer whose noise does not depend on the values, so that it can be added to a sum."""
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """The sum of the randomized messages, from the ``total`` of the values.
+        """Computes the sum of the randomized messages from the sum ``total`` of the clean messages.
 
         No single message is computed.
         """
@@ -481,10 +511,13 @@ class Summable(Randomizer, Protocol):
 
 @runtime_checkable
 class Limiter(Randomizer, Protocol):
-    """A randomizer whose output is limited in absolute value by its input, unless that is NaN."""
+    """A randomizer with a known limit of its output's absolute values, unless an input is NaN."""
 
     def limit(self, largest: float) -> float:
-        """Limit of the output's absolute values for input of absolute values up to ``largest``."""
+        """Returns the limit of the output's absolute values.
+
+        The absolute values of the input are at most ``largest``.
+        """
         ...
 
 
@@ -492,8 +525,8 @@ class Limiter(Randomizer, Protocol):
 class RandomizedMessages(Component):
     """Randomized messages, stored as the ``clean`` messages and the seeds of their noise.
 
-    Noise fills every entry of an item matrix, and the noisy messages of a whole training would fill
-    the disk. Therefore ``dense`` draws the same noise again at every call (``Streams``).
+    Noise fills every entry of an item matrix, so the noisy messages of a whole training would fill
+    the disk. ``dense`` therefore draws the same noise again at every call, from ``streams``.
     """
 
     clean: Component
@@ -503,23 +536,32 @@ class RandomizedMessages(Component):
     parts = ("clean", "streams")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Randomized messages of the clients at these positions."""
+        """Computes the randomized messages of the clients at positions ``clients``."""
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def largest(self) -> float:
-        """The randomizer's limit, if it and the clean messages have one; else infinity."""
+        """Returns the randomizer's output limit, or infinity if it has none.
+
+        The randomizer must be a ``Limiter``, and the clean messages must have a finite limit.
+        """
         if isinstance(self.randomize, Limiter) and math.isfinite(clean := self.clean.largest()):
             return self.randomize.limit(clean)
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients: by blocks of clients, or from the clean sum if ``Summable``."""
+        """Computes the sum over all clients, from the clean sum if the randomizer is ``Summable``.
+
+        Otherwise the messages are randomized and summed by blocks of clients.
+        """
         if isinstance(self.randomize, Summable):
             return self.randomize.summed(self.clean.total(), self.streams)
         return super(RandomizedMessages, self).total()
 
     def tail(self, first: int) -> Component:
-        """The rows from ``first`` on; a positional randomizer skips the earlier draws."""
+        """Returns the messages without the rows before ``first``, with unchanged noise.
+
+        A positional randomizer skips the random draws of the rows that are left out.
+        """
         if not isinstance(self.randomize, PositionalRandomizer):
             return super(RandomizedMessages, self).tail(first)
         skipped = first * math.prod(self.shape[1:])
@@ -528,7 +570,10 @@ class RandomizedMessages(Component):
         )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's message; a positional randomizer draws only these."""
+        """Computes the selected ``rows`` of each client's message.
+
+        A positional randomizer draws noise for these rows only.
+        """
         if not isinstance(self.randomize, PositionalRandomizer):
             return super(RandomizedMessages, self).picked(clients, rows)
         clean = self.clean.picked(clients, rows)
@@ -540,13 +585,13 @@ class RandomizedMessages(Component):
 
 @dataclass(frozen=True, slots=True)
 class Reports(Component):
-    """k reports per client, each +B or -B for one coordinate of the client's matrix.
+    """k randomized reports per client, each +B or -B for one coordinate of the client's matrix.
 
     index: flat position of the reported coordinate in the matrix (n, k)
     positive: whether the report is +B (n, k)
     magnitude: B, which is public
     shape: shape of the matrix (M, F)
-    clean: the matrices that the reports describe, if the system keeps them
+    clean: the matrices that the reports describe; None if the system does not keep them
     """
 
     index: Ints
@@ -559,7 +604,7 @@ class Reports(Component):
     kind, rate = Kind.REPORTS, None
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Each client's estimate of its matrix: the mean of its k reports, (len(clients), M, F)."""
+        """Estimates each client's matrix by the mean of its k reports: (len(clients), M, F)."""
         index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
         n, k = index.shape
         size = math.prod(self.shape)
@@ -568,14 +613,14 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def total(self) -> NDArray[Any]:
-        """Sum of all clients' estimates."""
+        """Computes the sum of all clients' estimates of their matrices."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
         return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` of each client's estimate, from the reports about these rows."""
+        """Computes selected ``rows`` of each client's estimate from the reports on these rows."""
         width, index = self.shape[1], self.index[clients]
         out = np.zeros((*rows.shape, width))
         for k, row in enumerate(rows.T):
@@ -585,13 +630,13 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split(self) -> Reports:
-        """The reports as separate messages of one report each."""
+        """Splits the reports into separate messages of one report each."""
         index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
 
 
 def _largest(values: NDArray[Any]) -> float:
-    """The largest absolute value, infinite if a value is NaN; computed without a copy."""
+    """The largest absolute value, or infinity if a value is NaN. No copy is made."""
     if not values.size:
         return 0.0
     ends = float(values.max()), float(values.min())
@@ -599,7 +644,7 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 def _longest(rows: NDArray[Any]) -> float:
-    """The largest Euclidean norm of a row, infinite if a value is NaN."""
+    """The largest Euclidean norm of a row, or infinity if a value is NaN."""
     return math.sqrt(_largest(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
 
 
@@ -609,14 +654,14 @@ def _first(made: Component) -> Component:
 
 
 def _of(part: Any, clients: Ints) -> Any:
-    """The entries of these clients in a field that has one entry per client."""
+    """The entries of ``clients`` in ``part``, a field that has one entry per client."""
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For every entry of these clients: its index into ``clients``, and into all entries."""
+    """For every stored entry of ``clients``: its index into ``clients``, and into all entries."""
     starts, sizes = indptr[clients], np.diff(indptr)[clients]
     rows = np.repeat(np.arange(len(clients)), sizes)
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -626,7 +671,10 @@ def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.
 def _located(
     indptr: Ints, ids: Ints, clients: Ints, wanted: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Whether ``wanted`` (n, k) are among each client's ascending ``ids``, and at which entry."""
+    """Flags of the ``wanted`` row ids (n, k) that a client has stored, and their entry indices.
+
+    Each client's ``ids`` are in ascending order.
+    """
     owners, entries = _entries(indptr, clients)
     if not len(entries):
         return np.zeros(wanted.shape, np.bool_), np.zeros(wanted.shape, np.intp)

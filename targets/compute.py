@@ -1,4 +1,4 @@
-"""Settings that affect only the speed of a target: device, threads, memory."""
+"""Settings that affect only the speed of a simulation: device, threads and memory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ class Compute(Checked):
 
 
 DEFAULT = Compute()
+# Share of the memory of all workers that messages may use.
 SHARE = 1 / 4
-"""Share of the memory of all workers that messages may take."""
 
 
 def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
-    """Slices of ``count`` elements of ``numbers`` numbers each.
+    """Splits ``count`` elements into slices of consecutive elements of limited size.
 
-    A slice has at most ``most`` numbers, but at least one element.
+    An element consists of ``numbers`` numbers. A slice has at most ``most`` numbers, but at least
+    one element.
 
     >>> list(blocks(5, 4, most=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -52,9 +53,10 @@ def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
 
 
 def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
-    """A context in which BLAS, or every thread pool (None), uses one thread.
+    """Returns a context in which BLAS, or every thread pool (``user_api=None``), uses one thread.
 
-    For small products threads cost more than they save. Only pools that are loaded are limited.
+    For small matrix products, threads cost more time than they save. Only pools that are already
+    loaded are limited.
     """
     limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limit
@@ -62,7 +64,7 @@ def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractC
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """A context in which torch uses ``count`` threads."""
+    """Returns a context in which torch uses ``count`` threads."""
     import torch
 
     before = torch.get_num_threads()
@@ -75,14 +77,14 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @lru_cache(1)
 def _pools(modules: int) -> ThreadpoolController:
-    """The thread pools of this process, searched anew after further imports."""
+    """The thread pools of this process. A new number of loaded ``modules`` causes a new search."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def reach(device: str) -> None:
-    """Raises InputError unless torch can put a number on ``device``."""
+    """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
     import torch
 
     try:
@@ -90,6 +92,6 @@ def reach(device: str) -> None:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0]
         raise InputError(
-            f"Expected a device that torch can use, got device={device!r} ({first}). "
-            "`auditor doctor` lists them; leave it out for the CPU."
+            f"Expected a device that torch can use, got device={device!r} ({first}). Choose a "
+            "device that `auditor doctor` lists, or leave the option out to use the CPU."
         ) from error

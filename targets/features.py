@@ -1,4 +1,4 @@
-"""Features: numbers that a device computes from its user's ratings and attributes."""
+"""User features: numbers that a device computes from its user's ratings and attributes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ ATTRIBUTES = ("gender", "occupation", "age_group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFeatures:
-    """Features of all users: ``values`` (n_users, len(names)), float32, one column per feature."""
+    """Features of all users: float32 ``values`` (n_users, F), and the names of the F features."""
 
     values: NDArray[np.float32]
     names: tuple[str, ...]
 
 
 def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
-    """Computes the features in Table I of the FedRec paper, per user from the user's own data.
+    """Computes the features in Table I of the FedRec paper, for each user from this user's data.
 
     The columns, in this order: the number of rated items; the number of ratings of each level 1 to
     5; their shares; the shares of low (1, 2) and high (4, 5) ratings; the entropy of the shares;
-    median, least, largest and mean rating; then one-hot gender, occupation and age group, as far as
-    the data have these attributes. A user without ratings has zeros except for the attributes.
+    median, least, largest and mean rating; then one-hot gender, occupation and age group, if the
+    data have these attributes. A user without ratings has zeros except for the attributes.
 
     The paper states no scale. A device cannot see other users' data, so no feature is standardised
-    over users: numbers n become log(1 + n), ratings are divided by the scale's ``best`` (public
-    knowledge), and the entropy by log 5; so all features but the numbers lie in [0, 1] for ratings
-    in (0, best]. The level of rating r is 5 r / best rounded up, at least 1 and at most 5: half
-    stars count for the level above. If ages are years, or age codes that are years, they are put
-    into the table's three groups. Occupations have as many columns as the data have categories.
+    over users. Instead, numbers n become log(1 + n), ratings are divided by ``best``, the best
+    rating of the scale (public knowledge), and the entropy is divided by log 5. All features except
+    the numbers therefore lie in [0, 1] for ratings in (0, best]. The level of rating r is 5 r /
+    best rounded up, at least 1 and at most 5, so that half stars count for the level above. If ages
+    are years, or age codes that are years, they are put into the table's three groups. Occupations
+    have one column per category in the data.
 
     Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
     not positive.
@@ -44,7 +45,7 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
     Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
     """
     if not 0 < best < np.inf:
-        raise InputError(f"Expected best > 0, got best={best}. Name the scale's best rating.")
+        raise InputError(f"Expected best > 0, got best={best}. Give the best rating of the scale.")
     table, n_users = interactions.ratings, interactions.n_users
     sizes = np.diff(table.indptr)
     row = np.repeat(np.arange(n_users), sizes)
@@ -94,16 +95,16 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
 
 
 def count_user_features(interactions: Interactions) -> int:
-    """Number of columns of ``user_features`` for these data, without computing them.
+    """Counts the columns of ``user_features`` for these data, without computing them.
 
-    These are 18 for the ratings, and one per category of each attribute that the data have.
+    There are 18 columns for the ratings, and one per category of each attribute in the data.
     """
     known = _grouped(interactions)
     return OF_RATINGS + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:
-    """The attributes, with ages in years put into groups; other ages count as groups already."""
+    """The attributes, with ages in years put into groups. Other ages count as groups already."""
     known = dict(interactions.attributes)
     if "age_group" in known or "age" not in known:
         return known

@@ -1,4 +1,4 @@
-"""Filter: selects high ratings, and users and items with enough of them."""
+"""Filter of data sets: keeps high ratings, and users and items with enough interactions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrNone
 class Filter(Checked):
     """Keeps ratings of at least ``min_rating``, then users and items with enough interactions.
 
-    The result is the largest part whose users have at least ``min_user`` interactions and whose
-    items have at least ``min_item``. PrivRec counts ratings above 3 as interactions (section 3.1):
-    ``min_rating`` = 4.
+    The result is the largest part of the data whose users have at least ``min_user`` interactions
+    and whose items have at least ``min_item``. For example, PrivRec counts ratings above 3 as
+    interactions (section 3.1), so its ``min_rating`` is 4.
 
-    Dropping a user takes interactions from items and the other way round, so one pass over each
-    leaves some users or items below the limit. The papers that retain "users and items with at
-    least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of
-    passes; we repeat them until nothing changes, because only then does the result have the stated
-    property. The result does not depend on the order of dropping. A limit of 0 keeps all, even
-    users or items without an interaction; a limit of 1 drops these.
+    Dropping a user removes interactions of items, and vice versa, so one pass over users and items
+    leaves some of them below the limit. The papers that retain "users and items with at least 60
+    interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of passes. This
+    class repeats the passes until nothing changes, because only then does the result have the
+    stated property. The result does not depend on the order of dropping. A limit of 0 keeps all
+    users or items, even those without an interaction. A limit of 1 drops those.
 
     Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
-    change. Memory: about 17 bytes per interaction in addition to the result; time: one pass over
-    the remaining interactions per round, seldom more than ten rounds.
+    change. Memory: about 17 bytes per interaction in addition to the result. Time: one scan of the
+    remaining interactions per pass, rarely more than ten passes.
     """
 
     min_user: WholeOrNone = 0
@@ -38,7 +38,10 @@ class Filter(Checked):
     min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
-        """The part of the interactions that passes the filter; InputError if it is empty."""
+        """Returns the part of the interactions that passes the filter, which must not be empty.
+
+        Raises InputError if no rating, or no user and item, passes.
+        """
         if self.min_rating > 0:
             interactions = interactions.keep(interactions.ratings.data >= self.min_rating)
             if not interactions.ratings.nnz:
@@ -63,8 +66,8 @@ class Filter(Checked):
             row, column = row[stays], column[stays]
         if not column.size:
             raise InputError(
-                f"Expected users with {self.min_user} and items with {self.min_item} interactions "
-                f"in {interactions.name}, got none. Lower the filter."
+                f"Expected users with {self.min_user} or more interactions and items with "
+                f"{self.min_item} or more in {interactions.name}, got none. Lower the filter."
             )
         return _part(interactions, np.flatnonzero(users), items)
 
@@ -72,7 +75,7 @@ class Filter(Checked):
 def _part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
-    """The interactions of these rows (indices) and these columns (flags)."""
+    """The interactions of the rows ``users`` (indices) and the columns ``items`` (flags)."""
     rows = interactions.take(users)
     rows = rows.keep(items[rows.ratings.indices])
     place = np.cumsum(items) - 1

@@ -1,4 +1,4 @@
-"""Storage of a whole training's uploads: in memory up to a limit, on disk beyond it."""
+"""Storage of the uploads of a whole training: in memory up to a limit, on disk beyond it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
 def mapped(value: _Value) -> _Value:
-    """A copy of a dataclass whose large arrays are mapped from disk, so that processes share them.
+    """Copies a dataclass, with its large arrays mapped from disk so that processes share them.
 
-    The mapping is copy-on-write: only the process that writes into an array sees the change.
+    The mapping is copy-on-write: if a process writes into an array, only this process sees the
+    change.
     """
     made: _Value = Spill(DEFAULT, mode="c")._map(value, set())
     return made
@@ -34,9 +35,10 @@ def mapped(value: _Value) -> _Value:
 class Spill:
     """Stores rounds in memory until their uploads exceed ``compute.memory`` bytes, then on disk.
 
-    Files are mapped, so that they read like arrays, and are removed when the last array in them is
-    collected. Pages of a file that were read, for example to compute the server's sum, are released
-    when the next round is stored. Arrays of the broadcast to which messages refer do not count.
+    Files are memory-mapped, so that they read like arrays, and are removed when the last array in
+    them is garbage-collected. Pages of a file that were read, for example to compute the server's
+    sum, are released when the next round is stored. Arrays of the broadcast that messages refer to
+    do not count towards the limit.
     """
 
     def __init__(self, compute: Compute, mode: Literal["r+", "c"] = "r+") -> None:
@@ -48,7 +50,7 @@ class Spill:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def keep(self, one: Round) -> Round:
-        """The round, with its uploads mapped from disk if the limit is exceeded."""
+        """Stores a round: returns it with its uploads mapped from disk if the limit is exceeded."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(kept_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
@@ -85,7 +87,7 @@ class Spill:
         return mapped
 
     def _let_go(self) -> None:
-        """Unmaps the pages of the last round's files, if the system can; they stay readable."""
+        """Unmaps the pages of the last round's files, if the system can. Files stay readable."""
         for reference in self._read:
             pages = reference()
             if pages is not None and hasattr(pages, "madvise"):
@@ -94,11 +96,11 @@ class Spill:
 
 
 def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
-    """Does nothing: as an argument of the finalizer, the folder lives until the last call."""
+    """Does nothing. As an argument of a finalizer, ``folder`` exists until the finalizer runs."""
 
 
 def kept_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Bytes of the arrays of a component, without those that are ``shared`` (by ``id``)."""
+    """Counts the bytes of a component's arrays, without arrays whose ``id`` is in ``shared``."""
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):

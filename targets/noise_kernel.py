@@ -1,9 +1,10 @@
-"""Fused loops that clip entries and add the Laplace draws of ``Streams``, one entry at a time.
+"""Compiled loops that clip message entries and add Laplace noise of ``Streams``, entry by entry.
 
-The draws equal those of ``Streams.laplace`` up to the last two bits of the logarithm. The loops are
-written so that compilers vectorize them: they have no branch, no call and no division that may
-raise, and integers become floats by their bits, for which every processor has an instruction. They
-do not use ``fastmath``, so that the result for an entry does not depend on its place in a block.
+The noise equals that of ``Streams.laplace`` up to the last two bits of the logarithm. The loops are
+written so that compilers vectorize them: they contain no branch, no call and no division that may
+raise, and they convert integers to floats by their bits, for which every processor has an
+instruction. They do not use ``fastmath``, so that the result for an entry does not depend on its
+place in a block.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def _mix(word: np.uint64) -> np.uint64:
 
 @compiled(kept=False, inline="always", error_model="numpy")
 def log(x: float) -> float:
-    """The natural logarithm of a positive normal number, within two units in the last place.
+    """Computes the natural logarithm of a positive normal number to two units in the last place.
 
-    x = 2^k m with m in (sqrt(1/2), sqrt(2)]; log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the
+    x = 2^k m with m in (sqrt(1/2), sqrt(2)]. log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the
     series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
     """
     bits = np.float64(x).view(np.uint64)
@@ -65,7 +66,10 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 
 @compiled(error_model="numpy")
 def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
-    """Sets ``out`` (n, size) to ``flat``, clipped, plus Laplace draws of ``seeds`` (n,)."""
+    """Clips the messages ``flat`` (n, size) to [-clip, clip] and adds Laplace noise, into ``out``.
+
+    Message i gets noise of the given scale from the stream with the seed ``seeds[i]``.
+    """
     for client in range(flat.shape[0]):
         at = seeds[client]
         for place in range(flat.shape[1]):
@@ -77,9 +81,10 @@ def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
 def laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
-    """Does the same as ``laplace`` for the rows of tables that clients send.
+    """Clips the rows that clients send to [-clip, clip] and adds Laplace noise, into ``out``.
 
-    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` with the numbers in ``values``.
+    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` of a table, with the numbers in
+    ``values``. A row's noise equals the noise that ``laplace`` adds to the row in a whole table.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

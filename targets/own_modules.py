@@ -9,15 +9,15 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Folders of this program's source code, in a checkout and in an installation.
 FOLDERS = tuple(
     Path(__file__).parents[1] / room
     for room in ("accountants", "attacks", "auditor", "reports", "targets")
 )
-"""Folders of this program's source, both in a checkout and in an installation."""
 
 
 def member_name(kind: str, noun: str = "") -> str:
-    """Name of the member whose class is called ``kind``, if a module has several members.
+    """Derives the name of a member from its class name ``kind``, for modules with several members.
 
     The class's name may end with the ``noun`` of the family, which the member's name omits.
 
@@ -28,9 +28,9 @@ def member_name(kind: str, noun: str = "") -> str:
 
 
 def member_class(module: str, noun: str) -> type[Any]:
-    """The class that has the name of its file, or of the file and the family's noun.
+    """Returns the class in ``module`` that has the file's name, with or without the family's noun.
 
-    Raises InputError if there is no such class.
+    Capitals and underscores do not matter. Raises InputError if no class has this name.
 
     >>> member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'
@@ -41,6 +41,6 @@ def member_class(module: str, noun: str) -> type[Any]:
         if called and isinstance(value, type) and value.__module__ == module:
             return value
     raise InputError(
-        f"Expected a class named after its file in {module}, got none. "
+        f"Expected a class named after its file in the module {module}, got none. "
         f"Rename the class so that its name in lower case is {own!r}."
     )

@@ -1,9 +1,9 @@
-"""Allowed values of the settings of targets, learners, protections and mechanisms.
+"""Declaration and check of the allowed values of settings of targets, learners and mechanisms.
 
-The type of a field declares its values: ``Whole``, ``Positive`` and the like stand for ranges of
-numbers, ``bool`` for true and false, a ``Literal`` for its values. ``Checked`` refuses all others.
-The meaning of a setting is a text in its annotation, as in ``Annotated[Whole, "users per round"]``,
-or the sentence of the class's docstring that names it.
+The type of a dataclass field declares the allowed values: ``Whole``, ``Positive`` and similar types
+are ranges of numbers, ``bool`` allows true and false, and a ``Literal`` allows its values.
+``Checked`` refuses all other values. The meaning of a setting is a text in its annotation, as in
+``Annotated[Whole, "users per round"]``, or the sentence of the class's docstring that names it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Pattern of a system's name, which becomes part of names of files and tasks.
 TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""Pattern of a system's name, which is part of the names of files and tasks."""
+# Description of the pattern ``TITLE`` for error messages.
 TITLED = "at most 100 letters, digits, dots and hyphens"
-"""The pattern ``TITLE`` in words."""
 
 
 class Range:
-    """The numbers of an interval such as "(0, 1]", only integers if ``whole``.
+    """An interval of allowed numbers such as "(0, 1]", restricted to integers if ``whole``.
 
-    ``said`` describes the range in error messages. If ``also`` is given, it must be true of the
-    number, too.
+    span: the interval, as text
+    said: description of the interval for error messages, by default derived from ``span``
+    also: further condition on an allowed number
 
     >>> share = Range("(0, 1]")
     >>> share.takes(1), share.takes(0.0), share.takes(True)
@@ -59,7 +60,7 @@ class Range:
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
     def takes(self, value: Any) -> bool:
-        """Whether ``value`` is a number of the range; true and false are not numbers."""
+        """Whether ``value`` is an allowed number. True and False are not numbers."""
         if type(value) not in self.plain:  # a check that is faster than the next ones
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
@@ -68,7 +69,10 @@ class Range:
 
 
 class Choice:
-    """A set of values, such as those of a ``Literal``; ``said`` describes it in error messages."""
+    """A set of allowed values, such as those of a ``Literal``.
+
+    ``said`` describes the set in error messages; by default it lists the values.
+    """
 
     def __init__(self, values: tuple[Any, ...], said: str = "") -> None:
         self.values = values
@@ -76,7 +80,7 @@ class Choice:
         self.said = said or f"among {', '.join(map(str, values))}"
 
     def takes(self, value: Any) -> bool:
-        """Whether ``value`` is in the set and has the type of a member."""
+        """Whether ``value`` is in the set and has the type of one of its members."""
         return type(value) in self.types and value in self.values
 
 
@@ -85,9 +89,9 @@ Rule = Range | Choice
 Whole = Annotated[int, Range("[1, inf)", whole=True)]
 WholeOrNone = Annotated[int, Range("[0, inf)", whole=True)]
 Positive = Annotated[float, Range("[1e-100, 1e100]")]
-"""A positive number whose square and inverse are far from the limits of doubles."""
+"""A positive number whose square and inverse do not overflow or underflow double precision."""
 Budget = Annotated[float, Range("[1e-9, 1e100]")]
-"""An epsilon whose probabilities are representable as doubles, so that verdicts can compare it."""
+"""An epsilon whose probabilities double precision can represent, so that it can be compared."""
 AboveZero = Annotated[float, Range("(0, inf)")]
 Finite = Annotated[float, Range("(-inf, inf)", "to be finite")]
 Scale = Annotated[
@@ -95,7 +99,7 @@ Scale = Annotated[
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
 ]
-"""Best rating R of a scale; squares of noisy gradients, which grow as R^3, must fit float32."""
+"""The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32."""
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 ProperShare = Annotated[float, Range("(0, 1)")]
@@ -107,11 +111,11 @@ _FLAG = Choice((True, False), "to be true or false")
 
 @dataclass(frozen=True)
 class NoiseSetting:
-    """The settings that set how much noise a system adds.
+    """The names of the settings that determine how much noise a system adds.
 
-    noise: names of settings that grow with the noise, such as scales
-    budgets: names of settings that shrink as the noise grows, such as epsilon
-    off: value of each of these settings at which almost no noise is left, which gives the system's
+    noise: settings that grow with the noise, such as noise scales
+    budgets: settings that shrink as the noise grows, such as epsilon
+    off: value of each of these settings at which almost no noise is left; it defines the system's
         noiseless counterpart
 
     A setting of a part is named by its path, such as "protection.epsilon".
@@ -126,18 +130,21 @@ class NoiseSetting:
     off: float | None = None
 
     def turned(self, system: Any, factor: float) -> dict[str, float]:
-        """Values of these settings of ``system`` at ``factor`` times the noise, by path."""
+        """Returns the values of these settings at which ``system`` adds ``factor`` times its noise.
+
+        The values are returned by path.
+        """
         scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def within(self, part: str) -> NoiseSetting:
-        """The noise settings of a system that contains the described system as this part."""
+        """Returns the noise settings of a larger system that has this system as its ``part``."""
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
         return NoiseSetting(tuple(noise), tuple(budgets))
 
 
 class Checked:
-    """Base class of dataclasses whose settings are checked on construction."""
+    """Base class of dataclasses that check the values of their settings on construction."""
 
     __slots__ = ()
 
@@ -146,7 +153,10 @@ class Checked:
 
 
 def check(settings: Any) -> None:
-    """Raises InputError unless every setting has an allowed value, or None as its default."""
+    """Checks that every setting has an allowed value, or None if None is its default.
+
+    Raises InputError at the first setting with a different value.
+    """
     kind: Any = type(settings)
     for name, rule in declared(kind).items():
         value, default = getattr(settings, name), kind.__dataclass_fields__[name].default
@@ -159,21 +169,25 @@ def check(settings: Any) -> None:
 
 @functools.cache
 def declared(kind: type) -> dict[str, Rule]:
-    """The rules of a dataclass, by field; a field without a rule inherits the base class's rule."""
+    """Returns the sets of allowed values that a dataclass declares, by field.
+
+    A field without a declaration inherits that of the base class.
+    """
     rules = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
     return {field.name: rules[field.name] for field in fields(kind) if field.name in rules}
 
 
 @functools.cache
 def types(kind: type) -> dict[str, Any]:
-    """Types of fields without their annotations: ``float`` for a ``Positive``."""
+    """Returns the types of fields without annotations, such as ``float`` for a ``Positive``."""
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
 
 def meaning(kind: type, setting: str) -> str:
-    """Meaning of a setting: the text in its annotation, or the docstring's clause that names it.
+    """Returns the meaning of a setting, from its annotation or the class's docstring.
 
-    "" if neither exists.
+    The meaning is the last text in the annotation, or else the docstring's clause that names the
+    setting, or else "".
     """
     beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
@@ -186,7 +200,7 @@ def meaning(kind: type, setting: str) -> str:
 
 
 def prose(kind: type) -> str:
-    """Docstring of a class, without examples."""
+    """Returns the docstring of a class without examples."""
     return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
 
 
@@ -203,7 +217,7 @@ def _rule(hint: Any) -> Rule | None:
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:
-    """All annotations of a class and its base classes, the base first.
+    """All annotations of a class and its base classes, those of base classes first.
 
     An annotation that only type checkers can resolve stays a text.
     """
@@ -217,6 +231,6 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def numbers(settings: Any) -> dict[str, float]:
-    """All numeric fields, as the public settings of a run; true and false are 1 and 0."""
+    """Returns the values of all numeric fields, by name; True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

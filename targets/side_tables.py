@@ -1,4 +1,7 @@
-"""Side tables: files with more columns on users and items, joined by identifier."""
+"""Joins side tables, files with further columns on users and items, to interactions.
+
+The rows of a side table are matched with users or items by identifier.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactio
 from fedrec_auditor.targets.datasets.parts.columns import SPACED, AnyCells, Identifiers, broken
 from fedrec_auditor.targets.datasets.parts.table_file import table_file, usual_column
 
+# Usual names of the identifier column in a side table, in lower case without punctuation.
 USUAL = {
     "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
 }
-"""Names of the column of identifiers in a side table."""
 TITLES = ("title", "name", "movietitle", "itemname", "productname")
 GENRES = ("genres", "genre", "tags", "tag", "categories", "category")
+# Separators of genres within a cell. The first separator that occurs in the column is used.
 IN_CELLS = ("|", ";", ",")
-"""Separators of the genres in a cell; the first of them that occurs in the column is used."""
+# Texts of cells without a value, in lower case. Capitals do not matter.
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
-"""Texts of cells without a value, in upper or lower case."""
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
+# Maximum number of distinct numbers that are categories, and quantiles at which others are cut.
 FEW_NUMBERS, THIRDS = 10, (1 / 3, 2 / 3)
-"""Up to ``FEW_NUMBERS`` distinct numbers are categories as they are; more are cut at ``THIRDS``."""
+# Maximum number of categories of an attribute, and minimum mean number of users per category.
 MOST_CLASSES, LEAST_USERS = 100, 2
-"""Maximum number of an attribute's categories, and minimum number of users per category."""
 MOST_GENRES = 1_000
 Bins = Mapping[str, Sequence[float]]
 
@@ -41,23 +44,24 @@ Bins = Mapping[str, Sequence[float]]
 class SideTables:
     """Adds attributes of users, and titles, genres and flags of items, from two files.
 
-    ``users`` and ``items`` are CSV, TSV or Parquet files with a column of identifiers, which has a
-    usual name (user_id, item, id) or the interactions' name of this column in ``columns``.
+    ``users`` and ``items`` are paths of CSV, TSV or Parquet files with a column of identifiers.
+    This column has a usual name (user_id, item, id), or the name of the same column in the
+    interactions, given by ``columns``.
 
-    Every other column of ``users`` is an attribute. Texts are categories as they are, and so are
-    numbers of at most ten distinct values. Other numbers are cut into named bins, at the edges that
-    ``bins`` gives for the column (with an empty list the column is not cut), or else into thirds of
-    the users. An empty cell, NA, N/A, NaN or null means that the user has no value (``Attribute``).
+    Every other column of ``users`` is an attribute. Texts are categories, and so are numbers with
+    at most ten distinct values. Other numbers are cut into named bins. ``bins`` gives the edges of
+    a column's bins (an empty list leaves the column uncut); by default, each bin has a third of the
+    users. An empty cell, NA, N/A, NaN or null means that the user has no value (``Attribute``).
 
-    The title in ``items`` is read if identifiers are numbers. Genres or tags are read with several
-    of them per cell, separated by bars, semicolons or commas. All other columns become flags of an
-    item, called "column: category", in addition to the genres.
+    The title in ``items`` is read if identifiers are numbers. A cell may contain several genres or
+    tags, separated by bars, semicolons or commas. All other columns become flags of an item, called
+    "column: category", in addition to the genres.
 
-    A column of dates, or with too many distinct values to be guessed, is not an attribute. Such a
-    column is left out, and ``notes`` say so. Raises InputError if ``wanted`` names the column, or
-    if a file of users has dates and ``wanted`` is None. ``notes`` count the identifiers that do not
-    match; raises InputError if none matches, or if an identifier occurs twice. Memory: 4 bytes per
-    cell, and the distinct texts.
+    A column of dates, or of too many distinct values for an inference attack, is not an attribute.
+    It is left out, and ``notes`` say so. Raises InputError if ``wanted``, the names of required
+    attributes, contains the column, or if a file of users has dates and ``wanted`` is None.
+    ``notes`` also count the identifiers that do not match. Raises InputError if no identifier
+    matches, or if an identifier occurs twice. Memory: 4 bytes per cell, and the distinct texts.
     """
 
     users: Path | None = None
@@ -69,10 +73,10 @@ class SideTables:
     def __call__(
         self, interactions: Interactions, part: Callable[[Interactions], Interactions] | None = None
     ) -> Interactions:
-        """Returns the interactions with attributes, titles and genres; see the class for errors.
+        """Returns the interactions with the side tables' attributes, titles and genres.
 
-        ``part`` returns the audited part of the interactions; numbers are cut into thirds of its
-        users.
+        ``part`` returns the audited part of the interactions. Numbers are cut into thirds of the
+        users of this part. The class describes the errors.
         """
         read = set[str]()
         if self.items is not None:
@@ -84,13 +88,13 @@ class SideTables:
         if strange := sorted(self.bins.keys() - read):
             there = f"The columns are: {', '.join(sorted(read))[:300]}." if read else ""
             raise InputError(
-                f"Expected bins for columns of the files of users and items, got {strange[0]!r}. "
-                f"{there or 'Give such a file.'}"
+                f"Expected bins for a column in the files of users and items, got {strange[0]!r}. "
+                f"{there or 'Give a file with this column.'}"
             )
         if absent := [key for key in self.wanted or () if key not in interactions.attributes]:
             raise InputError(
-                f"Expected attributes that users of {interactions.name} have, got {absent[0]!r}. "
-                f"There are: {', '.join(sorted(interactions.attributes)) or 'none'}. "
+                f"Expected an attribute of the users of {interactions.name}, got {absent[0]!r}. "
+                f"The attributes are: {', '.join(sorted(interactions.attributes)) or 'none'}. "
                 "Name one of these, or give a file of users."
             )
         return interactions
@@ -111,7 +115,7 @@ class SideTables:
             if is_wanted:
                 raise InputError(
                     f"Expected categories or numbers in the column {name!r} of {path}, got "
-                    f"{made.got} {made.remedy} To leave it out, name others: --attribute."
+                    f"{made.got} {made.remedy} Or name other attributes by --attribute."
                 )
             remarks.append(f"{name} of {path.name} is not used: {made.got} {made.remedy}")
         return replace(
@@ -165,20 +169,20 @@ class SideTables:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A column: ``codes`` (n,) into the distinct ``texts``, "" for no value."""
+    """A column: the distinct ``texts`` ("" for no value), and each row's index into them."""
 
     codes: NDArray[np.int32]
     texts: tuple[str, ...]
 
     def take(self, row: NDArray[np.int64]) -> _Cells:
-        """The cells of these rows, "" for row -1."""
+        """The cells of the rows with these indices; "" for index -1."""
         texts = (*self.texts, "")
         return _Cells(np.where(row < 0, len(self.texts), self.codes[row]), texts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unusable:
-    """The reason why a column is not an attribute, and the remedy: two sentences."""
+    """Two sentences on a column that cannot be an attribute: its content, and the remedy."""
 
     got: str
     remedy: str
@@ -202,9 +206,11 @@ def _is_index(name: str, what: str) -> bool:
 def _read(
     path: Path, what: str, own: NDArray[Any], given: str | None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
-    """The row of each identifier in ``own`` (-1 if the file has none), the columns, and notes.
+    """Reads the file at ``path``, and matches its identifiers with ``own``.
 
-    Names of columns omit the RecBole type. The notes count the identifiers that do not match.
+    Returns the row of each identifier in ``own`` (-1 if the file does not have it), the columns by
+    name, and notes that count the identifiers without a match. Names of columns omit the RecBole
+    type.
     """
 
     def column(names: tuple[str, ...]) -> str:
@@ -212,7 +218,7 @@ def _read(
         if name is None:
             raise InputError(
                 f"Expected a usual name ({what}, {what}_id, id) for the column of {what}s in "
-                f"{path}, got the columns {', '.join(names)[:300]}. Rename it."
+                f"{path}, got the columns {', '.join(names)[:300]}. Rename this column."
             )
         return name
 
@@ -225,7 +231,7 @@ def _read(
         if place != at and not _is_index(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise broken(str(path), f"more columns than {names[at]!r}, with distinct names", names)
+        raise broken(str(path), f"columns besides {names[at]!r}, with distinct names", names)
     identifiers = Identifiers(f"{what} of {path}")
     cells = {place: Identifiers() for place in others}
     for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
@@ -238,15 +244,15 @@ def _read(
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
         twice = as_written(ids, texts)[order[again]]
         before = file.line(int(first[order[again]]))
-        raise broken(file.line(again), f"a {what} that is not on {before},", str(twice))
+        raise broken(file.line(again), f"a {what} that is absent from {before},", str(twice))
     in_file = as_written(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
     row = index_of(wanted, among)
     matched = int(np.count_nonzero(row >= 0))
     if not matched:
         raise InputError(
-            f"Expected identifiers of {what}s in {path}, such as {own[0]!s:.40}, got others, such "
-            f"as {in_file[0]!s:.40}. Write them as the interactions do."
+            f"Expected identifiers of {what}s in {path}, such as {own[0]!s:.40}, got only unknown "
+            f"ones, such as {in_file[0]!s:.40}. Write them as in the interactions."
         )
     counts = {
         f"{{}} of {len(own):,} {what}s have no row in {path.name}.": len(own) - matched,
@@ -269,7 +275,7 @@ def _texts(*parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def _attribute(
     cells: _Cells, name: str, place: str, edges: Sequence[float] | None
 ) -> Attribute | _Unusable:
-    """The attribute in a column, or the reason why the column is not an attribute."""
+    """The attribute in a column, or the reason why the column cannot be an attribute."""
     texts = [text.strip() for text in cells.texts]
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
     there = np.array([text.casefold() not in GAPS for text in texts]) & occurs
@@ -296,9 +302,9 @@ def _attribute(
     users = int(np.count_nonzero(known))
     if edges and values is not None and len(categories) == 1:
         raise InputError(
-            f"Expected edges between the values of {name!r} in {place}, which are from "
-            f"{_written(values.min())} to {_written(values.max())}, got "
-            f"{', '.join(map(_written, edges))}: all values are in one bin. Give other edges."
+            f"Expected bin edges between the values of {name!r} in {place}, which lie between "
+            f"{_written(values.min())} and {_written(values.max())}, got the edges "
+            f"{', '.join(map(_written, edges))}, with all values in one bin. Give other edges."
         )
     if len(categories) > min(MOST_CLASSES, max(2, users // LEAST_USERS)):
         return _Unusable(
@@ -319,7 +325,7 @@ def _binned(
     there: NDArray[np.bool_],
     edges: Sequence[float] | None,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Codes of the ``values`` of distinct cells, and the categories that occur."""
+    """The category of each number in ``values``, and the names of the categories that occur."""
     distinct = np.unique(values)
     if edges is None and len(distinct) > FEW_NUMBERS:
         of_text = np.full(len(codes), np.nan)
@@ -366,7 +372,7 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
     if len(genres) > MOST_GENRES:
         raise InputError(
             f"Expected at most {MOST_GENRES:,} genres or tags in the column {name!r} of {path}, "
-            f"got {len(genres):,}, such as {genres[0]!r}. Keep the most common."
+            f"got {len(genres):,}, such as {genres[0]!r}. Keep the most common ones."
         )
     place = {word: at for at, word in enumerate(genres)}
     flags = np.zeros((len(words), len(genres)), dtype=bool)
@@ -376,12 +382,15 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
 
 
 def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """The identifiers (n,) as a file writes them: the ``texts`` if there are any, else numbers."""
+    """Returns the identifiers (n,) as a file writes them: ``texts`` if given, else numbers."""
     return np.array(texts, dtype=np.str_) if texts else ids
 
 
 def index_of(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Index of each of ``wanted`` in ``among``, which must not be empty; -1 if it is not there."""
+    """Returns the index of each element of ``wanted`` in ``among``; -1 if it does not occur.
+
+    ``among`` must not be empty.
+    """
     order = np.argsort(among, kind="stable")
     index = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
     return np.where(among[index] == wanted, index, -1)

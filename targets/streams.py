@@ -1,9 +1,9 @@
-"""Randomness of many clients at once: one counter-based generator per client.
+"""Random numbers of many clients at once, with one counter-based generator per client.
 
-A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
-of clients draws the same numbers as the clients one by one, in any order and in blocks of any size,
-and a draw can be repeated instead of stored. The n-th word of a stream is a hash of seed + n golden
-ratios (SplitMix64: Steele, Lea and Flood, OOPSLA 2014), mixed twice.
+A client's draws depend only on its own 64-bit seed and on their position in its stream. A batch of
+clients therefore draws the same numbers as the clients one by one, in any order and in blocks of
+any size, and a draw can be repeated instead of stored. Word n of a stream is a hash of the seed
+plus n times the golden ratio (SplitMix64: Steele, Lea and Flood, OOPSLA 2014), mixed twice.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ _HALF = 2.0**-53  # uniforms are odd multiples of it, exactly: never 0, never 1
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """One stream of random 64-bit words per client: ``seeds`` (n,) uint64."""
+    """One stream of random 64-bit words per client, computed from the client's seed.
+
+    ``seeds`` has the shape (n,) and the type uint64.
+    """
 
     seeds: NDArray[np.uint64]
 
     @classmethod
     def spawn(cls, rng: np.random.Generator, count: int) -> Self:
-        """Streams for ``count`` clients, seeded with one word of ``rng`` per client, in order.
+        """Creates streams for ``count`` clients, each seeded with the next word of ``rng``.
 
-        Therefore calls for one client after another give the same streams as one call for all.
+        Calls for one client after another therefore give the same streams as one call for all
+        clients.
         """
         return cls(rng.integers(0, _ONES, size=count, dtype=np.uint64, endpoint=True))
 
@@ -38,36 +42,51 @@ class Streams:
         return len(self.seeds)
 
     def take(self, clients: NDArray[np.integer[Any]]) -> Streams:
-        """The streams of these clients."""
+        """Selects the streams of the clients at positions ``clients``."""
         return Streams(self.seeds[clients])
 
     def after(self, count: int | NDArray[np.integer[Any]]) -> Streams:
-        """The streams from word ``count`` on: one number for all, or one per stream (n,)."""
+        """Returns the streams without their first ``count`` words.
+
+        ``count`` is one number for all streams, or an array (n,) with one number per stream.
+        """
         with np.errstate(over="ignore"):
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
-        """Independent streams of the clients, different for every ``purpose`` >= 0."""
+        """Derives independent streams of the same clients, different for every ``purpose`` >= 0."""
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
     def random_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
-        """Words ``start`` to ``start + count - 1`` of every stream: (n, count)."""
+        """Returns the words ``start`` to ``start + count - 1`` of every stream: shape (n, count).
+
+        A word is a random number of 64 bits.
+        """
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
             return _mix(_mix(self.seeds[:, None] + steps))
 
     def uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Uniform draws in (0, 1), without the ends: (n, count)."""
+        """Draws uniform numbers in the open interval (0, 1): shape (n, count).
+
+        The draws use the words of each stream from position ``start`` on.
+        """
         return _uniform(self.random_bits(count, start))
 
     def laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Laplace draws of scale 1: (n, count), of absolute value at most 36.7."""
+        """Draws Laplace noise of scale 1: shape (n, count). Absolute values are at most 36.7.
+
+        The draws use the words of each stream from position ``start`` on.
+        """
         return _laplace(self.random_bits(count, start))
 
     def normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Standard normal draws, by inversion: (n, count)."""
+        """Draws standard normal noise by inversion: shape (n, count).
+
+        The draws use the words of each stream from position ``start`` on.
+        """
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform(count, start)))
@@ -75,13 +94,19 @@ class Streams:
     def laplace_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Laplace draws of scale 1 at given positions of given clients' streams, broadcast."""
+        """Draws Laplace noise of scale 1 at the positions ``places`` of the streams of ``clients``.
+
+        ``clients`` and ``places`` are broadcast against each other.
+        """
         return _laplace(self._words_at(clients, places))
 
     def normal_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Standard normal draws at given positions of given clients' streams, broadcast."""
+        """Draws standard normal noise at the positions ``places`` of the streams of ``clients``.
+
+        ``clients`` and ``places`` are broadcast against each other.
+        """
         from scipy.special import ndtri
 
         return np.asarray(ndtri(_uniform(self._words_at(clients, places))))
@@ -95,7 +120,7 @@ class Streams:
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64: a bijection of 64-bit words."""
+    """The finalizer of SplitMix64, a bijection of 64-bit words."""
     with np.errstate(over="ignore"):
         word = (word ^ (word >> np.uint64(30))) * _FIRST
         word = (word ^ (word >> np.uint64(27))) * _SECOND
@@ -107,6 +132,9 @@ def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _laplace(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """The lowest bit gives the sign, and the upper 52 bits an exponential by inversion."""
+    """Laplace noise of scale 1, by inversion of an exponential.
+
+    The lowest bit of a word gives the sign, and the upper 52 bits the absolute value.
+    """
     size = np.log(_uniform(words))
     return np.where(words & np.uint64(1), size, -size)

@@ -1,4 +1,4 @@
-"""Paths of tables: files that are not archives, and folders with the parts of one table."""
+"""Detection of table files: files that are not archives, and folders with parts of one table."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+# First bytes of a zip archive (.zip, .whl), and of an empty zip archive.
 ARCHIVE = b"PK\x03\x04", b"PK\x05\x06"
-"""First bytes of an archive of files (.zip, .whl), and of an empty archive."""
 
 
 def is_table(path: Path) -> bool:
-    """Whether ``path`` is a file that does not begin as an archive, or a folder of Parquet files.
+    """Whether ``path`` is a file that is not an archive, or a folder with Parquet files.
 
-    The suffix of a file does not matter; its format is detected when it is read.
+    The suffix of a file does not matter, because its format is detected when it is read.
     """
-    if not os.path.isfile(path):  # unlike Path.is_file: no error for a name too long
+    if not os.path.isfile(path):  # Path.is_file would raise an error if the name is too long
         return os.path.isdir(path) and bool(parts(path))
     try:
         with path.open("rb") as file:
@@ -25,6 +25,9 @@ def is_table(path: Path) -> bool:
 
 
 def parts(folder: Path) -> Sequence[Path]:
-    """The Parquet files of a folder, sorted by name; Spark and others write a table like this."""
+    """Returns the Parquet files of a folder, sorted by name.
+
+    Spark and other programs write a table as such a folder.
+    """
     hidden = ("_", ".")
     return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(hidden))

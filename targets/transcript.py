@@ -1,7 +1,7 @@
-"""Transcript of a run: all messages that left a client or the server, and each vantage's view.
+"""Transcript of a run: all messages that left a client or the server, and the view of each vantage.
 
-Attacks may import no other module of ``targets``. A ``Transcript`` holds messages as they are
-stored (``targets.components``); a ``View`` of it gives the messages as they were sent.
+Attacks may import no other module of ``targets``. A ``Transcript`` holds messages in their storage
+format (``targets.components``). A ``View`` gives attacks the messages as they were sent.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
 from fedrec_auditor.targets.components import Kind as Kind
 
 Broadcast = Mapping[str, NDArray[Any]]
-"""A model as it is sent to all clients: its named parts."""
+"""The model that is sent to all clients, as arrays by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """One round's messages in one batch: the senders, and the named components.
+    """Messages of several clients in one round: the senders, and the message components by name.
 
-    ``users`` (n,) are the senders, in ascending order if the batch is of a training: positions of
-    users, or of silos if one silo holds several users (``Public.parties``). Names of components
-    that belong together begin with the same word before a dot: "user.W1", "user.b", "item". Raises
+    ``users`` (n,) are the senders: positions of users, or of silos if one silo holds several users
+    (``Public.parties``). In a training, they are in ascending order. Names of components that
+    belong together begin with the same word before a dot, such as "user.W1" and "user.b". Raises
     InputError unless every component has one message per sender.
 
     >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)), Kind.MODEL)})
@@ -49,17 +49,17 @@ class Uploads:
         for name, component in self.components.items():
             if len(component) != len(self.users):
                 raise InputError(
-                    f"Expected {len(self.users)} messages in component {name!r}, "
-                    f"got {len(component)}. Give one per user."
+                    f"Expected {len(self.users)} messages in the component {name!r}, one per "
+                    f"sender, got {len(component)}. Give one message per user."
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Messages of one round: the model sent to the clients, and the uploads.
+    """Messages of one round: the model sent to the clients, and the clients' uploads.
 
-    ``clear`` are the messages that the server receives in the clear, linked to their senders, even
-    if all other messages go through secure aggregation.
+    ``clear`` holds the messages that the server receives in the clear, linked to their senders,
+    even if all other messages go through secure aggregation.
     """
 
     broadcast: Broadcast | None
@@ -68,32 +68,32 @@ class Round:
 
 
 class Channel(Protocol):
-    """The public distribution of one randomized entry of a message: exact log-probabilities."""
+    """Public output distribution of the randomizer that is applied to each entry of a message."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of ``output`` given the private ``value``."""
+        """Computes the exact log-probability of ``output`` given the private ``value``."""
         ...
 
 
 class DeviceCode(Protocol):
-    """The client's code, which everybody has, so that an adversary can run it on any histories."""
+    """The client's program, which is public, so that an adversary can run it on any histories."""
 
     @property
     def seconds(self) -> float:
-        """Estimated time to compute one message, in seconds; 0 if it is negligible."""
+        """Estimated time to compute one message, in seconds; 0 if the time is negligible."""
         ...
 
     @property
     def others(self) -> bool:
-        """Whether somebody else wrote the code.
+        """Whether the code was written by a third party, not by this program.
 
-        Attacks then know the shapes of its messages, but not how the code computes them.
+        Attacks then know the shapes of the code's messages, but not how the code computes them.
         """
         ...
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Smallest and largest number of items of a user, among users who have any item."""
+        """Smallest and largest number of items per user, among users who have at least one item."""
         ...
 
     def __call__(
@@ -102,17 +102,21 @@ class DeviceCode(Protocol):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """Messages of clients with the histories ``met`` (n, n_items) after they got ``broadcast``.
+        """Runs the client's code on given histories, and returns the messages that it would upload.
 
-        A sparse ``met`` gives the ratings; otherwise ratings are drawn at random, and so is
-        everything else that a device holds (attributes, times). Raises HistoriesRefused if the code
-        fails on some of the histories.
+        met: the simulated clients' histories (n, n_items): flags of the items that each client
+            interacted with, or a sparse array of ratings. For flags, ratings are drawn at random.
+            Attributes and times are drawn at random in both cases.
+        broadcast: the model that the clients received
+        rng: source of randomness
+
+        Raises HistoriesRefused if the code fails on some of the histories.
         """
         ...
 
 
 class HistoriesRefused(InputError):
-    """Raised if the client's code fails on some histories; the message is that of its last error.
+    """Raised if the client's code fails on some histories; the message states the first failure.
 
     ``takes`` (n,) flags the histories that the code accepts.
     """
@@ -124,19 +128,19 @@ class HistoriesRefused(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
-    """Public knowledge of a run: the algorithm, its settings, and its randomizer's distribution.
+    """Public knowledge of a run: the algorithm, its settings, and facts on data and protocol.
 
     algorithm: name of the system
-    n_users, n_items: size of the data
+    n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
-    channel: distribution of one randomized entry of a message, if it is known
-    route: strongest vantage that the protocol gives to an adversary who follows it; a stronger one
-        needs a colluding proxy or a broken aggregation
+    channel: distribution of one randomized entry of a message; None if it is not known
+    route: strongest vantage that the protocol gives to an adversary who follows it; a stronger
+        vantage requires a colluding proxy or a broken aggregation
     parties: number of silos, if messages come from silos that hold the ratings of several users (or
-        of some items); None if every user sends its own messages
-    features: which public features (genres) each item has (n_items, G)
-    rows: each item's rows in tables, or its codes in lists (n_items, h), if a public function such
-        as a hash determines them
+        of some items); None if every user sends separate messages
+    features: flags of each item's public features, such as genres (n_items, G)
+    rows: the rows of each item in tables, or its codes in lists (n_items, h), if a public function
+        such as a hash determines them
     popularity: share of users who interacted with each item (n_items,)
     client: the code that all devices run, if an adversary can run it as well
     """
@@ -157,8 +161,8 @@ class Public:
 class Wire(Component):
     """One named part of a round's messages, as its receiver reads it.
 
-    A wire gives no access to the inputs of the messages (factors, values before the noise, seeds of
-    the noise): it keeps only functions of the stored component.
+    A wire hides how the messages were made (factors, values before the noise, seeds of the noise):
+    it keeps only functions that return sent messages.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -182,7 +186,7 @@ class Wire(Component):
 
     @classmethod
     def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
-        """Messages from an array (n, *shape), which holds one client's message per row.
+        """Creates messages from an array (n, *shape), which holds one client's message per row.
 
         >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
         >>> len(wire), wire.shape
@@ -194,12 +198,12 @@ class Wire(Component):
 
     @property
     def kind(self) -> Kind:
-        """Meaning of the messages' numbers."""
+        """Type of the messages, which says what their numbers mean."""
         return self._kind
 
     @property
     def rate(self) -> float | None:
-        """Public learning rate of the messages, see ``Component.rate``; None if there is none."""
+        """Public learning rate of the messages, as defined by ``Component.rate``, or None."""
         return self._rate
 
     @property
@@ -212,40 +216,47 @@ class Wire(Component):
         return self._count
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Messages of the clients at these positions, (len(clients), *shape), as a new array."""
+        """Returns the messages of the clients at positions ``clients``, as a new array."""
         return np.asarray(self._read("dense", clients))
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Flags of the rows that these clients sent, (len(clients), *shape[:1])."""
+        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
         return np.asarray(self._read("sent", clients))
 
     def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Entries (E,) of lists that are not ``LIST_PADDING``: client index, column, value."""
+        """Returns the list entries without padding: client index, column and value, each (E,)."""
         row, column, entries = self._read("listed", clients)
         return row, column, entries
 
     def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
-        """Entries (E,) at ``column`` of messages (width,) of ``clients[row]``; row ascends."""
+        """Returns single entries (E,) of messages of shape (width,).
+
+        Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
+        ascending order.
+        """
         return np.asarray(self._read("at", clients, row, column))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """The ``rows`` (len(clients), k) of each client: shape (len(clients), k, *shape[1:])."""
+        """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).
+
+        ``rows`` (len(clients), k) holds the indices of the rows for each client.
+        """
         return np.asarray(self._read("picked", clients, rows))
 
     def take(self, clients: Ints) -> Wire:
-        """Messages of the clients at these positions only, in this order."""
+        """Selects the messages of the clients at positions ``clients``, in this order."""
         return self._made("take", clients)
 
     def largest(self) -> float:
-        """Upper limit of the absolute values, see ``Component.largest``."""
+        """Returns an upper limit of the absolute values of all messages; infinity if unknown."""
         return self._largest()
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, shape ``shape``, in float64."""
+        """Computes the sum over all clients, of shape ``shape``, in float64."""
         return np.asarray(self._read("total"))
 
     def tail(self, first: int) -> Wire:
-        """Messages without the rows before ``first``."""
+        """Returns the messages without the rows before ``first``."""
         return self._made("tail", first)
 
 
@@ -257,7 +268,7 @@ def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """A vantage's view of one round; a field is None if the vantage does not see that part.
+    """An adversary's view of one round. A field is None if the vantage does not see that part.
 
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
@@ -266,7 +277,7 @@ class RoundView:
     senders: clients that take part in the sums, whom the server knows (n,)
     clear: messages that stay linked to their senders even under secure aggregation
 
-    Components that are given in another storage format are converted to wires.
+    Messages in other storage formats are converted to ``Wire``.
     """
 
     broadcast: Broadcast | None
@@ -286,16 +297,16 @@ class RoundView:
 
     @property
     def in_clear(self) -> bool:
-        """Whether the uploads are the messages in the clear; see ``View.with_clear``."""
+        """Whether ``uploads`` contain only messages that clients send in the clear."""
         if self.uploads is None or self.clear is None:
             return False
         return self.uploads.components.keys() == self.clear.components.keys()
 
     def at(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
-        """The view restricted to these ``rows`` of all tables that have them (model, messages).
+        """Restricts all tables (in the model and in messages) that have these ``rows`` to them.
 
-        If ``only`` names a part, only that part is restricted. Lists stay as they are, or are
-        removed unless ``lists``.
+        If ``only`` names a part, only that part is restricted. Lists stay unchanged, or are removed
+        if ``lists`` is False.
         """
 
         def listed(part: Any) -> bool:
@@ -331,10 +342,10 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One vantage's view of a run, and the public knowledge; attacks get nothing else.
+    """An adversary's view of a run: all that an attack receives, besides the public knowledge.
 
-    ``memo`` caches results that attacks computed from this view. ``how`` describes in sentences how
-    its messages were read; views that are derived from one another share it.
+    ``memo`` caches results that attacks computed from this view. ``how`` holds sentences on how its
+    messages were interpreted; views derived from one another share this list.
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
@@ -351,15 +362,19 @@ class View:
     how: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def tell(self, how: str) -> None:
-        """Records a sentence on how messages were read, once."""
+        """Adds the sentence ``how``, on the interpretation of messages, to the view's sentences.
+
+        A sentence that is already in the list is not added again.
+        """
         if how not in self.how:
             self.how.append(how)
 
     def by_item(self) -> View:
-        """The view with tables of one row per item, picked by the public ``rows`` of items.
+        """Returns the view in which row i of every item table belongs to item i.
 
-        If every item has h rows, each round becomes h consecutive rounds, and only the first of
-        these has the lists. A table counts as an item table if it has all of these rows.
+        The rows of items are public (``public.rows``). If every item has h rows in a table, each
+        round becomes h consecutive rounds, and only the first of these has the lists. A table
+        counts as an item table if it has all of these rows.
         """
         if (rows := self.public.rows) is None:
             return self
@@ -371,9 +386,9 @@ class View:
         return replace(self, rounds=seen)
 
     def with_clear(self) -> View:
-        """The view with additional rounds, whose uploads are the data that clients send in clear.
+        """Returns the view with additional rounds that contain the data sent in the clear.
 
-        The additional rounds have no broadcast and come last.
+        The additional rounds have no broadcast, and follow the other rounds.
         """
         opened = []
         for seen in self.rounds:
@@ -383,12 +398,15 @@ class View:
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
-        """The broadcasts alone: the adversary's knowledge before any client sends anything."""
+        """Returns the view of the broadcasts alone, without any client's message."""
         return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of linked components in order of appearance: their names up to the first dot."""
+        """Groups of the components of linked uploads, in order of appearance.
+
+        A group is the part of a component's name before the first dot.
+        """
         return tuple(
             dict.fromkeys(
                 name.partition(".")[0]
@@ -399,7 +417,7 @@ class View:
         )
 
     def only(self, group: str) -> View:
-        """The view with the linked components of one group only, and without ``clear``."""
+        """Returns the view with the linked components of one group only, and without ``clear``."""
 
         def cut(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
@@ -412,7 +430,10 @@ class View:
         )
 
     def component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
-        """Linked uploads that have the component ``name``, by round; empty if there are none."""
+        """Returns the linked uploads of each round that has the component ``name``.
+
+        Each element of the result is a pair of uploads and the component.
+        """
         return tuple(
             (seen.uploads, seen.uploads.components[name])
             for seen in self.rounds
@@ -426,10 +447,11 @@ def _of_data(clear: Uploads) -> dict[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """All messages of one run that left a client or the server, as they are stored.
+    """All messages of one run that left a client or the server, in their storage format.
 
-    ``release`` is the model published at the end. ``shown`` is the strongest vantage whose view the
-    transcript contains: a log without senders, or of sums alone, has no view for stronger vantages.
+    ``release`` is the model that is published at the end. ``shown`` is the strongest vantage whose
+    view the transcript contains: a log without senders, or of sums alone, has no view for stronger
+    vantages.
     """
 
     public: Public
@@ -439,7 +461,7 @@ class Transcript:
 
     @property
     def tells_data(self) -> bool:
-        """Whether clients send some of their data in the clear; see ``View.with_clear``."""
+        """Whether clients send some of their data in the clear, linked to their senders."""
         return any(r.clear is not None and bool(_of_data(r.clear)) for r in self.rounds)
 
     def view(
@@ -449,12 +471,12 @@ class Transcript:
         *,
         of_round: Callable[..., RoundView] = RoundView,
     ) -> View:
-        """The view of ``vantage``; the shuffled view needs ``rng`` for its permutation.
+        """Returns the view of an adversary at ``vantage``.
 
-        Peers see every broadcast, and at the end the release: clients receive it to recommend
-        from, and it follows from the last uploads, not from earlier broadcasts. ``of_round`` builds
-        the view of a round from its parts. Raises InputError if the vantage is the shuffler's and
-        ``rng`` is None.
+        The shuffled view needs ``rng`` for its permutation. Peers see every broadcast, and at the
+        end the release, because clients receive it for their recommendations. Only the release
+        contains the last uploads. ``of_round`` creates the view of a round from its parts. Raises
+        InputError if the vantage is the shuffler's and ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
             views = [
@@ -463,7 +485,7 @@ class Transcript:
             ]
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
-                raise InputError("Expected rng for the shuffled view, got None. Pass a Generator.")
+                raise InputError("Expected rng for the shuffled view, got None. Give a Generator.")
             views = [
                 of_round(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
                 for r in self.rounds
@@ -489,9 +511,9 @@ class Transcript:
 
 
 def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Component]:
-    """Messages without their senders.
+    """The messages in random order, without their senders.
 
-    The components of one message stay together; every report counts as a message of its own.
+    The components of one message stay together, but every single report is a message.
     """
     order = rng.permutation(len(uploads.users))
     shuffled: dict[str, Component] = {}

@@ -1,1 +1,1 @@
-"""Events of accounting: mechanisms as trees of our own leaves and those of dp-accounting."""
+"""Accounting events: trees of mechanisms, made of dp-accounting's event classes and of our own."""

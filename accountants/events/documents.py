@@ -1,4 +1,4 @@
-"""Events written as JSON: the name of a type and its fields; nothing is looked up or evaluated."""
+"""JSON form of accounting events: an object with the name of the event class and its fields."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import check_parameters, leaves
 
+# Event classes that at least one accountant supports, by class name.
 READ: dict[str, type[dp.DpEvent]] = {
     kind.__name__: kind
     for kind in (
@@ -34,20 +35,21 @@ READ: dict[str, type[dp.DpEvent]] = {
         dp.ReplacedSamplingDpEvent,
     )
 }
-"""The events that at least one accountant reads, by name."""
 _TYPE = "type"
 _COUNTS = ("count", "num_buckets", "n_users", "source_dataset_size", "sample_size")
 _LISTS = ("sensitivities", "sampling_probs")
-# Largest value of a count.
+# Largest allowed value of an integer field.
 _MAX_COUNT = 10**15
 
 
 def read_event(text: str) -> dp.DpEvent:
-    """The event that a JSON document describes: ``type`` is its class, other keys are its fields.
+    """Parses an accounting event from JSON: the key ``type`` names the event class, and the other
+    keys are its fields.
 
-    Sampled and composed events contain others: ``event`` is a document, ``events`` a list of
-    documents. InputError if the text is not JSON, a type or field is not known, a field is missing,
-    a value is of the wrong kind, or a number is out of its range.
+    Sampled and composed events contain other events: the key ``event`` holds one JSON object, and
+    ``events`` a list of them. Only the classes in ``READ`` can be created, and no text is evaluated
+    as code. Raises InputError if the text is not JSON, a type or a field is unknown, a field is
+    missing, or a value has the wrong kind or is out of range.
 
     >>> read_event('{"type": "SelfComposedDpEvent", "count": 10, "event": '
     ...            '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}')
@@ -58,9 +60,9 @@ def read_event(text: str) -> dp.DpEvent:
         for leaf, _ in leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
-        raise InputError(f"Expected JSON, got invalid text: {error}. Correct the event.") from None
+        raise InputError(f"Expected JSON text of an event, got: {error}. Correct it.") from None
     except RecursionError:
-        raise InputError("Expected at most 100 nested events, got more. Flatten them.") from None
+        raise InputError("Expected at most 100 nested events, got more. Nest fewer.") from None
     return event
 
 
@@ -73,8 +75,8 @@ def _event(document: Any) -> dp.DpEvent:
     name = document[_TYPE]
     if name not in READ:
         raise InputError(
-            f"Expected an event that an accountant reads, got type {name[:80]!r}. There are: "
-            f"{', '.join(READ)}."
+            f"Expected a type of event that an accountant supports, got type {name[:80]!r}. There "
+            f"are: {', '.join(READ)}."
         )
     fields = {field.name: field for field in attr.fields(READ[name])}
     given = {key: value for key, value in document.items() if key != _TYPE}

@@ -1,4 +1,5 @@
-"""The events of dp-accounting and our own, by name; dp-accounting is imported at the first access.
+"""Namespace of all accounting events, dp-accounting's and our own, which imports dp-accounting only
+when a name is accessed.
 
 The import takes seconds, and most code that handles events does not need it. ``dp.pyi`` declares
 the names for type checkers.

@@ -1,4 +1,6 @@
-"""Leaves of event trees: how to read them, and our own kinds that dp-accounting does not have."""
+"""Leaves (single mechanisms) of accounting events: event classes that dp-accounting lacks, and
+functions that list and check leaves.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,13 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
-    """A bit reported as 1 with probability ``p`` if it is 1, and ``q`` if it is 0; any pair of
-    bits.
+    """Accounting event of a randomized bit, which is reported as 1 with a probability that depends
+    on its true value.
+
+    The two neighbouring inputs may be any pair of bits.
+
+    `p`: probability of reporting 1 if the true bit is 1.
+    `q`: probability of reporting 1 if the true bit is 0.
     """
 
     p: float
@@ -38,10 +45,12 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):  # type: ignore[misc]
-    """A mechanism of pure ``epsilon``; nothing else about it is known or used.
+    """Accounting event of any mechanism that satisfies ``epsilon``-DP at delta 0. Only its epsilon
+    is used.
 
-    Randomized response of that epsilon dominates it at every delta and in every composition
-    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants read it as randomized response.
+    Randomized response with the same epsilon dominates the mechanism at every delta and in every
+    composition (Kairouz, Oh and Viswanath 2015, Theorem 3.3). So accountants treat it as randomized
+    response.
     """
 
     epsilon: float
@@ -49,17 +58,18 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
-    """One shuffle of one report from each of ``n_users``, every report ``epsilon``-LDP.
+    """Accounting event of one shuffle of ``n_users`` reports, one per user, each of which is
+    ``epsilon``-LDP.
 
-    - ``epsilon``: pure local epsilon of a report.
-    - ``n_users``: number of users who report.
-    - ``binary``: the report is a coordinate, drawn uniformly and independently of the input, and a
-      bit whose probability is affine in that entry of the input, within [1, e^eps]/(e^eps + 1).
-      Randomized response on a bit and the one-coordinate mechanism satisfy this; it increases the
-      number of clones.
+    - ``epsilon``: pure local epsilon of each report.
+    - ``n_users``: number of users who send a report.
+    - ``binary``: true if each report consists of a coordinate, drawn uniformly and independently of
+      the input, and of a bit. The probability of the bit must be affine in that coordinate of the
+      input, within [1, e^eps]/(e^eps + 1). Randomized response on a bit and the one-coordinate
+      mechanism satisfy this. It increases the number of clones.
 
-    The adversary sees the reports permuted uniformly, without their senders. Neighbouring inputs
-    differ in the input of one user.
+    The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
+    inputs differ in the input of one user.
     """
 
     epsilon: float
@@ -69,12 +79,13 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """``event`` happens with ``sampling_probability``, else nothing; the adversary knows which.
+    """Accounting event of a mechanism that runs with ``sampling_probability``, when the adversary
+    sees whether it ran.
 
-    The sampling is independent of the data and visible, so the distribution of the loss is a
-    mixture of the loss of ``event`` and of loss 0. It does not amplify: n uses of a Gaussian are K
-    uses of it, K ~ Binomial(n, q). An example is a rating whose row is sampled, if other ratings of
-    the row reveal the sampling. Any adjacency for which ``event`` is known.
+    The sampling is independent of the data. So the privacy loss is that of ``event`` with this
+    probability, and 0 otherwise. The sampling does not amplify privacy: n uses of a Gaussian are K
+    uses of it, K ~ Binomial(n, q). An example is a rating in a row that is sampled, if other
+    ratings of the row reveal the sampling. The adjacency is that of ``event``.
     """
 
     sampling_probability: float
@@ -84,17 +95,18 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
         if not 0 <= self.sampling_probability <= 1:
             raise InputError(
                 f"Expected sampling_probability in [0, 1], got {self.sampling_probability!r}. "
-                "Give the share of uses in which the event happens."
+                "Give the probability that the mechanism runs."
             )
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Poisson sampling with one record replaced; each is drawn with ``sampling_probability``.
+    """Accounting event of Poisson sampling under replacement of one record, where each record is
+    drawn with ``sampling_probability``.
 
-    ``event`` is the Gaussian or Laplace event of a record that is present or absent: its noise
-    multiplier is the noise over the largest contribution of one record. ``PoissonSampledDpEvent``
-    is the same sampling with one record present or absent.
+    ``event`` is a Gaussian or Laplace event whose noise multiplier is the noise divided by the
+    largest contribution of one record, as for adding or removing a record.
+    ``PoissonSampledDpEvent`` is the same sampling for adding or removing one record.
     """
 
     sampling_probability: float
@@ -113,8 +125,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "standard_deviation": (0.0, math.inf),
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
-# Sampling amplifies under certain adjacencies only; an accountant for another adjacency must
-# refuse.
+# Adjacencies under which each sampling event is defined. Accountants refuse it under any other.
 SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
@@ -123,14 +134,16 @@ SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
 Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
-"""For each sampling leaf that an accountant reads, the kinds of events that it may sample."""
+"""For each sampling event class that an accountant supports, the event classes that may be
+sampled."""
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
-    """The leaves under all compositions, each with its total number of uses.
+    """Lists the leaves (single mechanisms) of an event, below all compositions, each with its total
+    number of uses.
 
-    Counts of nested compositions multiply, equal leaves are merged, and no-ops are left out.
-    InputError for a count that is not a positive integer.
+    Counts of nested compositions are multiplied, equal leaves are merged, and no-ops are omitted.
+    Raises InputError if a count is not a positive integer.
     """
     totals: dict[Hashable, tuple[DpEvent, int]] = {}
     _walk(event, 1, totals)
@@ -138,15 +151,15 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
 
 
 def one_use(event: DpEvent) -> DpEvent:
-    """A sampling ``event`` with the sampled part merged into a single leaf, if that is known.
+    """Merges the mechanisms that a sampling ``event`` applies to one sample into an equivalent
+    single leaf, if one is known.
 
-    Other events, and those for which it is not known, are returned unchanged. Gaussians that are
-    used on the same sample, composed adaptively, are dominated by the Gaussian of z = (sum
-    z_i^-2)^-1/2 and attain it, so sampling them equals sampling that Gaussian. (For a record that
-    is drawn and replaced, the argument in ``ReplacedGaussian`` proceeds backwards through the uses:
-    no second derivative of the expected value before a use is negative if none after it is.) A
-    Poisson sample of a Poisson sample is one at the product of the rates. InputError for a number
-    out of its range.
+    All other events are returned unchanged. Gaussians on the same sample, composed adaptively, are
+    dominated by the Gaussian of z = (sum z_i^-2)^-1/2, and they attain it. So sampling them equals
+    sampling that Gaussian. (If a drawn record is replaced, the argument in ``ReplacedGaussian``
+    proceeds backwards through the uses: no second derivative of the expected value before a use is
+    negative if none after it is.) A Poisson sample of a Poisson sample is a Poisson sample at the
+    product of the two rates. Raises InputError if a number is out of range.
 
     >>> one_use(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
@@ -176,7 +189,9 @@ def one_use(event: DpEvent) -> DpEvent:
 
 
 def sampling_rate(leaf: DpEvent) -> float:
-    """The share of the records, or of the uses, that ``leaf`` samples; 1 if it does not sample."""
+    """Returns the probability with which a mechanism samples a record or is applied; 1 if it does
+    not sample.
+    """
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return float(leaf.sample_size / leaf.source_dataset_size)
     return float(getattr(leaf, "sampling_probability", 1.0))
@@ -185,9 +200,11 @@ def sampling_rate(leaf: DpEvent) -> float:
 def readable(
     event: DpEvent, kinds: tuple[type[DpEvent], ...], *, sampled: Sampled = MappingProxyType({})
 ) -> bool:
-    """Whether every leaf is of one of these ``kinds``, or an event without any privacy.
+    """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or without
+    any privacy.
 
-    A sampling leaf is readable if ``sampled`` lists it together with the kind of the sampled event.
+    - ``kinds``: supported leaf classes.
+    - ``sampled``: supported sampling classes, each with the classes that it may sample.
     """
     return all(
         isinstance(leaf.event, sampled.get(type(leaf), ()))
@@ -198,11 +215,13 @@ def readable(
 
 
 def assumed(event: DpEvent) -> tuple[str, ...]:
-    """Assumptions of a proof for ``event`` about the adversary, in addition to the scope."""
+    """Lists, as sentences, the assumptions about the adversary on which a proof for ``event`` rests
+    in addition to its scope.
+    """
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}
     for leaf, _ in leaves(event):
-        if isinstance(leaf, SampledWithoutReplacementDpEvent):  # knowing some narrows the rest
+        if isinstance(leaf, SampledWithoutReplacementDpEvent):  # a known record excludes others
             drawn[f" of {leaf.source_dataset_size:,}"] = None
         elif isinstance(leaf, hidden):
             drawn[""] = None
@@ -217,33 +236,39 @@ def private_leaves(
     reader: str,
     sampled: Sampled = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
-    """The leaves with their counts; None if one of them provides no privacy at all.
+    """Lists the leaves (single mechanisms) of ``event`` with their counts, after checking that all
+    are supported.
 
-    InputError names a leaf that is not of ``kinds``, that samples an event which ``sampled`` does
-    not list for it, or whose adjacency is not that of ``scope``. Such a leaf is refused, never
-    skipped.
+    The result is None if a leaf provides no privacy at all.
+
+    - ``kinds``: supported leaf classes.
+    - ``scope``: scope of the bound. Its adjacency must be one for which each sampling is known.
+    - ``reader``: name of the accountant, for the error message.
+    - ``sampled``: supported sampling classes, each with the classes that it may sample.
+
+    Raises InputError for a leaf that is not supported. No leaf is ever skipped.
     """
     all_leaves = leaves(event)
     for leaf, _ in all_leaves:
         if not isinstance(leaf, (NonPrivateDpEvent, *kinds, *sampled)):
             known = ", ".join(kind.__name__ for kind in (*kinds, *sampled))
             raise InputError(
-                f"Expected an event that {reader} can read, got {type(leaf).__name__}. "
-                f"It reads {known}; ask another accountant."
+                f"Expected an event that {reader} supports, got {type(leaf).__name__}. "
+                f"It supports {known}. Use another accountant."
             )
         check_parameters(leaf)
         inner, drawn = sampled.get(type(leaf)), getattr(leaf, "event", None)
         if inner is not None and not isinstance(drawn, inner):
             raise InputError(
-                f"Expected {type(leaf).__name__} to sample what {reader} can read, got "
-                f"{type(drawn).__name__}. It reads a sampled "
-                f"{', '.join(kind.__name__ for kind in inner)}; ask another accountant."
+                f"Expected {type(leaf).__name__} of an event that {reader} supports, got "
+                f"{type(drawn).__name__}. It supports sampling of "
+                f"{', '.join(kind.__name__ for kind in inner)}. Use another accountant."
             )
         allowed = SAMPLED_UNDER.get(type(leaf))
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "
-                f"{scope.adjacency} adjacency. Give the sampling event of this adjacency."
+                f"{scope.adjacency} adjacency. Use a sampling event of that adjacency."
             )
     if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in all_leaves):
         return None
@@ -256,7 +281,7 @@ def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]
     if isinstance(event, SelfComposedDpEvent):
         if event.count != int(event.count) or event.count < 1:
             raise InputError(
-                f"Expected count >= 1 in SelfComposedDpEvent, got {event.count!r}. Correct it."
+                f"Expected count >= 1 in SelfComposedDpEvent, got {event.count!r}. Give an integer."
             )
         _walk(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):
@@ -269,7 +294,9 @@ def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]
 
 
 def _key(event: DpEvent) -> Hashable:
-    """A key that is equal for equal leaves of one kind; events with lists are compared by text."""
+    """Hash key of a leaf for merging equal leaves. Events that contain lists are compared by their
+    text.
+    """
     try:
         hash(event)
     except TypeError:
@@ -278,11 +305,12 @@ def _key(event: DpEvent) -> Hashable:
 
 
 def check_parameters(leaf: DpEvent) -> None:
-    """Raises InputError if a number of ``leaf``, or of the event that it samples, is out of range.
+    """Raises InputError if a parameter of a mechanism (``leaf``), or of the event that it samples,
+    is out of range.
 
-    Numbers are found by the names of the fields, so that leaves of other packages are checked too.
-    NaN is in no range. A noise of 0 is allowed (nothing is hidden), and so is a sampling
-    probability of 0.
+    Parameters are identified by the names of the fields, so that leaves of other packages are
+    checked too. NaN is out of range. A noise of 0 is allowed, although it hides nothing, and so is
+    a sampling probability of 0.
     """
     for name, (low, high) in _RANGES.items():
         value = getattr(leaf, name, low)

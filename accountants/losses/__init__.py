@@ -1,1 +1,3 @@
-"""Privacy loss distributions: pairs of distributions, their composition, their curves."""
+"""Privacy loss distributions: dominating pairs of distributions, their composition and their
+privacy curves.
+"""

@@ -1,6 +1,7 @@
-"""Composition of dominating pairs: bounds on epsilon at a delta, from above or from below.
+"""Composition of dominating pairs: upper and lower bounds on epsilon at a delta.
 
-The distribution of the total loss is tilted exponentially to the losses that decide the bound.
+The distribution of the total loss is tilted exponentially towards the losses that determine the
+bound.
 """
 
 from __future__ import annotations
@@ -18,35 +19,36 @@ from fedrec_auditor.accountants.losses.divergences import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
 
 Uses = tuple[tuple[Pair, int], ...]
-"""Pairs, each with the number of times it is used."""
+"""Pairs of distributions, each with its number of uses."""
 Spans = Sequence[tuple[float, float]]
 """For each pair, the interval of losses that contains all but a negligible mass."""
-# Largest number of points of a grid: for one use, and for the window of the sum.
+# Largest number of points of a grid for one use, and for the window of the sum.
 _MOST = 2**19
-# Grid steps per standard deviation of the loss of one use, if the grid has room: from above, and
-# from below, where the error is larger.
+# Grid steps per standard deviation of the loss of one use, if the grid is large enough: for upper
+# bounds, and for lower bounds, where the error is larger.
 _FINE, _FINE_BELOW = 256, 1024
-# Largest share of the tilted distribution outside the window on either side: for a bound, and for a
+# Largest mass of the tilted distribution outside the window on either side: for a bound, and for a
 # curve.
 _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
 # Factor on the tilt of the best Chernoff bound: at that tilt rare large losses may be about to
 # dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
-# Largest share of delta by which the masses of small cells are wrong in total.
+# Largest total error of the masses of small cells, as a fraction of delta.
 _CELL_ROUNDING = 2.0**-30
 _TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The loss of one use at the points low, low + 1, ... times the step.
+    """Distribution of the privacy loss of one use on the grid points low, low + 1, ..., times the
+    step.
 
     - ``low``: index of the first point.
     - ``mass``: P-mass of each point.
     - ``infinite``: P-mass of an infinite loss.
     - ``count``: number of uses.
-    - ``offset``: in a lower bound, the distance by which the true points lie below these.
+    - ``offset``: in a lower bound, the distance by which the true losses lie below the points.
     - ``ceded``: in a lower bound, mean and variance of the loss that rounding down removed.
     """
 
@@ -70,19 +72,22 @@ class _Grid:
 
 
 def epsilon_above(uses: Uses, delta: float) -> float:
-    """A proved upper bound on the epsilon of all uses together at ``delta`` > 0.
+    """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    The P-mass of an interval of losses is split over its two ends so that P and Q keep their
-    masses, which dominates ("connect the dots", Doroshenko et al. 2022). The error is of the second
-    order of the step only. Tails of 1e-5 delta in total count as infinite. The distribution of the
-    sum is that of the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform
-    modulo a window and tilted back: at the tilt with the smallest Chernoff bound the result lies in
-    the middle of the window, however rare it is. Mass that wraps around can only raise the bound,
-    and the mass above the window counts as infinite by its Chernoff bound. Rounding of the
-    transforms is relative to the largest mass, that is to delta. So 2^-42 of delta is subtracted
-    for each use, and 2^-42 of epsilon plus 2^-46 per use is added for the arithmetic. The result is
-    never above the Chernoff bound itself. It is within 1e-3 of the truth for up to a million uses;
-    for more uses, where the step of the grid no longer resolves one use, within a few per cent.
+    ``uses`` lists the pairs, each with its number of uses.
+
+    The P-mass of an interval of losses is split between its two ends so that P and Q keep their
+    masses. The result dominates the original pair ("connect the dots", Doroshenko et al. 2022),
+    with an error of second order in the step. Tails of 1e-5 delta in total count as infinite
+    losses. The losses are tilted, e^(t l) P(l) up to a constant, composed by Fourier transform
+    modulo a window, and tilted back. At the tilt with the smallest Chernoff bound, the result lies
+    in the middle of the window, even if it is very rare. Mass that wraps around can only raise the
+    bound, and the mass above the window counts as infinite by its Chernoff bound. Rounding errors
+    of the transforms are relative to the largest mass, that is to delta. So 2^-42 of delta is
+    subtracted for each use, and 2^-42 of epsilon plus 2^-46 per use is added for the arithmetic.
+    The result is never above the Chernoff bound itself. It is within 1e-3 of the true epsilon for
+    up to a million uses. For more uses, where the step of the grid no longer resolves one use, it
+    is within a few per cent.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
@@ -92,25 +97,28 @@ def epsilon_above(uses: Uses, delta: float) -> float:
 
 
 def epsilon_below(uses: Uses, delta: float) -> float:
-    """A proved lower bound: an epsilon that the pairs together do not satisfy at ``delta`` > 0.
+    """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
+
+    ``uses`` lists the pairs, each with its number of uses.
 
     The losses of each cell around a point of the grid are merged into one output, which is
-    post-processing. The loss of that output differs from the point by the second order of the step,
-    and is rounded down to the grid minus an offset. The total that n uses lose by rounding is a sum
-    of independent variables in [0, step]. By Bernstein's inequality it is at least its mean minus a
-    deviation, except with probability eta, a thousandth of delta; this amount is added back. The
-    mass that wraps around the window is subtracted.
+    post-processing. The loss of that output differs from the point by a term of second order in the
+    step, and is rounded down to the grid minus an offset. The total that n uses lose by rounding is
+    a sum of independent variables in [0, step]. By Bernstein's inequality it is at least its mean
+    minus a deviation, except with probability eta, a thousandth of delta; this amount is added
+    back. The mass that wraps around the window is subtracted.
     """
     return _remembered(tuple(uses), delta, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveBelow:
-    """A lower bound on a privacy curve that the composed pairs attain: a distribution of the loss.
+    """Lower bound on the privacy curve of composed pairs, represented by a distribution of the
+    total loss.
 
     - ``losses``: total losses in ascending order, (n,).
     - ``masses``: their masses under P, (n,).
-    - ``lost``: amount that is subtracted from every divergence.
+    - ``lost``: amount that is subtracted from every divergence for errors.
     """
 
     losses: Array
@@ -118,7 +126,7 @@ class CurveBelow:
     lost: float
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound on the smallest delta at ``epsilon`` >= 0."""
+        """Computes a lower bound on the delta of the composed pairs at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
             0.0, float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.lost
@@ -126,7 +134,8 @@ class CurveBelow:
 
 
 def curve_below(uses: Uses) -> CurveBelow:
-    """The bounds of ``epsilon_below`` for all epsilons at once, as a privacy curve.
+    """Computes a lower bound on the privacy curve of composed pairs of distributions, by the method
+    of ``epsilon_below``.
 
     The absolute error of delta is about 1e-13. The composition is not tilted, so that deltas near
     that error count as 0.
@@ -153,11 +162,13 @@ def curve_below(uses: Uses) -> CurveBelow:
 
 
 def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
-    """The distribution of a sum of independent integers, by Fourier transform: shape (size,).
+    """Computes the distribution of a sum of independent integers by Fourier transform, shape
+    (size,).
 
-    - ``parts``: for each distribution its probabilities of consecutive integers, the first of these
-      integers, and the number of variables with that distribution.
-    - ``first``, ``size``: sums are counted modulo ``size``, starting from ``first``.
+    - ``parts``: for each distribution, its probabilities of consecutive integers, the first of
+      these integers, and the number of variables with that distribution.
+    - ``first``, ``size``: entry i of the result is the probability of the sum ``first`` + i, modulo
+      ``size``.
 
     >>> coin = np.array([0.5, 0.5])
     >>> distribution_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
@@ -182,7 +193,9 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
 
 
 def _remembered(uses: Uses, delta: float, above: bool) -> float:
-    """Caches the result by the values of the pairs; pairs stored in arrays are composed again."""
+    """Caches results by the values of the pairs. Pairs that are stored in arrays are composed
+    again.
+    """
     if any(isinstance(pair, ListedPair) for pair, _ in uses):
         return _epsilon(uses, delta, above)
     return _cached(uses, delta, above)
@@ -220,7 +233,9 @@ _cached = lru_cache(maxsize=512)(_epsilon)
 
 
 def _once(pair: Pair, delta: float, above: bool) -> float:
-    """One use needs no transform: ends of cells share the mass (above), or a cell is one output."""
+    """Epsilon of a single use, without a transform: interval ends share the mass (upper bound), or
+    each cell is one output.
+    """
     spans = [pair.span(max(delta * 1e-5, 1e-307))]
     step, _ = _step(((pair, 1),), spans, above)
     points = _points(spans[0], step)
@@ -242,18 +257,18 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
-    """The probability that the loss of at least one use is infinite."""
+    """Probability that the loss of at least one use is infinite."""
     log_never = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
     return -math.expm1(log_never)
 
 
 def _charge(grids: Sequence[_Grid]) -> float:
-    """The share of delta by which rounding may have changed it."""
+    """Fraction of delta by which rounding may have changed it."""
     return min(0.5, sum(grid.count for grid in grids) * _ROUNDING)
 
 
 def _moved(grids: Sequence[_Grid], epsilon: float) -> float:
-    """Epsilon plus an allowance for arithmetic: a share of it, and 2^-46 per use."""
+    """Epsilon plus an allowance for the arithmetic: 2^-42 of epsilon, and 2^-46 per use."""
     return epsilon * (1.0 + _ROUNDING) + 2.0**-46 * sum(grid.count for grid in grids)
 
 
@@ -294,10 +309,10 @@ def _below(
 
 
 def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
-    """The step of the grid of the sum, and a step that resolves each use well for its moments.
+    """Step of the grid of the sum, and a step that resolves each use well for its moments.
 
-    The first is fine enough for each pair as far as the pair matters in the sum, and no finer than
-    the grid has room for. It affects how tight the result is, but not whether it is a bound.
+    The first step is fine enough for each pair, as far as the pair matters in the sum, and limited
+    by the size of the grid. It affects how tight the result is, but not whether it is a bound.
     """
     spreads = [_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
     # One use must fit on the grid, and the indices of its points must be exact integers.
@@ -343,7 +358,7 @@ def _points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
 
 
 def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """The grid of an upper bound: the mass of each interval is split over its two ends.
+    """Grid of an upper bound: the mass of each interval is split between its two ends.
 
     Both P and Q keep their masses.
     """
@@ -361,9 +376,9 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
 
 
 def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """The grid of a lower bound: one output per cell, its loss rounded down.
+    """Grid of a lower bound: each cell becomes one output, and its loss is rounded down.
 
-    The offset, out of a few, is the one whose rounding removes the least loss.
+    The offset is chosen from a few candidates so that rounding removes the least loss.
     """
     middles = (points[:-1] + 0.5) * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], middles, [np.inf]]))
@@ -389,7 +404,8 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
 
 
 def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
-    """The distance from the total loss on the grid to the true one, and its failure probability.
+    """Difference between the true total loss and the total loss on the grid, and its failure
+    probability.
 
     The loss that rounding down removed in total is bounded by Bernstein's inequality at ``eta``,
     minus the offsets of the grids. The probability is 0 if nothing is added back.
@@ -409,7 +425,9 @@ def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
 
 
 def _coarse(grid: _Grid) -> tuple[_Grid, float]:
-    """The grid with fewer points, losses rounded up; and the number of old points per new one."""
+    """Grid with fewer points, with losses rounded up, and the number of old points per new
+    point.
+    """
     factor = max(1, -(-len(grid.mass) // 2048))
     low = grid.low // factor
     at = -((-(grid.low + np.arange(len(grid.mass)))) // factor)
@@ -418,8 +436,8 @@ def _coarse(grid: _Grid) -> tuple[_Grid, float]:
 
 
 def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[float, float]:
-    """The tilt t for which the conversion of the moment at order 1 + t is smallest, and its
-    epsilon.
+    """Tilt t for which the conversion of the moment at order 1 + t gives the smallest epsilon, and
+    that epsilon.
 
     Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
@@ -450,9 +468,9 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class _Distribution:
-    """The distribution of the sum of all finite losses.
+    """Distribution of the sum of all finite losses.
 
-    - ``losses``: the window, in ascending order; mass outside it wraps around.
+    - ``losses``: losses in the window, in ascending order. Mass outside the window wraps around.
     - ``log_p``: log-masses of the losses under P.
     - ``cut``: largest mass above the window, by its Chernoff bound.
     """
@@ -470,10 +488,11 @@ def _in_window(
     delta: float,
     ceded: float | None = None,
 ) -> float | None:
-    """The smallest epsilon of the sum at ``delta``, computed in a window; None if it does not fit.
+    """Smallest epsilon of the sum at ``delta``, computed in a window; None if the window does not
+    fit.
 
-    In a lower bound ``ceded`` is added to the losses; in an upper bound the mass outside the window
-    counts as infinite.
+    In a lower bound, ``ceded`` is added to the losses. In an upper bound, the mass outside the
+    window counts as infinite.
     """
     lower = 0.0
     for _ in range(4):
@@ -494,9 +513,11 @@ def _in_window(
 def _distribution(
     grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
 ) -> _Distribution | None:
-    """The sum, in a window with all but ``outside`` of the tilted distribution on either side.
+    """Distribution of the sum in a window that excludes at most ``outside`` of the tilted mass on
+    either side.
 
-    The window reaches ``lower`` of its width further down. None if it does not fit on the grid.
+    The window is extended downwards by ``lower`` times its width. The result is None if it does not
+    fit on the grid.
     """
     mean = variance = moment = 0.0
     tilted = []
@@ -534,7 +555,9 @@ def _window(
     deviation: float,
     outside: float,
 ) -> tuple[float, float]:
-    """Losses outside of which the tilted sum has a mass of at most ``outside``, by Chernoff."""
+    """Interval of losses outside of which the tilted sum has a mass of at most ``outside`` on
+    either side, by Chernoff's bound.
+    """
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(outside)
     high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))

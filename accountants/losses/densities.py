@@ -1,4 +1,4 @@
-"""Distributions of a number: pieces of densities, lattices and points."""
+"""Mixture distributions of a number, made of density pieces, lattices and single points."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 
 Floats = NDArray[np.float64]
 
+# Numbers count as equal if their difference, relative to their size and to the spread of all
+# numbers, is smaller.
 SAME = 1e-12
-"""Places closer than this, relative to their size and to the spread of all, count as equal."""
 _MOST_POINTS = 1 << 12
 # Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
 # of e.
@@ -25,14 +26,15 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``weight`` times a probability distribution on [low, high].
+    """Part of a mixture: ``weight`` times a probability distribution on [low, high].
 
     - With ``rate``: the density is proportional to exp(rate * y).
-    - With ``sd`` > 0: the normal density with that ``mean``, restricted to [low, high].
+    - With ``sd`` > 0: the normal density with mean ``mean`` and standard deviation ``sd``,
+      restricted to [low, high].
     - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high (high, high -
       step, ... if low is -inf), with masses proportional to exp(rate * y).
 
-    An end may be infinite only if the distribution vanishes there. InputError otherwise.
+    An end may be infinite only if the distribution vanishes at it. Raises InputError otherwise.
     """
 
     weight: float
@@ -61,14 +63,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) on [low, high].
+    """Function exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) of a number y on [low,
+    high].
 
     - ``low``, ``high``: ends of the interval.
-    - ``anchor``: place at which the term is largest.
+    - ``anchor``: point at which the term is largest.
     - ``value``: logarithm of the term at the anchor.
-    - ``centre``: the mean, or the rate if ``curve`` is 0.
+    - ``centre``: mean of a normal density, or the rate of an exponential if ``curve`` is 0.
     - ``curve``: rate by which the slope of the logarithm falls.
-    - ``step``: if positive, the term is a mass at every step from an end.
+    - ``step``: if positive, the term is a mass at every multiple of the step from an end.
     """
 
     low: float
@@ -81,7 +84,7 @@ class Term:
 
     @classmethod
     def of(cls, piece: Piece) -> Term:
-        """The term of a piece, normalized."""
+        """Builds the term of a piece, normalized so that its mass is the weight of the piece."""
         low, high = piece.low, piece.high
         if piece.step and math.isfinite(high - low):
             high = low + math.floor((high - low) / piece.step + 1e-9) * piece.step
@@ -94,7 +97,10 @@ class Term:
         return replace(term, value=math.log(piece.weight) - whole)
 
     def log_masses(self, low: Floats, high: Floats) -> Floats:
-        """ln of the mass on each interval [low, high] of the term; of a lattice, on all of it."""
+        """Computes ln of the mass of the term on each interval [low, high] within its support.
+
+        For a lattice, ``low`` and ``high`` are its ends.
+        """
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curve * (nearest - self.anchor))
         sides = np.stack([nearest - low, high - nearest])
@@ -109,24 +115,27 @@ class Term:
         return (self.centre - self.anchor) * self.curve if self.curve else self.centre
 
     def at(self, y: Floats) -> Floats:
-        """Logarithm of the density or mass at ``y``, extrapolated beyond the ends of the term."""
+        """Computes the logarithm of the density or mass at ``y``, extrapolated beyond the ends of
+        the term.
+        """
         away = y - self.anchor
         return self.value + self.slope * away - self.curve / 2.0 * away * away
 
     def nearest(self, y: Floats) -> tuple[Floats, Floats]:
-        """The lattice points nearest to ``y``, and their distances from ``y`` in steps."""
+        """Returns the lattice points nearest to ``y``, and their distances from ``y`` in steps."""
         origin = self.low if math.isfinite(self.low) else self.high
         index = (y - origin) / self.step
         return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
 
     @property
     def shape(self) -> tuple[float, float]:
-        """Centre and curve; terms with equal shapes differ by a factor only."""
+        """Centre and curvature of the term. Terms with equal shapes differ only by a factor."""
         return self.centre, self.curve
 
 
 def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
-    """ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width]; ``fall`` >= 0.
+    """Computes ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width], with
+    ``fall`` >= 0.
 
     If ``step`` > 0, it is ln of the sum over t = 0, step, ..., width.
     """
@@ -156,18 +165,26 @@ def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A distribution of a number, or a part of one: ``pieces``, and masses at ``points``."""
+    """Distribution of a number, or a part of one.
+
+    - ``pieces``: density pieces and lattices.
+    - ``points``: masses of single numbers, by number.
+    """
 
     pieces: tuple[Piece, ...] = ()
     points: Mapping[float, float] = field(default_factory=dict)
 
     def times(self, factor: float) -> Mixture:
-        """All masses multiplied by a factor; masses that underflow are dropped."""
+        """Returns the mixture with all masses multiplied by ``factor``. Masses that underflow are
+        dropped.
+        """
         pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
 
     def plus(self, other: Mixture) -> Mixture:
-        """The sum of two mixtures, with pieces of the same shape merged."""
+        """Returns the sum of this mixture and the ``other`` one. Pieces of the same shape are
+        merged.
+        """
         weights: dict[Piece, float] = {}
         for piece in (*self.pieces, *other.pieces):
             shape = replace(piece, weight=1.0)
@@ -178,7 +195,9 @@ class Mixture:
         return Mixture(pieces, points)
 
     def listed(self) -> list[float]:
-        """The points and the points of lattices; of long lattices, only those not far out."""
+        """Lists all numbers with a probability: the single points and the lattice points. Far
+        points of long lattices are omitted.
+        """
         places = [*self.points]
         for piece in self.pieces:
             if piece.step:
@@ -190,7 +209,9 @@ class Mixture:
         return places
 
     def log_mass(self, y: Floats) -> Floats:
-        """ln of the mass of points and lattices at every y; -inf if there is no mass."""
+        """Computes ln of the probability of every number ``y``; -inf if ``y`` is neither a single
+        point nor on a lattice.
+        """
         y = np.asarray(y, dtype=np.float64)
         mass = np.full(y.shape, -np.inf)
         if self.points:
@@ -209,7 +230,9 @@ class Mixture:
         return mass
 
     def log_density(self, y: Floats) -> Floats:
-        """ln of the density at every y; at a jump, the larger of its two limits."""
+        """Computes ln of the density at every ``y``. At a jump, it is the larger of the two
+        limits.
+        """
         y = np.asarray(y, dtype=np.float64)
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
         for term in map(Term.of, self.pieces):
@@ -221,7 +244,7 @@ class Mixture:
 
 
 def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
-    """Maps each finite value to the first of the values that differ only by rounding."""
+    """Maps each finite value to the first of the values that differ from it only by rounding."""
     ordered = np.unique([value for value in values if math.isfinite(value)])
     fresh = np.diff(ordered) > SAME * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
@@ -229,7 +252,9 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
 
 
 def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
-    """Whether a piece no wider than rounding continues a piece that is as dense at its end."""
+    """Whether a piece no wider than the rounding error continues a piece that is as dense at
+    its end.
+    """
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
@@ -240,7 +265,9 @@ def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
 
 
 def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, float]]]:
-    """The terms and the points of both mixtures; numbers that differ by rounding are made equal."""
+    """Returns the terms and the points of both mixtures. Numbers that differ only by rounding are
+    made equal.
+    """
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
     places = [value for mixture in mixtures for value in mixture.points]
@@ -262,8 +289,8 @@ def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, fl
                 terms.append(Term.of(Piece(piece.weight, low, high, rate, mean, sd, step)))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
-                    "Give it as a point."
+                    f"Expected pieces wider than {SAME} of the spread of all pieces, got {piece}. "
+                    "Give a point instead."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
@@ -274,14 +301,20 @@ def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, fl
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Terms of both measures on origin + step * n, in the coordinate n."""
+    """Terms of two measures on the points origin + step * n, as functions of the integer coordinate
+    n.
+
+    - ``origin``: the number at n = 0.
+    - ``step``: distance of neighbouring points.
+    - ``sides``: terms of the first measure, and terms of the second measure.
+    """
 
     origin: float
     step: float
     sides: tuple[list[Term], list[Term]] = field(default_factory=lambda: ([], []))
 
     def index(self, y: float) -> float:
-        """The index n of ``y``; NaN if ``y`` is not on the lattice."""
+        """Returns the index n of the number ``y``; NaN if ``y`` is not on the lattice."""
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
@@ -289,27 +322,27 @@ class Lattice:
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def place(self, n: float) -> float:
-        """The number with index ``n``."""
+        """Returns the number with the index ``n``."""
         return self.origin + self.step * float(n)
 
 
 def lattices_of(sides: Sequence[list[Term]]) -> list[Lattice]:
-    """Groups the lattice terms of both sides into as few lattices as possible.
+    """Groups the lattice terms of both measures into as few lattices as possible.
 
-    InputError if the steps differ, or if a step is too small relative to the offset.
+    Raises InputError if the steps differ, or if a step is too small relative to the offset.
     """
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:
         raise InputError(
-            f"Expected lattices of one step, got {sorted(steps)}. Scale noise in the same way for "
-            "every input."
+            f"Expected lattices of one step, got the steps {sorted(steps)}. Scale the noise "
+            "in the same way for every input."
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
         if term.step < 1e4 * SAME * abs(term.anchor):
             raise InputError(
-                f"Expected a lattice with a step of at least {1e4 * SAME} of its offset, got step "
-                f"{term.step} at {term.anchor}. Release the index instead."
+                f"Expected a lattice step of at least {1e4 * SAME} times the offset, got step "
+                f"{term.step} at {term.anchor}. Output the integer index instead."
             )
         lattice = next((each for each in lattices if not math.isnan(each.index(term.anchor))), None)
         if lattice is None:

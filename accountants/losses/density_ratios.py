@@ -1,4 +1,6 @@
-"""Certified comparison of two distributions of a number: largest log-ratio, and divergence."""
+"""Largest log-ratio and hockey-stick divergence of two distributions of a number, with certified
+error limits.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio
 Indices = NDArray[np.intp]
 
 _GAP = 1e-10
-# Smallest log-mass of an event that shows that a ratio grows without bound.
+# Smallest log-mass of an event that is reported for an unbounded ratio.
 _SEEN = math.log(1e-3)
 _ROUNDS, _HALVINGS = 200, 48
 _MOST_ENTRIES = 1 << 19
@@ -35,10 +37,10 @@ _ULPS = 2.0**-50
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """An interval [lower, upper] that contains a value.
+    """Interval [lower, upper] that contains a computed value.
 
     - ``lower``, ``upper``: limits of the value.
-    - ``place``: for a ratio, the number at which it equals ``lower``.
+    - ``place``: for a density ratio, the number at which the log-ratio equals ``lower``.
     """
 
     lower: float
@@ -47,11 +49,12 @@ class Enclosure:
 
 
 class NumberEvent(NamedTuple):
-    """An interval of numbers, or a single number, with its log-masses under P and Q.
+    """Distinguishing event for two distributions P and Q of a number: an interval, or a single
+    number.
 
-    - ``low``, ``high``: ends of the interval; they are equal for a single number.
-    - ``log_p``, ``log_q``: log-masses of the event.
-    - ``supremum``: the largest log-ratio of any event.
+    - ``low``, ``high``: ends of the interval, which are equal for a single number.
+    - ``log_p``, ``log_q``: log-masses of the event under P and Q.
+    - ``supremum``: largest log-ratio ln P/Q of any event.
     """
 
     low: float
@@ -62,10 +65,11 @@ class NumberEvent(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """An interval [lower, upper] that contains a divergence, and the masses that contribute to it.
+    """Interval [lower, upper] that contains a hockey-stick divergence, with the masses that
+    contribute to it.
 
     - ``lower``, ``upper``: limits of the divergence.
-    - ``p``, ``q``: masses under P and Q of the numbers that contribute.
+    - ``p``, ``q``: masses under P and Q of the numbers that contribute to the divergence.
     """
 
     lower: float
@@ -75,11 +79,13 @@ class Excess(NamedTuple):
 
 
 def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
-    """The supremum over events of ln P(event) / Q(event); inf if Q has no mass on an event of P.
+    """Computes the supremum over events of ln P(event) / Q(event), for the distributions P = ``p``
+    and Q = ``q``.
 
-    The value is exact up to rounding if, on each stretch between two ends, the ratio is monotone or
-    convex. Otherwise it is found by branch and bound, to a relative gap of 1e-10 or with at most
-    2^19 numbers. It is -inf if ``p`` is empty.
+    The value is inf if Q has no mass on an event that is possible under P, and -inf if ``p`` is
+    empty. The value is exact up to rounding if the ratio is monotone or convex on each interval
+    between two ends of pieces. Otherwise it is computed by branch and bound, to a relative gap of
+    1e-10 or with at most 2^19 numbers.
     """
     parts = [stretches.supremum() for stretches in _supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
@@ -87,10 +93,10 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
 
 
 def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
-    """An event that shows ``log_ratio``: a point, or an interval without any point of ``apart``.
+    """Finds an event whose log-ratio is that of ``log_ratio``: a point, or an interval.
 
-    Its ratio is the largest ratio to 1e-7 relative; or, if the supremum is not attained, a smaller
-    one.
+    The interval contains none of the points ``apart``. The log-ratio of the event equals the
+    supremum to 1e-7 relative, or is smaller if the supremum is not attained.
     """
     suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
@@ -105,31 +111,34 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
 
 
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
-    """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
+    """Computes the hockey-stick divergence, the largest P(event) - e^epsilon Q(event), for
+    ``epsilon`` >= 0.
 
-    The enclosure includes rounding errors of the numbers that contribute; a ratio that equals
-    e^epsilon to all digits contributes nothing. InputError if ``epsilon`` is negative.
+    The result is an interval that accounts for the rounding errors of the numbers that contribute.
+    A ratio that equals e^epsilon to all digits contributes nothing. Raises InputError if
+    ``epsilon`` is negative.
     """
     if not epsilon >= 0.0:
-        raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
+        raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")
     parts = [stretches.excess(epsilon) for stretches in _supports(p, q)]
     return Excess(*map(math.fsum, zip(*parts, strict=True))) if parts else Excess(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Two measures on stretches of a line; on each stretch both are sums of the same shapes.
+    """Two measures P and Q on disjoint intervals of a line ("stretches"), each a sum of the same
+    shapes.
 
     A shape is the exponential of a line or of a parabola, times a factor.
 
-    - ``low``, ``high``: ends of the stretches, (stretches,).
+    - ``low``, ``high``: ends of the intervals, (stretches,).
     - ``logs``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches); -inf if
       there is no term.
-    - ``anchor``: a point of each stretch, per shape, (shapes, stretches).
+    - ``anchor``: a point of each interval, per shape, (shapes, stretches).
     - ``slope``: slope of the logarithm at the anchor, (shapes, stretches).
     - ``curve``: rate by which the slope falls, (shapes, 1).
-    - ``discrete``: the line is the integers, and a stretch contains both its ends.
-    - ``place``: maps a point of the line to the number that it stands for.
+    - ``discrete``: true if the line is the integers, and each interval contains both its ends.
+    - ``place``: function that maps a point of the line to the number that it represents.
     """
 
     low: Floats
@@ -149,7 +158,7 @@ class _Stretches:
         place: Callable[[float], float] = float,
         apart: Iterable[float] = (),
     ) -> _Stretches:
-        """The partition at all ends and means, and at the points ``apart``."""
+        """Partitions the line at all ends and means of the terms, and at the points ``apart``."""
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
         shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
@@ -159,7 +168,7 @@ class _Stretches:
         low, high = edges[:-1], edges[1:] - gap
         if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
             raise InputError(
-                f"Expected at most {8 * _MOST_ENTRIES} shapes times stretches of a density, got "
+                f"Expected densities with at most {8 * _MOST_ENTRIES} shapes times intervals, got "
                 f"{len(shapes)} times {len(low)}. Trace fewer inputs or branches."
             )
         centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
@@ -176,12 +185,14 @@ class _Stretches:
 
     @cached_property
     def possible(self) -> Indices:
-        """The stretches on which P has any mass."""
+        """Indices of the intervals on which P has any mass."""
         return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
 
     @cached_property
     def limits(self) -> tuple[Floats, Indices]:
-        """For each stretch: ln p/q at its infinite end, and the shape that dominates q there."""
+        """For each interval: ln p/q at its infinite end, and the index of the shape that dominates
+        q there.
+        """
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
             outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
@@ -196,9 +207,9 @@ class _Stretches:
 
     @cached_property
     def factors(self) -> Floats:
-        """The smallest and the largest ratio of terms of one shape, as logarithms: (2, stretches).
+        """Smallest and largest log-ratio of the terms of one shape, (2, stretches).
 
-        The ratio of the sums of the terms lies between the two.
+        The log-ratio of the sums of the terms lies between the two.
         """
         (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
         with np.errstate(invalid="ignore"):
@@ -208,11 +219,12 @@ class _Stretches:
 
     @cached_property
     def at_ends(self) -> NDArray[np.bool_]:
-        """Whether cells have their smallest, and their largest, ln p/q at an end: (2, stretches).
+        """Whether ln p/q has its minimum, and its maximum, at an end of every cell of an interval,
+        (2, stretches).
 
-        With at most two shapes, of one curve, ln p/q is monotone (Moebius). It is convex if q is
-        one term that is curved at least as much as all terms of p, and concave if p is one term
-        that is curved at least as much as all terms of q.
+        With at most two shapes of one curve, ln p/q is monotone (Moebius). It is convex if q is a
+        single term that is curved at least as much as all terms of p, and concave if p is a single
+        term that is curved at least as much as all terms of q.
         """
         has_p, has_q = self.logs > -np.inf
         here = has_p | has_q
@@ -225,11 +237,12 @@ class _Stretches:
         return np.stack([alike | concave, alike | convex])
 
     def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
-        """ln p/q at both ends of cells [low, high] of stretches j, and its bounds: (2, cells) each.
+        """ln p/q at both ends of the cells [low, high] of the intervals j, and bounds on it within
+        the cells, (2, cells) each.
 
-        Relative to the leading term of q every term is the exponential of a parabola. The bounds
-        are the sum of the smallest (largest) values of p over the sum of the largest (smallest)
-        values of q; or ``factors``, if these are tighter.
+        Relative to the leading term of q, every term is the exponential of a parabola. The bounds
+        are the sum of the smallest (largest) values of p divided by the sum of the largest
+        (smallest) values of q, or ``factors``, if these are tighter.
         """
         (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
         finite = np.isfinite(high - low)
@@ -288,9 +301,9 @@ class _Stretches:
             )
 
     def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
-        """Splits each cell in two.
+        """Splits each cell into two.
 
-        A finite cell is halved; of an infinite cell a finite part is split off, which grows by a
+        A finite cell is halved. From an infinite cell a finite part is split off, which grows by a
         factor of 3.
         """
         reach = self.reach[j]
@@ -307,13 +320,13 @@ class _Stretches:
 
     @cached_property
     def reach(self) -> Floats:
-        """The length over which the steepest shape of each stretch falls by a factor of about e."""
+        """Length over which the steepest shape of each interval falls by a factor of about e."""
         here = (self.logs > -np.inf).any(axis=0)
         steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
         return np.asarray(1.0 / np.maximum(steep, 1e-200))
 
     def supremum(self) -> Enclosure:
-        """The supremum of ln p/q, by branch and bound."""
+        """Supremum of ln p/q, by branch and bound."""
         j = self.possible
         if not len(j):
             return Enclosure(-math.inf, -math.inf)
@@ -337,7 +350,7 @@ class _Stretches:
         return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
 
     def event(self, supremum: Enclosure) -> NumberEvent:
-        """A part of a stretch whose ratio is almost the supremum, with its masses."""
+        """Part of an interval whose log-ratio is almost the supremum, with its masses."""
         at, low, high = supremum.place, self.low[self.possible], self.high[self.possible]
         reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
         if math.isfinite(at):  # smaller and smaller parts around it
@@ -362,7 +375,9 @@ class _Stretches:
         return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
     def excess(self, epsilon: float) -> Excess:
-        """The integral of max(0, p - e^epsilon q), by cells on one side of a ratio of e^epsilon."""
+        """Integral of max(0, p - e^epsilon q), summed over cells on which the ratio is on one side
+        of e^epsilon.
+        """
         j = self.possible
         low, high = self.low[j], self.high[j]
         sums = np.zeros(4)
@@ -394,7 +409,9 @@ class _Stretches:
 
 
 def _clearest(logs: Floats) -> NDArray[np.bool_]:
-    """Selects, of events with log-masses (2, n), those of the largest ratio, without far tails."""
+    """Selects the events with the largest log-ratio among events with log-masses (2, n), without
+    far tails.
+    """
     seen = logs[0] >= min(_SEEN, logs[0].max())
     ratios = np.where(seen, log_ratio_of_masses(*logs), -np.inf)
     return np.asarray(ratios == ratios.max())
@@ -406,7 +423,7 @@ def _sum(logs: Floats) -> Floats:
 
 
 def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
-    """The two measures on each kind of support separately: densities, lattices, points."""
+    """Splits the two measures by support: densities, lattices and points."""
     (terms_p, of_p), (terms_q, of_q) = aligned(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):

@@ -1,4 +1,4 @@
-"""Hockey-stick divergences: of two finite distributions, and of Gaussian noise in closed form."""
+"""Hockey-stick divergences of two finite distributions, and of Gaussian noise in closed form."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ Array = NDArray[np.float64]
 
 
 class WorstEvent(NamedTuple):
-    """The event S of the first ``size`` outputs, and its ``epsilon`` = ln((P(S) - delta)/Q(S)).
+    """Distinguishing event S of outputs that gives the largest epsilon = ln((P(S) - delta)/Q(S)).
 
-    - ``epsilon``: -inf if no event is more likely than delta under P.
+    S consists of the first outputs in the order of descending P/Q.
+
+    - ``epsilon``: the largest epsilon; -inf if no event is more likely than delta under P.
     - ``size``: number of outputs in S.
     - ``mass_p``: P(S).
     - ``log_mass_q``: ln Q(S).
@@ -32,26 +34,31 @@ class WorstEvent(NamedTuple):
 
 
 def log_ratio(log_p: Array, log_q: Array) -> Array:
-    """ln(p/q) of log-probabilities: inf if q = 0 < p, and -inf if p = 0, even if q = 0 too."""
+    """Computes ln(p/q) from log-probabilities: inf if q = 0 < p, and -inf if p = 0, even if q =
+    0 too.
+    """
     possible = log_p > -np.inf
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
 
 
 def hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
-    """The sum over all outputs of max(0, p - e^epsilon q), a number in [0, 1]."""
+    """Computes the hockey-stick divergence: the sum over all outputs of max(0, p - e^epsilon q), a
+    number in [0, 1].
+    """
     ratio = log_ratio(log_p, log_q)
     return min(1.0, float(np.sum(np.exp(log_p) * -np.expm1(np.minimum(epsilon - ratio, 0.0)))))
 
 
 def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
-    """The event with the largest epsilon at ``delta``.
+    """Finds the event of outputs with the largest epsilon = ln((P(S) - delta)/Q(S)).
 
-    - ``log_p``, ``log_q``: log-probabilities, (outputs,), sorted by descending ratio p/q. They are
-      logarithms because q underflows long before its logarithm becomes irrelevant.
-    - ``rounding``: relative error that P(S) may have; it is subtracted.
+    - ``log_p``, ``log_q``: log-probabilities of the outputs under P and Q, (outputs,), sorted by
+      descending ratio p/q. They are logarithms because q underflows long before its logarithm
+      becomes irrelevant.
+    - ``rounding``: possible relative error of P(S), which is subtracted.
 
-    The divergence at epsilon is the largest P(S) - e^epsilon Q(S) over the leading events S, so
-    epsilon is the largest ln((P(S) - delta)/Q(S)).
+    The divergence at epsilon is the largest P(S) - e^epsilon Q(S) over all events S that consist of
+    the first outputs. So epsilon is the largest ln((P(S) - delta)/Q(S)).
     """
     mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):
@@ -62,7 +69,7 @@ def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0)
 
 
 def _log_cumsum(log_mass: Array) -> Array:
-    """ln of the cumulative sums of e^log_mass; by plain sums if they do not underflow."""
+    """ln of the cumulative sums of e^log_mass, by ordinary sums if they do not underflow."""
     top, seen = float(log_mass.max()), log_mass > -np.inf
     if not np.isfinite(top) or top - float(log_mass[int(np.argmax(seen))]) > 600.0:
         return np.asarray(np.logaddexp.accumulate(log_mass))
@@ -71,9 +78,10 @@ def _log_cumsum(log_mass: Array) -> Array:
 
 
 def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
-    """The smallest epsilon >= 0 at which P exceeds e^epsilon Q by at most ``delta`` on every event.
+    """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S.
 
-    The arguments are those of ``worst_event``.
+    ``log_p`` and ``log_q`` are the log-probabilities of the outputs, sorted by descending ratio
+    p/q.
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
@@ -93,13 +101,13 @@ _LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 def gaussian_divergence(mu: float, epsilon: float) -> float:
-    """The smallest delta at ``epsilon`` of two unit normal distributions whose means differ by
-    ``mu``.
+    """Computes the smallest delta at ``epsilon`` for two unit normal distributions whose means
+    differ by ``mu``.
 
-    Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since (t +
-    mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): e^eps does
-    not overflow, and no two large numbers of the size of epsilon cancel. Below mu = 1 the two terms
-    would cancel, so r' = x r - 1 is integrated there by the Gauss-Legendre rule.
+    The value is Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem
+    8). Since (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) =
+    Phi(-x)/phi(x): e^eps does not overflow, and no two large numbers of the size of epsilon cancel.
+    For mu < 1 the two terms would cancel, so r' = x r - 1 is integrated by the Gauss-Legendre rule.
     """
     t = epsilon / mu - mu / 2.0
     density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
@@ -111,31 +119,35 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose privacy curve is at most ``delta`` at ``epsilon``: analytic calibration.
+    """Computes the largest mu whose Gaussian mechanism is (``epsilon``, ``delta``)-DP, where mu is
+    sensitivity/sigma.
 
-    Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller noise is. The
-    curve rises with mu from 0 to 1, so mu is bisected from below to neighbouring doubles, and an
-    allowance for rounding is subtracted. The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta))
-    / epsilon is proved for epsilon < 1, where it is larger than necessary, and false for large ones
-    (from 8.42 on at delta 1e-5). InputError unless delta is in (0, 1) and epsilon is finite.
-    Source: Balle and Wang 2018, Algorithm 1 (the problem it solves, not its steps).
+    Noise of sigma = sensitivity / mu is (epsilon, delta)-DP, and no smaller noise is. The
+    divergence rises with mu from 0 to 1, so mu is bisected from below to neighbouring doubles, and
+    an allowance for rounding is subtracted. The textbook's sigma = sensitivity sqrt(2
+    ln(1.25/delta)) / epsilon is proved for epsilon < 1, where it is larger than necessary, and
+    false for large epsilons (from 8.42 on at delta 1e-5). Raises InputError unless delta is in (0,
+    1) and epsilon is finite. Source: Balle and Wang 2018, Algorithm 1 (the problem that it solves,
+    not its steps).
     """
     if not 0.0 < delta < 1.0:
-        raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give less than 1/users.")
+        raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")
     if not check_epsilon(epsilon) < math.inf:
-        raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Give a number.")
+        raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Correct it.")
     mu = last_failure(lambda mu: gaussian_divergence(mu, epsilon) > delta)
     return mu * (1.0 - 2.0**-46)
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """The smallest epsilon of Gaussian noise at ``delta``; at delta 0 infinite unless ``mu`` is 0.
+    """Computes the smallest epsilon of a Gaussian mechanism at ``delta``. At delta 0 it is infinite
+    unless ``mu`` is 0.
 
-    ``mu`` is sensitivity over standard deviation; n uses of noise z have mu = sqrt(n)/z. The error
-    is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and delta from 1e-300 up.
+    ``mu`` is sensitivity divided by standard deviation. For n uses with noise multiplier z, it is
+    sqrt(n)/z. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and delta from
+    1e-300 up.
 
-    The equation is solved for a = eps/mu - mu/2, of which the curve is a smooth function however
-    large epsilon is.
+    The equation is solved for a = eps/mu - mu/2, because the privacy curve is a smooth function of
+    a for arbitrarily large epsilon.
 
     >>> round(gaussian_epsilon(1e-5, 1.0), 3)
     4.377
@@ -159,7 +171,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def _log_delta(a: float, mu: float) -> float:
     """ln of delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) at a = eps/mu - mu/2.
 
-    Balle and Wang 2018, Theorem 8. With b = a + mu it is Phi(-a) - phi(a) R(b), where R =
+    Balle and Wang 2018, Theorem 8. With b = a + mu, delta is Phi(-a) - phi(a) R(b), where R =
     Phi(-b)/phi(b) is the Mills ratio, so that e^eps is not needed. The relative error of delta is
     about 1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
     """

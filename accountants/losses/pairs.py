@@ -1,4 +1,6 @@
-"""Dominating pairs of distributions (P, Q), given as masses of intervals of their privacy loss."""
+"""Dominating pairs of distributions (P, Q), which return the masses of intervals of their privacy
+loss.
+"""
 
 from __future__ import annotations
 
@@ -31,55 +33,74 @@ Array = NDArray[np.float64]
 
 
 class Pair(Protocol):
-    """A pair of distributions (P, Q), represented by its privacy loss ln(P/Q)."""
+    """Protocol of pairs of distributions (P, Q), represented by the privacy loss ln(P/Q)."""
 
     @property
     def infinite(self) -> float:
-        """P-mass of the outputs that are impossible under Q."""
+        """Probability under P of the outputs that are impossible under Q, whose privacy loss is
+        infinite.
+        """
         ...
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses under P and under Q of the losses in (edges[i], edges[i + 1]].
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
-        ``edges`` rise; the first may be -inf and the last inf. Infinite losses are not counted.
+        ``edges`` are ascending; the first may be -inf and the last inf. Infinite losses are not
+        counted.
         """
         ...
 
     def span(self, tail: float) -> tuple[float, float]:
-        """An interval of losses; the P-masses below it and above it are at most ``tail`` each."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianPair:
-    """N(mu, 1) against N(0, 1), where mu = sensitivity/sigma: the loss at x is mu x - mu^2/2."""
+    """Pair of the distributions N(mu, 1) and N(0, 1), where mu is sensitivity divided by sigma. The
+    privacy loss at x is mu x - mu^2/2.
+    """
 
     mu: float
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         x = edges / self.mu + self.mu / 2.0
         return normal_masses(x - self.mu), normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The mean of the loss, plus and minus the number of deviations that ``tail`` requires."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        The interval extends from the mean by equal numbers of standard deviations.
+        """
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
         return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
 
 
 @dataclass(frozen=True, slots=True)
 class LaplacePair:
-    """Laplace noise of scale 1 around 0 against the same noise around m = sensitivity/scale.
+    """Pair of Laplace distributions of scale 1, centred at 0 and at m, where m is sensitivity
+    divided by scale.
 
-    The loss is m at x <= 0, m - 2x between the centres and -m at x >= m.
+    The loss is m at x <= 0, m - 2x between the centres, and -m at x >= m.
     """
 
     m: float
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q; the loss has atoms at m and at -m."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        The loss has atoms at m and at -m.
+        """
         x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
         log_p, log_q = width - x[1:], width - (self.m - x[:-1])
@@ -88,19 +109,26 @@ class LaplacePair:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """From m + 2 ln(tail) to m: losses below m - 2x have the P-mass e^-x / 2."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        The interval extends from m + 2 ln(tail) to m, because losses below m - 2x have the
+        probability e^-x / 2 under P.
+        """
         return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-307))), self.m
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicPair:
-    """A pair with finitely many losses, each with its log-mass under P.
+    """Pair of distributions with finitely many privacy losses, each with its log-probability under
+    P.
 
     - ``losses``: finite privacy losses.
-    - ``log_masses``: their log-masses under P; the log-mass under Q is smaller by the loss.
-    - ``infinite``: P-mass of the outputs that are impossible under Q. By symmetry, outputs that are
-      impossible under P have the same mass under Q. The latter mass is not counted, because it adds
-      nothing to a hockey-stick divergence of P and Q.
+    - ``log_masses``: their log-probabilities under P. The log-probability under Q is smaller by the
+      loss.
+    - ``infinite``: probability under P of the outputs that are impossible under Q. The pair
+      is symmetric, so outputs that are impossible under P have the same probability under Q. They
+      add nothing to a hockey-stick divergence of P and Q.
     """
 
     losses: tuple[float, ...]
@@ -109,18 +137,24 @@ class AtomicPair:
 
     @classmethod
     def of(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
-        """Builds a pair from losses with their P-masses; losses of mass 0 are left out."""
+        """Builds a pair from tuples (privacy loss, probability under P). Losses of probability 0
+        are omitted.
+        """
         kept = [(loss, math.log(mass)) for loss, mass in atoms if mass > 0]
         return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
 
     @classmethod
     def pure(cls, epsilon: float) -> AtomicPair:
-        """The pair of randomized response of this pure epsilon, however large."""
+        """Builds the pair of binary randomized response with pure ``epsilon``, which may be
+        arbitrarily large.
+        """
         truth = -math.log1p(math.exp(-epsilon))
         return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
         for loss, mass in zip(self.losses, self.log_masses, strict=True):
@@ -128,23 +162,25 @@ class AtomicPair:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The smallest and the largest loss."""
+        """Returns the smallest and the largest privacy loss. The parameter ``tail`` has no
+        effect.
+        """
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
 
+# Pair of data sent without noise or with negligible noise: every output reveals the input.
 REVEALED = AtomicPair.of(infinite=1.0)
-"""The pair of data sent without noise, or with negligible noise: every output reveals the input."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedPair:
-    """A pair with any number of losses, stored in arrays.
+    """Pair of distributions with any number of privacy losses, stored in arrays.
 
     - ``losses``: finite privacy losses in ascending order, (outputs,).
     - ``log_p``: their log-masses under P, (outputs,).
-    - ``infinite``: P-mass of the outputs that are impossible under Q.
+    - ``infinite``: probability under P of the outputs that are impossible under Q.
 
-    Instances are compared by identity. ``of`` sorts the losses.
+    Instances are compared by identity. The constructor ``of`` sorts the losses.
     """
 
     losses: Array
@@ -153,12 +189,14 @@ class ListedPair:
 
     @classmethod
     def of(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
-        """Builds a pair from finite losses in any order."""
+        """Builds a pair from finite losses in any order, with their log-masses under P."""
         order = np.argsort(losses)
         return cls(losses[order], log_p[order], infinite)
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         cell = np.searchsorted(edges, self.losses) - 1
         inside = slice(*np.searchsorted(cell, [0, len(edges) - 1]))
         cell, log_p = cell[inside], self.log_p[inside]
@@ -170,7 +208,9 @@ class ListedPair:
         return found[0], found[1]
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Quantiles of the losses under P, at ``tail`` and at 1 - ``tail``."""
+        """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
+        ``tail``.
+        """
         mass, last = np.exp(self.log_p), len(self.losses) - 1
         low = int(np.searchsorted(np.cumsum(mass), tail))
         high = int(np.searchsorted(np.cumsum(mass[::-1]), tail))
@@ -179,21 +219,31 @@ class ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """The pair (Q, P) of a pair (P, Q).
+    """Pair (Q, P) of a given pair (P, Q), for the neighbouring inputs in the opposite order.
 
-    Outputs that are possible under P only have no mass under Q, so ``infinite`` is 0 here.
+    Outputs that are possible only under P have no mass under Q, so ``infinite`` is 0.
     """
 
     pair: Pair
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals, mirrored; an atom on an edge may count on either side."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        They are the mirrored values of ``pair``. An atom on an edge may be counted on either side
+        of it.
+        """
         log_p, log_q = self.pair.between(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The mirrored span; tails of the pairs here reach no farther under Q than under P."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        The interval is that of ``pair``, mirrored. For the pairs of this module, the tails under Q
+        reach no farther than under P.
+        """
         low, high = self.pair.span(tail)
         return -high, -low
 
@@ -201,7 +251,14 @@ class Reversed:
 def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Adds an atom with these log-masses, in place, to the interval of ``edges`` that holds it."""
+    """Adds a single loss with its log-masses, in place, to the interval of ``edges`` that contains
+    it.
+
+    - ``edges``: ascending ends of the intervals, (n + 1,).
+    - ``loss``: the privacy loss.
+    - ``log_p``, ``log_q``: its log-masses under P and Q.
+    - ``into_p``, ``into_q``: log-masses of the intervals under P and Q, (n,), which are modified.
+    """
     cell = int(np.searchsorted(edges, loss)) - 1
     if 0 <= cell < len(into_p):
         into_p[cell] = np.logaddexp(into_p[cell], log_p)
@@ -209,7 +266,7 @@ def add_atom(
 
 
 def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
-    """ln of the sums of e^log_mass over the groups that begin at ``first``."""
+    """ln of the sums of e^log_mass over the groups that begin at the indices ``first``."""
     top = float(log_mass.max())
     if top - float(log_mass.min()) > 600.0:
         return np.asarray(np.logaddexp.reduceat(log_mass, first))
@@ -217,19 +274,19 @@ def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
 
 
 def log_sum(x: Array) -> float:
-    """ln of the sum of e^x over all entries of ``x``."""
+    """Computes ln of the sum of e^x over all entries of ``x``."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
 
 
 def log1mexp(x: Array) -> Array:
-    """ln(1 - e^-x) for x >= 0."""
+    """Computes ln(1 - e^-x) for x >= 0."""
     with np.errstate(divide="ignore"):
         return np.log(-np.expm1(-x))
 
 
 def normal_masses(x: Array) -> Array:
-    """Log-masses of the standard normal distribution between rising points ``x``: (points - 1,)."""
+    """Computes standard normal log-masses of the intervals between ascending points ``x``."""
     right = x[:-1] > -x[1:]
     inner = np.where(right, -x[:-1], x[1:])
     outer = np.where(right, -x[1:], x[:-1])
@@ -241,7 +298,7 @@ def normal_masses(x: Array) -> Array:
 
 
 _TAIL = 1e-17
-# Largest share by which a number of clones is rounded down.
+# Largest relative amount by which a number of clones is rounded down.
 _COARSE = 2e-4
 # Number of users above which the bound treats additional users as absent.
 _MOST_USERS = 10**10
@@ -249,11 +306,11 @@ _MOST_USERS = 10**10
 
 @dataclass(frozen=True, slots=True)
 class ClonePair:
-    """One shuffle of local reports, as a pair of distributions of two counts of clones.
+    """Dominating pair of one shuffle of local reports: distributions of two counts of clones.
 
     - ``epsilon``: pure local epsilon of every report.
     - ``n_users``: number of users whose reports are shuffled.
-    - ``binary``: reports are bits as ``ShuffledDpEvent`` defines it.
+    - ``binary``: true if the reports are bits as ``ShuffledDpEvent`` defines them.
 
     Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
     numerically. Let P0, P1 be the distributions of one user's report on two inputs. They are
@@ -284,33 +341,40 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """The probability that the report of another user is a clone."""
+        """Probability that the report of another user is a clone."""
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
     def infinite(self) -> float:
-        """P-mass of the counts that are not listed."""
+        """Probability under P of the counts that are not listed, which count as an infinite privacy
+        loss.
+        """
         return 4.0 * _TAIL
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         return self.listed().between(edges)
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Quantiles of the losses under P."""
+        """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
+        ``tail``.
+        """
         return self.listed().span(tail)
 
     def listed(self) -> ListedPair:
-        """All losses of counts that are not negligibly rare, with their log-masses.
+        """Lists the losses of all counts that are not negligibly rare, with their log-masses, as a
+        ``ListedPair``.
 
         There are m = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is
-        proportional to binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. A pair with fewer
-        clones dominates one with more: adding one more fair bit to a turns the pair of C clones
-        into the pair of C + 1. So C is rounded down, by at most a share of 2e-4 of itself, which
-        raises epsilon by half of that share. There are a few 10^5 losses for any n; if there are
-        more than 10^10 users, the additional users are left out. The counts that are not listed
-        have a mass below 4e-17, which counts as an infinite loss.
+        proportional to binom(m, a) (e^eps a + m - a), and Q(a | m) is mirrored. A pair with fewer
+        clones dominates a pair with more clones: adding one more fair bit to a turns the pair of C
+        clones into the pair of C + 1. So C is rounded down, by at most a fraction of 2e-4 of
+        itself, which raises epsilon by half of that fraction. There are a few 10^5 losses for any
+        n. If there are more than 10^10 users, the additional users are omitted. The counts that are
+        not listed have a mass below 4e-17, which counts as an infinite loss.
         """
         return _listed(self)
 
@@ -344,32 +408,39 @@ def _listed(pair: ClonePair) -> ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """The common fields of a pair that is used with probability ``rate``."""
+    """Common fields of pairs that are used with probability ``rate``."""
 
     pair: Pair
     rate: float
 
     @property
     def infinite(self) -> float:
-        """P-mass of the outputs that are impossible under Q."""
+        """Probability under P of the outputs that are impossible under Q, whose privacy loss is
+        infinite.
+        """
         return self.rate * self.pair.infinite
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson(_Sampled):
-    """(1 - q) Q + q P against Q: a record is sampled with probability q, and is present or absent.
+    """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at rate q under
+    add-remove adjacency.
 
-    This pair dominates the direction from present to absent, and ``Reversed`` of it the opposite
-    direction, whenever ``pair`` dominates either direction (Zhu, Dong, Wang 2022, Theorem 11). The
-    loss is ln(1 - q + q e^l) where the loss of ``pair`` is l.
+    The pair dominates the direction from present to absent, and ``Reversed`` of it the opposite
+    direction, whenever ``pair`` dominates both directions without sampling (Zhu, Dong, Wang 2022,
+    Theorem 11). The loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
 
-    The pairs of this module are symmetric: the outputs that are impossible under P are as likely
-    under Q as those that are impossible under Q are under P. Such an output has a loss of ln(1 - q)
-    once (1 - q) Q is added.
+    The pairs of this module are symmetric: outputs that are impossible under P have the same mass
+    under Q as outputs that are impossible under Q have under P. Such an output has a loss of ln(1 -
+    q) after (1 - q) Q is added.
     """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals, computed from the log-masses of ``pair``."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        They are computed from the values of ``pair``.
+        """
         log_p, log_q = self.pair.between(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
@@ -379,9 +450,11 @@ class Poisson(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The image of the span of ``pair``.
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
 
-        Q mirrors P, and both contribute to the upper tail: Q in full, P by its rate.
+        The interval is computed from that of ``pair``. Q mirrors P, and both contribute to the
+        upper tail: Q in full, and P with the sampling rate.
         """
         low, high = self.pair.span(tail)
         _, sampled = self.pair.span(min(tail / self.rate, 0.5))
@@ -408,7 +481,8 @@ class Poisson(_Sampled):
 
 @dataclass(frozen=True, slots=True)
 class FixedSize(_Sampled):
-    """A sample of fixed size without replacement, with one of n records replaced; q = size/n.
+    """Dominating pair for a sample of fixed size without replacement, when one of n records is
+    replaced; q = size/n.
 
     Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
     sample under replacement, the curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x -
@@ -423,12 +497,14 @@ class FixedSize(_Sampled):
     both distributions it is 1 - P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a =
     P(l > 0) and b = Q(l > 0). This mass is not negative: b <= a, and a + b <= 1 because P(l < 0) =
     b for a symmetric pair, which is required. So the masses are distributions, H is convex, and the
-    pair dominates all neighbours at every x, hence any adaptive composition of such samples (Zhu,
-    Dong, Wang 2022, Theorem 10).
+    pair dominates all neighbouring inputs at every x, hence any adaptive composition of these
+    samples (Zhu, Dong, Wang 2022, Theorem 10).
     """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         sampled = Poisson(self.pair, self.rate)
         up_p, up_q = sampled.between(np.maximum(edges, 0.0))
         down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
@@ -440,26 +516,31 @@ class FixedSize(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The range of the losses, which is symmetric around 0."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        The interval is symmetric around 0.
+        """
         _, high = Poisson(self.pair, self.rate).span(tail)
         return -high, high
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedGaussian:
-    """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1).
+    """Pair (1 - q) N(0, 1) + q N(mu, 1) and (1 - q) N(0, 1) + q N(-mu, 1), for Poisson sampling
+    under replacement.
 
     A record that is sampled with probability ``rate`` = q < 1 is replaced by another record. Each
-    of the two adds at most mu standard deviations of the noise, in any direction. Two opposite
-    records attain this pair, and it dominates all other pairs of records. Proof: let the two add x
-    and x'. By advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) the divergence
-    at t >= 1 is q times that of N(x, I) from a N(0, I) + b N(x', I) at some order, that is E f(X,
-    Y) with f = (1 - c X - d Y)+, c, d >= 0. Under N(x, I) the likelihood ratios X and Y are e^(U -
-    Var U/2) of normal U and V with the variances |x|^2 and |x - x'|^2 and the covariance x.(x -
-    x'). Along any path of covariance matrices the expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2
-    and E X Y f_XY times the changes of these three, and no second derivative of f is negative. So
-    it is largest where all three are largest: mu^2, 4 mu^2 and 2 mu^2, at x' = -x. Below 1 the
-    divergence is the mirrored one.
+    of the two records adds at most mu standard deviations of the noise, in any direction. Two
+    opposite records attain this pair, and it dominates all other pairs of records. Proof: let the
+    two records add x and x'. By advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem
+    2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I) + b N(x', I) at some
+    order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0. Under N(x, I) the likelihood
+    ratios X and Y are e^(U - Var U/2) of normal U and V with the variances |x|^2 and |x - x'|^2 and
+    the covariance x.(x - x'). Along any path of covariance matrices the expectation moves by E X^2
+    f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these three, and no second derivative
+    of f is negative. So it is largest where all three are largest: mu^2, 4 mu^2 and 2 mu^2, at x' =
+    -x. For t < 1 the divergence is mirrored.
     """
 
     mu: float
@@ -467,7 +548,9 @@ class ReplacedGaussian:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         x = np.sign(edges) * self._inner(np.abs(edges))
         other = normal_masses(x) + self._stay
         ways = (normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
@@ -475,7 +558,11 @@ class ReplacedGaussian:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Losses at the quantiles of N(mu, 1), the component of P that reaches farthest."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        Its ends are the losses at quantiles of N(mu, 1), the component of P that reaches farthest.
+        """
         far = self.mu - float(ndtri(max(tail, 1e-307)))
         ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
         high = float(ends[0] - ends[1])
@@ -502,10 +589,16 @@ class ReplacedGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Revealed(_Sampled):
-    """The pair is used with probability q, else nothing is sent; the adversary sees which."""
+    """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
+    adversary sees whether it ran.
+
+    ``pair`` is the pair of the mechanism. If the mechanism does not run, nothing is sent.
+    """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
         if self.rate < 1:
             nothing = math.log1p(-self.rate)
@@ -513,7 +606,11 @@ class Revealed(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The span of ``pair``, extended to contain 0."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        The interval is that of ``pair``, extended to contain 0.
+        """
         low, high = self.pair.span(tail)
         return min(low, 0.0), max(high, 0.0)
 
@@ -529,21 +626,22 @@ _AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixture:
-    """The mixture of N(c_i, 1) with probabilities p_i against N(0, 1); 0 <= c_0 < c_1 < ...
+    """Pair of a mixture of N(c_i, 1) with probabilities p_i, and N(0, 1), where 0 <= c_0 < c_1 <
+    ...
 
     - ``centres``: the c_i, in standard deviations of the noise.
     - ``log_weights``: ln p_i.
-    - ``infinite``: P-mass of the outputs that are impossible under Q.
+    - ``infinite``: probability under P of the outputs that are impossible under Q.
 
-    The mixture dominates a group of records of which a sample contains a random number: with
-    probability p_i it contains records whose sum v_i has norm at most c_i. Proof: with X_i the
-    likelihood ratio of N(v_i, I) to N(0, I), the divergence at t is E f(sum of p_i X_i), f = (x -
-    t)+ convex. The X_i are e^(U - Var U/2) of normal U with covariances v_i.v_j. Along any path of
-    covariance matrices the expectation moves by E X_i X_j p_i p_j f'' times their changes, and this
-    factor is not negative. So the expectation is largest where all covariances are largest, at v_i
-    of one direction and of norm c_i. Below t = 1, and with P and Q exchanged, the divergence is the
-    mirrored one. Records that all point in one direction attain the pair. (Also Choquette-Choo,
-    Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
+    The mixture dominates the removal of a group of records if a sample contains a random number of
+    them: with probability p_i it contains records whose sum v_i has norm at most c_i. Proof: with
+    X_i the likelihood ratio of N(v_i, I) to N(0, I), the divergence at t is E f(sum of p_i X_i), f
+    = (x - t)+ convex. The X_i are e^(U - Var U/2) of normal U with covariances v_i.v_j. Along any
+    path of covariance matrices the expectation moves by E X_i X_j p_i p_j f'' times their changes,
+    and this factor is not negative. So the expectation is largest where all covariances are
+    largest, at v_i of one direction and of norm c_i. For t < 1, and with P and Q exchanged, the
+    divergence is mirrored. Records that all point in one direction attain the pair. (Also
+    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
 
     The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
     """
@@ -553,7 +651,9 @@ class GaussianMixture:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals under P and under Q."""
+        """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
+        loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+        """
         x = self._inner(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
         for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
@@ -561,7 +661,12 @@ class GaussianMixture:
         return log_p, normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Losses at a low quantile of N(0, 1) and at a high one of the largest relevant centre."""
+        """Returns an interval of privacy losses outside of which P has a probability of at most
+        ``tail`` on either side.
+
+        Its ends are the losses at a low quantile of N(0, 1) and at a high quantile of the largest
+        relevant centre.
+        """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
         matter = np.flatnonzero(np.cumsum(weights[::-1])[::-1] > half)
@@ -592,9 +697,10 @@ class GaussianMixture:
         return np.asarray(np.logaddexp(self._still, self._moving(x)[0]))
 
     def _inner(self, edges: Array) -> Array:
-        """The points at which the loss equals ``edges``; -inf if no loss is this small.
+        """Points at which the loss equals ``edges``; -inf if no loss is this small.
 
-        Newton's method on the logarithm of the moving part, which is convex.
+        They are computed by Newton's method on the logarithm of the sum over the centres above 0,
+        which is convex.
         """
         x = np.where(edges > self._still, np.inf, -np.inf)
         inside = np.flatnonzero((edges > self._still) & (edges < np.inf))
@@ -620,20 +726,21 @@ class GaussianMixture:
         return [(centre, log_p) for centre, log_p in every if centre > 0.0]
 
 
+# Largest loss for which a grid is used. For larger losses, the spacing of doubles is too coarse.
 MAX_LOSS = 1e7
-"""The loss above which no grid is laid around a loss, because doubles are too coarse for it."""
 _NOTHING = AtomicPair.of((0.0, 1.0))
-# Standard deviations of a number of reports beyond which numbers are not listed: their mass is
-# e^-200.
+# Numbers of reports farther from the mean than this number of standard deviations are not listed:
+# their mass is e^-200.
 _DEVIATIONS = 20.0
 # Local epsilon above which e^eps is not a finite double.
 _MOST_LOCAL = 500.0
 
 
 def gaussian_pair(mu: float) -> Pair:
-    """The pair of two unit normal distributions whose means differ by ``mu``.
+    """Returns the pair of two unit normal distributions whose means differ by ``mu``.
 
-    If ``mu`` is above ``MAX_LOSS``, the pair is ``REVEALED``; if ``mu`` is 0, every loss is 0.
+    If ``mu`` is above ``MAX_LOSS``, every output reveals the input. If ``mu`` is 0, every privacy
+    loss is 0.
     """
     if mu > MAX_LOSS:
         return REVEALED
@@ -641,7 +748,9 @@ def gaussian_pair(mu: float) -> Pair:
 
 
 def dominating_pair(leaf: dp.DpEvent) -> Pair:
-    """The pair that dominates one use of ``leaf``, a kind that the loss accountant reads."""
+    """Returns the pair of distributions that dominates one use of a mechanism, given as a leaf of
+    an event that ``Pld`` supports.
+    """
     if isinstance(leaf, dp.ReplacedSamplingDpEvent):
         return _replaced(leaf.event, leaf.sampling_probability)
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
@@ -672,18 +781,19 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 
 def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
-    """Two pairs that two neighbours attain in one use of ``leaf``; None if none is known.
+    """Returns pairs of distributions that two neighbouring inputs attain in one use of ``leaf``;
+    None if none is known.
 
-    The second pair is for the neighbours in the opposite order. It equals the first if the order
-    makes no difference or if the opposite order was not tried.
+    The first pair is for one order of the inputs, and the second pair for the opposite order. The
+    two are equal if the order makes no difference or if the opposite order was not tried.
 
-    - Normal and Laplace noise, randomized responses, revealed sampling, and the Gaussian of a
-      record that is drawn and replaced attain the pair that dominates them.
-    - A record of a Poisson sample, present against absent, and a group of such records
-      (``GaussianMixture``) attain the pair that dominates them.
-    - Under Laplace noise, replacing a record of weight 0 attains the pair of presence against
-      absence (``sampled_epsilon`` is attained at delta 0).
-    - A sample of fixed size attains Poisson's pair: all other records lie at one end of the range
+    - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
+      Poisson sample under replacement attain the pair that dominates them.
+    - A Poisson sample, for adding or removing a record or a group of records (``GaussianMixture``),
+      attains the pair that dominates it.
+    - Under Laplace noise, replacing a record of weight 0 attains the pair of adding or removing a
+      record (``sampled_epsilon`` is attained at delta 0).
+    - A sample of fixed size attains Poisson's pair if all other records lie at one end of the range
       of a record (``theorems.neighbours.fixed_size_below``).
     - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
       epsilon: randomized response on a bit.
@@ -716,7 +826,7 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
 
 def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
-    """The leaf with at least the smallest noise that doubles resolve; more noise reveals less."""
+    """The leaf with at least the smallest noise that doubles resolve. More noise reveals less."""
     if isinstance(getattr(leaf, "event", None), dp.DpEvent):
         return attr.evolve(leaf, event=_with_room(leaf.event))
     if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
@@ -728,7 +838,9 @@ def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
 
 
 def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
-    """A sampled record that is replaced; for Laplace noise only the pure epsilon is used."""
+    """Dominating pair of a sampled record that is replaced. For Laplace noise, only the pure
+    epsilon is used.
+    """
     noise = drawn.noise_multiplier
     if noise * MAX_LOSS < 1.0:
         return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
@@ -757,20 +869,21 @@ def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
 
 
 def _flip(p: float, q: float) -> Pair:
-    """A bit with P(1) = p against a bit with P(1) = q."""
+    """Pair of a bit with P(1) = p and a bit with P(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
     return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
 def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
-    """Pairs of the number of ones among n shuffled bits, for two inputs of a user, in both orders.
+    """Returns the pairs of the number of ones among ``n_users`` shuffled bits, for both orders of
+    two inputs of a user.
 
     The user sends 0 with probability ``missed`` on the first input, and 1 with probability
-    ``unlikely`` on the second; all other users hold the second input. So on the second input the
-    number of ones is Binomial(n, u) with u = ``unlikely``. On the first, the number c is (1 -
-    missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely. Negligibly rare numbers are left
-    out.
+    ``unlikely`` on the second input. All other users hold the second input. So on the second input
+    the number of ones is Binomial(n, u) with u = ``unlikely``. On the first input, the number c is
+    (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely. Negligibly rare numbers are
+    omitted.
     """
     if n_users == 1:
         return _flip(1.0 - missed, unlikely), _flip(unlikely, 1.0 - missed)

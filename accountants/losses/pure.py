@@ -1,4 +1,6 @@
-"""Pure epsilon of one leaf of an event, and the reason if no finite epsilon exists."""
+"""Pure epsilon of a single mechanism of an accounting event, and the reason if no finite epsilon
+exists.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,32 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import check_parameters, leaves, sampling_rate
 from fedrec_auditor.accountants.statements import check_delta
 
+# Event classes that ``ThreePointLoss`` supports.
 THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
-"""Kinds of leaves that ``ThreePointLoss`` reads."""
+# Event classes that have a pure epsilon, without any composition.
 PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
-"""Kinds of leaves that have a pure epsilon of their own."""
 Kinds = tuple[tuple[float, int], ...]
-"""Pure epsilons above 0, ascending, each with the number of times it is spent."""
+"""Different pure epsilons above 0 in ascending order, each with its number of uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreePointLoss:
-    """The pair of distributions that dominates every pair of inputs, in both orders.
+    """Dominating pair of distributions with three privacy losses L, 0 and -L, for a response or a
+    bit flip.
 
-    Outputs are of three kinds: likely under the first input (probability ``likely`` against
-    ``unlikely``), likely under the second (with these two exchanged), and uninformative (the rest).
+    The pair dominates every pair of inputs, in both orders. An output is likely under the first
+    input (probability ``likely`` under the first and ``unlikely`` under the second input), or
+    likely under the second input (with these two probabilities exchanged), or uninformative (the
+    remaining probability).
+
     For randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
     P(1 | 0) = q, unlikely = min(q, 1 - p) and likely = unlikely + p - q. Proof: for e^eps >= 1 the
     hockey-stick divergences of the two directions are (p - e^eps q)+ and (1 - q - e^eps (1 - p))+.
     Both are p - q at eps = 0 and linear in e^eps until they vanish. So the one with the gentler
-    slope is the larger throughout, and it is (likely - e^eps unlikely)+. Below, H(a) = 1 - a + a
-    H(1/a) mirrors it. The pair also covers a composition in which some bits are flipped one way and
-    some the other; composing each direction separately and taking the larger result would not cover
-    it.
+    slope is the larger throughout, and it is (likely - e^eps unlikely)+. For e^eps = a < 1, the
+    identity H(a) = 1 - a + a H(1/a) mirrors it. The pair also covers a composition in which some
+    bits are flipped in one direction and some in the other; composing each direction separately and
+    taking the larger result would not cover it.
     """
 
     likely: float
@@ -40,9 +46,11 @@ class ThreePointLoss:
 
     @classmethod
     def of(cls, event: dp.DpEvent) -> ThreePointLoss:
-        """The pair of a randomized response, bit flip or pure epsilon; InputError otherwise."""
+        """Builds the pair for a randomized response, bit flip or pure epsilon. Raises InputError
+        for any other event.
+        """
         if not isinstance(event, THREE_POINT_EVENTS):
-            raise InputError(f"Expected a response, bit flip or pure epsilon, got {event}. Fix it.")
+            raise InputError(f"Expected a response, bit flip or pure event, got {event}. Give one.")
         check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
@@ -60,22 +68,25 @@ class ThreePointLoss:
 
     @property
     def loss(self) -> float:
-        """L, the pure epsilon of one use; 0 if no output is informative."""
+        """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
+        informative.
+        """
         if self.likely == self.unlikely:
             return 0.0
         return math.log(self.likely) - math.log(self.unlikely) if self.unlikely > 0 else math.inf
 
     @property
     def uninformative(self) -> float:
-        """Probability of an output of loss 0."""
+        """Probability of an output with privacy loss 0."""
         return max(0.0, 1.0 - self.likely - self.unlikely)
 
 
 def pure_epsilon(leaf: dp.DpEvent) -> float:
-    """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for an invalid leaf.
+    """Returns the pure epsilon of one use of a mechanism, given as a leaf whose class is in
+    ``PURE_EVENTS``.
 
-    A shuffled report counts as if it were not shuffled. A leaf without any noise has an infinite
-    epsilon.
+    A shuffled report counts as if it were not shuffled. The epsilon is infinite for a leaf without
+    noise. Raises InputError if the leaf is invalid.
     """
     check_parameters(leaf)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -86,13 +97,15 @@ def pure_epsilon(leaf: dp.DpEvent) -> float:
 
 
 def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
-    """The pure epsilon of a record that a noisy sum of pure ``epsilon`` samples with ``rate``.
+    """Computes the pure epsilon of a mechanism of pure ``epsilon`` on a Poisson sample with
+    sampling rate ``rate``.
 
-    If the record is present or absent, it is ln(1 + q (e^L - 1)); the opposite direction, -ln(1 - q
-    + q e^-L), is smaller (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9 at delta 0). If the
-    record is ``replaced``, it is the sum of both: whichever other records are drawn, an output is 1
-    - q + q r times as likely as without the record, with r within e^-L and e^L, and two records at
-    opposite ends have one such r each. By group privacy it is at most twice the first.
+    For adding or removing the record it is ln(1 + q (e^L - 1)), with q the rate and L the epsilon.
+    The opposite direction, -ln(1 - q + q e^-L), is smaller (Balle, Barthe and Gaboardi 2018,
+    Theorems 8 and 9 at delta 0). If the record is ``replaced``, it is the sum of both: whichever
+    other records are drawn, an output is 1 - q + q r times as likely as without the record, with r
+    between e^-L and e^L, and two records at opposite ends have one such r each. By group privacy
+    this is at most twice the first value.
     """
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0
@@ -103,7 +116,9 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
 
 
 def pure_kinds(uses: list[tuple[dp.DpEvent, int]]) -> Kinds:
-    """The different epsilons of the leaves with their counts; leaves of epsilon 0 are left out."""
+    """Counts the uses of each different pure epsilon among the leaves (single mechanisms) of an
+    event. Leaves with epsilon 0 are omitted.
+    """
     counts: Counter[float] = Counter()
     for leaf, count in uses:
         counts[pure_epsilon(leaf)] += count
@@ -114,9 +129,11 @@ _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
 def why_infinite(event: dp.DpEvent, delta: float) -> str:
-    """The first reason why no epsilon holds for ``event`` at ``delta``; "" if no reason is found.
+    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, or "" if no
+    reason is known.
 
-    The reason names the part of the event and the remedy. InputError for an invalid event or delta.
+    The text names the part of the event and a remedy. Raises InputError if the event or ``delta``
+    is invalid.
     """
     check_delta(delta)
     for leaf, count in leaves(event):
@@ -128,25 +145,25 @@ def why_infinite(event: dp.DpEvent, delta: float) -> str:
 
 
 def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
-    """The reason of a leaf that happens with probability ``rate``, used ``count`` times."""
+    """Reason of a leaf that is applied with probability ``rate`` in each of ``count`` uses."""
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
         sampled = sampling_rate(leaf)
         return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, dp.NonPrivateDpEvent):
-            return "A part of it is sent in the clear, or nothing bounds what it reveals."
+            return "A part of the data is sent without protection, or nothing bounds its leak."
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)) and math.isinf(leaf.epsilon):
-            return "Nothing bounds the epsilon of a part of it."
+            return "No bound is known for the epsilon of a part of the mechanism."
         if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
-            return "There is no noise in a part of it: the multiplier is 0."
+            return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
         pair = ThreePointLoss.of(leaf)
         revealed = _revealed(pair.likely, rate, count)
         if math.isinf(pair.loss) and revealed > delta:
             return (
-                "An output is possible under one input only, and rules the other out when it is "
-                f"seen: with probability {revealed:.4g}, above delta ({_describe(leaf)})."
+                "Some output is possible under one input only, so it reveals the input. Its "
+                f"probability is {revealed:.4g}, above delta ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
@@ -163,6 +180,8 @@ def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
 
 
 def _revealed(mass: float, rate: float, count: int) -> float:
-    """The probability that one of ``count`` uses reveals the input; each does with rate * mass."""
+    """Probability that at least one of ``count`` uses reveals the input, each with probability
+    ``rate`` * ``mass``.
+    """
     mass *= rate
     return 1.0 if mass >= 1.0 else -math.expm1(count * math.log1p(-mass))

@@ -1,4 +1,6 @@
-"""Rényi curves of sampled mechanisms: ln E_Q[(P/Q)^a] at every order a, divided by a - 1."""
+"""Rényi curves of sampled mechanisms: for each order a, the divergence ln E_Q[(P/Q)^a] / (a -
+1).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from scipy.special import gammaln
 from fedrec_auditor.accountants.losses.pairs import Array, log1mexp, log_sum
 
 Curve = Callable[[Array], Array]
-"""Maps orders to Rényi divergences."""
+"""Function that maps Rényi orders, (n,), to Rényi divergences, (n,)."""
 # Largest order up to which the moments of the Gaussian ratio minus 1 are integrated.
 _MOST_MOMENTS = 256
 # Sensitivity over standard deviation above which integrals between integer orders would need too
@@ -21,17 +23,18 @@ _ROUNDING = 2.0**-48
 
 
 def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
-    """The Rényi curve of Gaussian noise on a Poisson sample, with one record present or absent.
+    """Computes the Rényi curve of Gaussian noise on a Poisson sample, for adding or removing one
+    record.
 
     - ``rate``: probability q that the record is in the sample.
-    - ``noise``: standard deviation over sensitivity.
+    - ``noise``: standard deviation divided by sensitivity.
     - ``orders``: Rényi orders, (n,).
 
-    Mironov, Talwar and Zhang 2019: the divergence of (1 - q) N(0) + q N(mu) from N(0), mu =
-    1/noise, is the larger one of both directions. At integer orders A = E[(P/Q)^a] minus 1 is the
-    sum of C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2. Between them A is
-    integrated numerically (the trapezoid rule is exact to rounding for such integrands). For mu > 8
-    it is interpolated, which is an upper bound because ln A is convex in a.
+    Mironov, Talwar and Zhang 2019: the divergence of (1 - q) N(0) + q N(mu) from N(0), with mu =
+    1/noise, is the larger one of both directions. At integer orders, A = E[(P/Q)^a] minus 1 is the
+    sum of C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2. Between integer orders,
+    A is integrated numerically (the trapezoid rule is exact to rounding for these integrands). For
+    mu > 8, ln A is interpolated, which gives an upper bound because ln A is convex in a.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -57,34 +60,39 @@ def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
 
 
 def fixed_size(rate: float, curve: Curve, orders: Array, largest: float = math.inf) -> Array:
-    """A general upper bound for any mechanism on a sample of fixed size, with one record replaced.
+    """Computes an upper bound on the Rényi curve of any mechanism on a sample of fixed size.
 
-    - ``rate``: sample size over number of records, q.
+    The sample is drawn without replacement. Neighbouring data sets differ in one replaced record.
+
+    - ``rate``: sample size divided by the number of records, q.
     - ``curve``: Rényi curve of the mechanism on the sample.
     - ``orders``: Rényi orders, (n,).
-    - ``largest``: the value of the curve at order infinity.
+    - ``largest``: value of ``curve`` at order infinity.
 
-    Wang, Balle and Kasiviswanathan 2019, Theorem 9: with e the curve and e(inf) = ``largest``, at
-    integer orders (a - 1) times the divergence is at most
+    Wang, Balle and Kasiviswanathan 2019, Theorem 9: with e(a) the curve and e(inf) = ``largest``,
+    at integer orders (a - 1) times the divergence is at most
 
         ln(1 + q^2 C(a, 2) min{4 (e^e(2) - 1), e^e(2) min{2, (e^e(inf) - 1)^2}}
              + sum over j = 3..a of q^j C(a, j) e^((j-1) e(j)) min{2, (e^e(inf) - 1)^j}).
 
-    Between integer orders it is interpolated: (a - 1) times the divergence is convex (their
-    Corollary 10). The result is never above the curve itself: a sample drawn independently of the
-    data makes a mixture, and divergences of mixtures are no larger than the largest divergence of
-    the parts.
+    Between integer orders the bound is interpolated: (a - 1) times the divergence is convex (their
+    Corollary 10). The result is never above ``curve``: a sample that is drawn independently of the
+    data makes a mixture, and the divergence of two mixtures is at most the largest divergence of
+    their parts.
     """
     return _fixed_size(rate, curve, orders, largest, None)
 
 
 def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
-    """A tight upper bound for Gaussian noise on a sample of fixed size, with one record replaced.
+    """Computes an upper bound on the Rényi curve of Gaussian noise on a sample of fixed size, under
+    replacement.
 
-    As ``fixed_size``, but from j = 3 on with the smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'). Here
-    B and B' are the moments E[(P/Q - 1)^l] of the even l next to j on either side, or of j itself
-    if it is even (Wang, Balle and Kasiviswanathan 2019, Theorem 27). The paper takes differences of
-    moments, which cancel; here these moments are integrated.
+    The bound is that of ``fixed_size``, with tighter terms: from j = 3 on, the term is the smaller
+    of 2 e^((j-1) e(j)) and 4 sqrt(B B'). B and B' are the moments E[(P/Q - 1)^l] of the even
+    numbers l next to j on either side, or of j itself if it is even (Wang, Balle and
+    Kasiviswanathan 2019, Theorem 27). The paper computes these moments from differences, which
+    cancel; here they are integrated. The parameters are those of ``poisson_gaussian``, with
+    ``rate`` as in ``fixed_size``.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -94,7 +102,9 @@ def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
 
 
 def gaussian(noise: float, orders: Array) -> Array:
-    """The Rényi curve of Gaussian noise z: a / (2 z^2) at order a."""
+    """Computes the Rényi curve of Gaussian noise with standard deviation ``noise`` = z times the
+    sensitivity: a / (2 z^2) at order a.
+    """
     if noise == 0:
         return np.full(len(orders), np.inf)
     with np.errstate(over="ignore"):
@@ -174,7 +184,9 @@ def _integrated(rate: float, mu: float, orders: Array) -> Array:
 
 
 def _interpolated(whole: Callable[[int], float], orders: Array) -> Array:
-    """Divergences from (a - 1) times the divergences at integer orders, interpolated linearly."""
+    """Divergences interpolated from integer orders, where ``whole(a)`` is (a - 1) times the
+    divergence. The product is interpolated linearly.
+    """
     low, high = np.floor(orders).astype(int), np.ceil(orders).astype(int)
     known = {a: whole(a) if a > 1 else 0.0 for a in sorted({*low.tolist(), *high.tolist()})}
     first, second = (np.array([known[a] for a in at.tolist()]) for at in (low, high))

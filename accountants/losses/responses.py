@@ -1,4 +1,6 @@
-"""Smallest epsilon of composed randomized responses: exact, or from above if there are many."""
+"""Smallest epsilon of composed randomized responses: exact, or an upper bound if there are many
+different responses.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from scipy import fft
 
 from fedrec_auditor.accountants.losses.pure import Kinds
 
-# Smallest epsilon of composed randomized responses: exact, or from above if there are many.
+# Method:
 #
 # There are n_j responses of pure epsilon e_j, j = 1 ... m. Each reports the truth with probability
 # 1/(1 + e^-e_j), with loss +e_j, or is flipped, with loss -e_j. So the distribution of the total
@@ -29,12 +31,12 @@ Vector = NDArray[np.float64]
 
 # Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.
 _TAIL, _SPENT = 60.0, 28.0
-# Largest numbers of listed losses: of all kinds, each by itself, and of several kinds together; and
-# of kinds.
+# Largest number of listed losses, summed over the epsilons and for their totals; and largest number
+# of different epsilons.
 _MOST_ALONE, _MOST_TOGETHER = 2**21, 2**20
 _MOST_KINDS = 2**12
-# Largest number of atoms to which unequal kinds are enumerated before they go on the grid, and
-# number of cells of the grid.
+# Largest number of totals that one bundle enumerates before it is placed on the grid, and number of
+# cells of the grid.
 _BUNDLE, _CELLS = 2**12, 2**16
 # Rounding error of a cell in a Fourier transform, per factor.
 _ROUNDING = 2.0**-51
@@ -42,12 +44,12 @@ _ROUNDING = 2.0**-51
 
 @dataclass(frozen=True, slots=True)
 class _Flipped:
-    """The tilted distribution of the number of flipped responses of one kind.
+    """Tilted distribution of the number of flipped responses, for responses of one epsilon.
 
     - ``log_mass``: log-masses of the numbers.
     - ``loss``: losses of the numbers, relative to the loss of the mode.
     - ``mode``: the most likely number.
-    - ``is_whole``: true if no number is left out.
+    - ``is_whole``: true if all numbers are included.
     """
 
     log_mass: Vector
@@ -58,15 +60,18 @@ class _Flipped:
 
 @lru_cache(maxsize=4096)
 def least_epsilon_of(kinds: Kinds, delta: float) -> float:
-    """The smallest epsilon at ``delta`` of responses of these ``kinds``, never from below.
+    """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
+    bound on it.
 
-    The result is exact to 1e-9 if the totals are enumerated: one kind with up to 10^10 uses, or
-    several kinds with 10^6 totals in the window. Otherwise it is computed on a grid of step s. It
-    is then above the optimum by at most B s, for B bundles of kinds (as in Murtagh and Vadhan 2016,
-    Theorem 1.7, losses are only rounded up), and in practice by its second order, 1e-5 relative:
-    each atom is split between the two cells beside it so that both distributions keep their masses.
-    For more than 10^10 uses of one kind, or more than 4096 kinds, it is Chernoff's bound, some per
-    cent above. Memory stays below 300 MB.
+    ``kinds`` lists the different pure epsilons, each with its number of responses.
+
+    The result is exact to 1e-9 if the total losses can be enumerated: one epsilon with up to 10^10
+    uses, or several epsilons with 10^6 totals in the window. Otherwise it is computed on a grid of
+    step s. It is then above the optimum by at most B s, for B bundles of epsilons (as in Murtagh
+    and Vadhan 2016, Theorem 1.7, losses are only rounded up), and in practice by 1e-5 relative,
+    because each atom is split between two neighbouring cells so that both distributions keep their
+    masses. For more than 10^10 uses of one epsilon, or more than 4096 epsilons, the result is
+    Chernoff's bound, which is a few per cent larger. Memory stays below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in kinds)
     if delta <= 0 or not kinds or math.isinf(total):
@@ -104,7 +109,9 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
 
 
 def _saved(kinds: Kinds, tilt: float) -> float:
-    """The sum of t x - ln M(t) at the largest loss x."""
+    """The sum of t x - ln M(t) at the largest loss x, with t the tilt and M the moment-generating
+    function.
+    """
     return math.fsum(
         count * float(_saved_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
     )
@@ -139,14 +146,16 @@ def _hockey(tilt: float | Vector) -> Vector:
 
 
 def _width(epsilon: float, count: int, tilt: float) -> float:
-    """The number of counts that contain all but e^-60 of the mass, by Bernstein's inequality."""
+    """Number of counts that contain all but e^-60 of the mass, by Bernstein's inequality."""
     flip = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
     reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * _TAIL) + 2.0 * _TAIL / 3.0
     return min(float(count), 2.0 * reach) + 1.0
 
 
 def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
-    """Computes the binomial masses from ratios of neighbouring masses, starting at the mode."""
+    """Tilted binomial distribution of the number of flips, computed from ratios of neighbouring
+    masses, starting at the mode.
+    """
     odds = -epsilon * (1.0 + 2.0 * tilt)
     flip = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
     reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * tail) + 2.0 * tail / 3.0 + 1.0
@@ -172,7 +181,7 @@ def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
 
 
 def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
-    """Every total of the losses of these kinds, with its tilted log-mass."""
+    """Every total of the losses of these parts, with its tilted log-mass."""
     log_mass, loss = np.zeros(1), np.zeros(1)
     for part in parts:
         log_mass = np.add.outer(log_mass, part.log_mass).ravel()
@@ -199,7 +208,7 @@ def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
 
 
 def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
-    """Tilted log-masses of the total loss on a grid of descending losses, from above."""
+    """Upper bound on a grid: tilted log-masses of the total loss, at descending losses."""
     bundles = [_together(bundle) for bundle in _bundled(parts)]
     low, high = _window(parts)
     step = (high - low) / (_CELLS - 2 * len(bundles) - 2)
@@ -224,7 +233,7 @@ def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
 
 
 def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
-    """Groups kinds into bundles that can be enumerated."""
+    """Groups the parts into bundles whose total losses can be enumerated."""
     bundles: list[list[_Flipped]] = [[]]
     size = 1
     for part in sorted(parts, key=lambda part: len(part.loss)):
@@ -237,7 +246,7 @@ def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
 
 
 def _window(parts: list[_Flipped]) -> tuple[float, float]:
-    """An interval with all but e^-60 of the total loss on either side, by Chernoff's bound.
+    """Interval of total losses with at most e^-60 of the mass on either side, by Chernoff's bound.
 
     The interval lies within the range of the loss.
     """

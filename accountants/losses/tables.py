@@ -1,4 +1,6 @@
-"""Tables of output probabilities: ratios and divergences, also of copies; masses of densities."""
+"""Tables of output probabilities: exact epsilons and divergences of one or several outputs; masses
+of densities.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,16 @@ from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPai
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING = 2.0**-46
-"""Relative rounding error that a probability may have, for each output that is added up.
+"""Possible relative rounding error of a probability, per output that is summed.
 
-It is subtracted. Otherwise a claim that holds with equality would be refuted, in the worst case by
-an infinite epsilon.
+It is subtracted from a probability. Otherwise a claim that holds with equality would be refuted, in
+the worst case by an infinite epsilon.
 """
 # Largest number of outputs that the text of an event names.
 _NAMED = 4
 # Log-probability below which a composition leaves an output out; that only lowers the bound.
 _NEGLIGIBLE = -200.0
-# Approximate number of products of probabilities summed to compose copies of both exchange_counts.
+# Largest number of products of probabilities that the exchanged copies may need in total.
 _MOST_PRODUCTS = 2**31
 # Number of copies above which numbers of outputs with probabilities below the smallest double are
 # left out.
@@ -45,7 +47,8 @@ _FEW_OUTPUTS = 64
 
 
 class _Joint(NamedTuple):
-    """Log-probabilities of the joint outputs of all copies under inputs number ``a`` and ``b``.
+    """Log-probabilities of the joint outputs of all copies under the inputs with the numbers ``a``
+    and ``b``.
 
     In ``exchanged`` of the copies the two inputs are exchanged.
     """
@@ -59,15 +62,17 @@ class _Joint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Log-probabilities of one of ``copies`` independent outputs.
+    """Log-probabilities of each output under each input, for a mechanism that is used ``copies``
+    times independently.
 
     - ``log_probs``: log-probabilities, (inputs, outputs).
-    - ``name_input``: returns the text of an input, given its row.
-    - ``name_output``: returns the text of an output, given its column; not needed at delta > 0.
+    - ``name_input``: function that returns the text of an input, given its row.
+    - ``name_output``: function that returns the text of an output, given its column; not needed at
+      delta > 0.
     - ``copies``, ``groups``: as in ``WorstCase``.
-    - ``name_event``: returns the text of an event, given several columns.
+    - ``name_event``: function that returns the text of an event, given several columns.
 
-    Outputs may be missing: ratios and divergences over fewer outputs are never above the true ones.
+    Outputs may be omitted: ratios and divergences over fewer outputs are never above the true ones.
     """
 
     log_probs: Array
@@ -78,25 +83,27 @@ class ProbabilityTable:
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def lower_bound(self, scope: Scope, delta: float) -> Bound:
-        """The exact lower bound over all pairs of inputs, with a witness: ``exact_lower_bound``."""
+        """Computes the exact lower bound on epsilon at ``delta`` over all pairs of inputs, with a
+        witness (see ``exact_lower_bound``).
+        """
         return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
 
     def delta_at(self, epsilon: float) -> float:
-        """The largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
+        """Computes the largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
 
-        InputError if it cannot be computed: for several copies with outputs of more than two
-        ratios, or with combinations of pairs that were not all tried.
+        Raises InputError if it cannot be computed: for several copies whose outputs have more than
+        two different ratios, or if not all combinations of pairs were tried.
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
-                f"Expected outputs of at most two ratios for {self.copies} copies, got {ratios}. "
-                "Ask for one copy."
+                f"Expected at most two different probability ratios for {self.copies} copies, got "
+                f"{ratios}. Use one copy."
             )
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected copies of one group, or one pair of inputs, at most two ratios and few "
-                f"copies, got {self.copies} copies. Ask for one copy, or for a lower bound."
+                f"Expected one group of copies, or two inputs and few copies, got {self.copies} "
+                "copies. Use one copy, or compute a lower bound."
             )
         return max(hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
@@ -105,13 +112,14 @@ class ProbabilityTable:
         return itertools.permutations(self.log_probs, 2)
 
     def _ratios(self) -> int:
-        """The number of different ratios of one copy, if there are several copies; else 0."""
+        """Number of different ratios of one copy, if there are several copies; otherwise 0."""
         return max(len(different_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
 
     def _together(self) -> tuple[list[_Joint], bool]:
-        """Joint outputs of all copies under each ordered pair; and if the worst pair is included.
+        """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
+        is included.
 
-        A single pair is also tried with its inputs exchanged in some groups of the copies.
+        If there are only two inputs, they are also exchanged in some groups of the copies.
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.groups == 1
         if len(rows) == 2:
@@ -197,14 +205,18 @@ class ProbabilityTable:
 def exact_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
-    """A calculated lower bound, which holds with certainty."""
+    """Returns a calculated lower bound, which holds with certainty (confidence 1)."""
     return Bound(
         epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source=source, witness=witness
     )
 
 
 def loss_pair(log_p: Array, log_q: Array) -> Pair:
-    """The privacy losses of one copy; outputs with a probability below e^-200 are left out."""
+    """Builds the pair of privacy losses of one use of a mechanism from the log-probabilities of its
+    outputs under two inputs.
+
+    Outputs with a probability below e^-200 are omitted.
+    """
     loss = log_ratio(log_p, log_q)
     seen = (log_p > _NEGLIGIBLE) & np.isfinite(loss)
     infinite = min(1.0, float(np.exp(log_p[np.isposinf(loss)]).sum()))
@@ -215,19 +227,22 @@ def loss_pair(log_p: Array, log_q: Array) -> Pair:
 
 
 def different_ratios(log_p: Array, log_q: Array) -> Array:
-    """The different log-ratios of outputs that have any mass, ascending, rounded to 12 digits."""
+    """Returns the different log-ratios of outputs with any mass, in ascending order, rounded to 12
+    digits.
+    """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     return np.unique(np.round(log_ratio(log_p, log_q)[possible], 12))
 
 
 def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """Numbers of copies in which to exchange two inputs, and whether they include the worst number.
+    """Returns the numbers of copies in which to try exchanging two inputs, and whether the worst
+    number is among them.
 
     The copies of one group have the same order of inputs. Two bits with rates p > q may be
-    distinguished best as (0, 1) against (1, 0), except in two cases. First, if exchanging the
-    inputs changes nothing. Second, if one output is impossible under one input: let s be the
-    probability that one copy does not show it. With i of n copies exchanged, and e^eps >= 1, the
-    divergence is
+    distinguished best as (0, 1) against (1, 0), except in two cases. In the first case, exchanging
+    the inputs changes nothing. In the second case, one output is impossible under one input. Let s
+    be the probability that one copy does not show it. With i of n copies exchanged, and e^eps >= 1,
+    the divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 
@@ -245,13 +260,14 @@ def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tup
 
 
 def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
-    """Log-probabilities under both inputs of a sufficient statistic of the outputs of ``copies``.
+    """Returns log-probabilities, under both inputs, of a sufficient statistic of the outputs of all
+    ``copies``.
 
-    For one copy these are the log-probabilities of its outputs. For several copies, whose outputs
-    must have at most two different ratios, the statistic is the number of outputs that favour the
-    first input: binomial or, with the inputs ``exchanged`` in some copies, a sum of two binomial
-    numbers. For millions of copies, numbers that have a probability below the smallest double under
-    the first input are left out (Bernstein), which only lowers a divergence.
+    For one copy, the statistic is its output. For several copies, whose outputs must have at most
+    two different ratios, the statistic is the number of outputs that favour the first input. It is
+    binomial or, if the inputs are ``exchanged`` in some copies, a sum of two binomial numbers. For
+    millions of copies, numbers with a probability below the smallest double under the first input
+    are omitted (Bernstein), which only lowers a divergence.
     """
     if copies == 1:
         return log_p, log_q
@@ -275,10 +291,11 @@ def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tupl
 
 
 def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float, float]:
-    """The larger and the smaller log-ratio of outputs with at most two, and three probabilities.
+    """The larger and the smaller log-ratio of outputs with at most two ratios, and three
+    probabilities.
 
-    These are: outputs of the larger ratio under the first input, the same outputs under the second
-    input, and all other outputs under the second input.
+    The probabilities are: outputs of the larger ratio under the first input, the same outputs under
+    the second input, and all other outputs under the second input.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     log_p, log_q = log_p[possible], log_q[possible]
@@ -293,8 +310,8 @@ def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float,
 
 
 _ORDER = 16
+# Largest relative difference of the two quadratures on a cell for which the cell is accepted.
 AGREEMENT = 1e-10
-"""Largest relative difference of the two quadratures on a cell that is kept."""
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
 Densities = Callable[[Array], Array]
@@ -315,12 +332,12 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Disjoint cells of the line with the masses of several densities on them.
+    """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
 
     - ``masses``: masses, (densities, cells).
     - ``cell``: index of the given interval that contains each cell.
     - ``low``, ``high``: ends of the cells.
-    - ``doubt``: estimate of the mass of each density in the cells that were left out, (densities,).
+    - ``doubt``: estimate of the mass of each density in the cells that were omitted, (densities,).
     """
 
     masses: Array
@@ -331,13 +348,14 @@ class Cells:
 
 
 def integrate_cells(densities: Densities, edges: Array) -> Cells:
-    """Masses between ascending ``edges``, with a relative error of about ``AGREEMENT`` per cell.
+    """Integrates densities between ascending ``edges``, with a relative error of about
+    ``AGREEMENT`` per cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
     16 and 8 agree for all densities (Clenshaw and Curtis 1960: the rules are nested, and both ends
-    are nodes, so that no jump hides next to an end). Cells on which they still disagree after 24
-    halvings, around a jump or a kink, are left out. Therefore a hockey-stick divergence over the
-    remaining cells is not above the true one.
+    are nodes, so that no jump is hidden next to an end). Cells on which they still disagree after
+    24 halvings, around a jump or a kink, are omitted. Therefore a hockey-stick divergence over the
+    remaining cells is not above the true divergence.
     """
     low, high = edges[:-1], edges[1:]
     cell = np.arange(len(low))
@@ -362,7 +380,9 @@ def integrate_cells(densities: Densities, edges: Array) -> Cells:
 
 
 def edges_around(points: Array) -> Array:
-    """Ascending edges, dense around ``points`` and reaching 2^40 times as far on either side."""
+    """Returns ascending edges, dense around ``points`` and reaching about 7e11 times their spread
+    beyond them.
+    """
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)
     far = spread * np.sinh(np.linspace(-28.0, 28.0, 449))

@@ -1,1 +1,1 @@
-"""Accountants: each reads an event and proves an upper bound on epsilon."""
+"""Accountants: classes that prove an upper bound on the epsilon of an accounting event."""

@@ -1,4 +1,4 @@
-"""Accountants: each reads the leaves of an event and proves an upper bound on epsilon."""
+"""Accountants: each computes an upper bound on the epsilon of an accounting event."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ from fedrec_auditor.accountants.methods.base import LeafAccountant
 
 @dataclass(frozen=True, slots=True)
 class Pure(LeafAccountant):
-    """Basic composition of pure differential privacy.
+    """Accountant by basic composition: it adds up the pure epsilons of all mechanisms.
 
-    Pure epsilons add up, under adaptive composition too (Dwork et al. 2006, Theorem 1).
-
-    The sum holds at delta 0, hence at any delta. If all reports may have their worst pair of inputs
-    at once, it is exact at delta 0. A shuffled report counts as if it were not shuffled.
+    The sum is valid under adaptive composition (Dwork et al. 2006, Theorem 1). It holds at delta 0,
+    and hence at any delta. At delta 0 it is exact if one pair of inputs can be the worst pair of
+    all reports at once. A shuffled report counts as if it were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -68,25 +67,24 @@ class Pure(LeafAccountant):
     reads = PURE_EVENTS
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The sum of all epsilons."""
+        """Computes the sum of the pure epsilons of all uses."""
         return math.fsum(count * pure_epsilon(leaf) for leaf, count in uses)
 
 
 @dataclass(frozen=True, slots=True)
 class Optimal(LeafAccountant):
-    """Optimal composition of pure differential privacy.
+    """Accountant by optimal composition: it treats each pure epsilon as a randomized response.
 
-    Composed pure epsilons cost exactly as much as that number of randomized responses.
+    No smaller bound holds for all mechanisms with these epsilons, even if they are chosen
+    adaptively. For equal epsilons: Kairouz, Oh and Viswanath 2015, Theorem 3.3, extended here to
+    every delta. For unequal epsilons: Murtagh and Vadhan 2016, Theorem 1.5. The result is exact to
+    1e-9. If there are too many unequal epsilons to enumerate, the result is an upper bound computed
+    on a grid, with a relative error of 1e-6 (see ``losses.responses``). Only the pure epsilon of a
+    leaf is used. So an accountant that uses the distribution of a Laplace mechanism, or of a
+    response with five values, may prove less. A shuffled report counts as if it were not shuffled.
 
-    No better bound holds for all mechanisms of these epsilons, even if they are chosen adaptively.
-    For equal epsilons: Kairouz, Oh and Viswanath 2015, Theorem 3.3, for any delta instead of only
-    theirs. For unequal epsilons: Murtagh and Vadhan 2016, Theorem 1.5. The result is exact to 1e-9.
-    If there are too many unequal epsilons to be enumerated, it is computed from above on a grid,
-    with a relative error of 1e-6 (see ``losses.responses``). Only the epsilon of a leaf is used, so
-    an accountant that knows more about a Laplace mechanism, or about a response among five values,
-    may prove less. A shuffled report counts as if it were not shuffled.
-
-    This accountant shares no code with the loss accountant, whose numbers it confirms.
+    This accountant shares no code with the privacy loss accountant ``Pld`` and therefore checks its
+    results.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -104,7 +102,7 @@ class Optimal(LeafAccountant):
     reads = PURE_EVENTS
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The epsilon of the composed randomized responses."""
+        """Computes the epsilon of the composed randomized responses."""
         return least_epsilon_of(pure_kinds(uses), delta)
 
 
@@ -116,7 +114,7 @@ _PLD_SAMPLED = {
     dp.RevealedSamplingDpEvent: _SAMPLES,
     dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
-# Pairs of one or several records, present against absent: the opposite order is also needed.
+# Pairs for adding or removing records, which must be composed in both orders.
 _DIRECTED = (Poisson, GaussianMixture)
 # Number of uses above which the binomial distribution is composed instead of listed.
 _MOST_RESPONSES = 10**6
@@ -126,24 +124,28 @@ _PLD_ROUNDING = 2.0**-52
 
 @dataclass(frozen=True, slots=True)
 class Pld(LeafAccountant):
-    """Privacy loss distributions: exact if a closed form is known, else from above on a grid.
+    """Accountant by privacy loss distributions, exact or as an upper bound on a grid.
 
-    Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
+    The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
+    2019). The result is exact if a closed form is known.
 
-    - Randomized responses, bit flips and pure epsilons of one kind: the exact binomial
+    - Randomized responses, bit flips and pure epsilons, if all leaves are equal: the exact binomial
       distribution.
-    - Mechanisms that reveal everything or nothing: the probability that they reveal everything.
-    - Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8).
-    - Other events: the dominating pairs of the leaves (``losses.pairs``), composed from above on a
-      grid (``losses.composition``), within 1e-3 of epsilon up to a million uses, looser beyond.
+    - Mechanisms that reveal either everything or nothing: the probability that they reveal
+      everything.
+    - Gaussians: the exact privacy curve of the equivalent single Gaussian (Balle and Wang 2018,
+      Theorem 8).
+    - Other events: the dominating pairs of the leaves (``losses.pairs``), composed into an upper
+      bound on a grid (``losses.composition``). The bound is within 1e-3 of epsilon for up to a
+      million uses, and looser beyond.
 
     Poisson sampling is composed in both directions, with a record present in the first data set or
     in the second, and the larger result counts. The result is never above the sum of the largest
     losses.
 
     Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
-    count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2 buckets cost
-    1.0987 there; the true value is 10.987).
+    count of a repeated ``RandomizedResponseDpEvent``. Ten uses of noise 0.5 over 2 buckets cost
+    1.0987 in dp-accounting, and the true value is 10.987.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -159,7 +161,7 @@ class Pld(LeafAccountant):
     sampled = _PLD_SAMPLED
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The epsilon of the composed pairs, never above the sum of the largest losses."""
+        """Computes the epsilon of the composed losses, at most the sum of the largest losses."""
         uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
         max_sum = math.fsum(count * _largest(leaf) for leaf, count in uses)
         if delta == 0.0 or max_sum == 0.0:
@@ -231,7 +233,8 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
 
 
 def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-    """The epsilon of different leaves on one grid, in both orders for pairs of a present record.
+    """Computes the epsilon of different leaves on one grid, in both directions for leaves that
+    sample a record which is present or absent.
 
     Losses that are too large for a grid are added up.
     """
@@ -270,14 +273,15 @@ _RDP_ROUNDING = 2.0**-50
 
 @dataclass(frozen=True, slots=True)
 class Rdp(LeafAccountant):
-    """Rényi differential privacy: curves add up over compositions, then one conversion.
+    """Accountant by Rényi differential privacy: it adds Rényi curves and converts them to epsilon.
 
-    Rényi divergences of every order add up (Mironov 2017, Proposition 1).
+    Rényi divergences of each order are added under composition (Mironov 2017, Proposition 1).
 
-    Curves of one use: closed forms for Laplace, Gaussian and zCDP, and the dominating pair for
-    randomized response and bit flips. ``losses.renyi_curves`` has Poisson samples of a Gaussian
-    with a record present or absent, and samples of fixed size of any mechanism under replacement.
-    Conversion: Canonne, Kamath and Steinke 2020, Proposition 12.
+    The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
+    the dominating pair for randomized response and bit flips. ``losses.renyi_curves`` has the
+    curves of Poisson samples of a Gaussian for adding or removing a record, and of fixed-size
+    samples of any mechanism under replacement. Conversion: Canonne, Kamath and Steinke 2020,
+    Proposition 12.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -293,14 +297,16 @@ class Rdp(LeafAccountant):
     sampled = _RDP_SAMPLED
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The smallest epsilon over all orders."""
+        """Computes the smallest epsilon over all Rényi orders."""
         curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
 @lru_cache(maxsize=256)
 def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
-    """Rényi divergence of one use at every order, over the worst pair; do not write to it."""
+    """Rényi divergence of one use at every order, for the worst pair of inputs. The array is
+    cached, so do not modify it.
+    """
     return _at(leaf, _ORDERS)
 
 
@@ -341,7 +347,9 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
 def _revealed(
     rate: float, curve: NDArray[np.float64], orders: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """ln E_Q[(P/Q)^a] / (a - 1) if P/Q is 1 except with probability ``rate``: moments average."""
+    """ln E_Q[(P/Q)^a] / (a - 1) if P/Q is 1 except with probability ``rate``, as an average of
+    moments.
+    """
     if rate == 0:
         return np.zeros(len(orders))
     growth = (orders - 1) * curve
@@ -352,7 +360,7 @@ def _revealed(
 
 
 def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln E_Q[(P/Q)^a] / (a - 1) of the three kinds of outputs."""
+    """ln E_Q[(P/Q)^a] / (a - 1) at every order a, for a distribution with three losses."""
     if pair.loss == 0:
         return np.zeros(len(orders))
     if math.isinf(pair.loss):
@@ -379,18 +387,19 @@ _LARGEST = 500.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(LeafAccountant):
-    """Amplification by shuffling: the clone bound, composed numerically.
+    """Accountant of amplification by shuffling: it composes the clone bound numerically.
 
-    A report among n shuffled eps-LDP reports hides among its clones: see ``ClonePair``.
+    A report among n shuffled eps-LDP reports is hidden among clones (see ``ClonePair``).
 
-    Many shuffles compose, adaptively too, because the pair dominates for all inputs. If a user
-    sends k reports per round, all reports pooled in one shuffle are a function (one more random
-    permutation) of k shuffles with one report per user. So they may be accounted as k shuffles.
+    The bound composes over many shuffles, adaptively too, because the pair of distributions
+    dominates for all inputs. If a user sends k reports per round, pooling all reports in one
+    shuffle is a function (one more random permutation) of k shuffles with one report per user. So
+    they may be accounted as k shuffles.
 
     Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
-    reveals its report to the adversary. A user who does is not a clone, and n counts the others
-    (``theorems.neighbours.anonymity_set_size``). If the shuffler colludes with the adversary, only
-    the sum of the local epsilons holds.
+    reveals its report to the adversary. A user who reveals its report is not a clone and is not
+    counted in n (``theorems.neighbours.anonymity_set_size``). If the shuffler colludes with the
+    adversary, only the sum of the local epsilons holds.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
@@ -411,7 +420,7 @@ class Shuffle(LeafAccountant):
     )
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The epsilon of the composed clone pairs, never above the sum of the local epsilons."""
+        """Computes the epsilon of the composed clone pairs; at most the sum of local epsilons."""
         local = math.fsum(count * leaf.epsilon for leaf, count in uses)
         if delta == 0 or local == 0 or max(leaf.epsilon for leaf, _ in uses) >= _LARGEST:
             return local

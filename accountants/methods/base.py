@@ -1,4 +1,6 @@
-"""The protocol of accountants, and the base class of those that read the leaves of an event."""
+"""Protocol of accountants, and a base class for accountants that process the single mechanisms
+(leaves) of an event.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +15,41 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delt
 
 
 class Accountant(Protocol):
-    """Reads an event tree and proves a bound; refuses, by its name, an event that it cannot read.
+    """Protocol of accountants, which prove an upper bound on epsilon for an accounting event.
 
-    No part of an event is skipped.
+    An accountant raises an error for an event that contains an unsupported part. It never skips a
+    part.
     """
 
     @property
     def reference(self) -> str:
-        """The theorem or library on which the bound rests."""
+        """Theorem or library on which the proved bound rests."""
         ...
 
     def supports(self, event: dp.DpEvent) -> bool:
-        """Whether every leaf of the event can be read."""
+        """Whether this accountant supports every mechanism in ``event``."""
         ...
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Proves the smallest epsilon at ``delta``; InputError names a leaf that cannot be read."""
+        """Proves an upper bound on epsilon for ``event`` at ``delta``.
+
+        Raises InputError, with the name of the leaf, if a leaf is not supported.
+        """
         ...
 
 
 class LeafAccountant(ABC):
-    """An accountant that reads certain kinds of leaves and proves one epsilon for all of them.
+    """Base class of accountants that compute one epsilon for all leaves (single mechanisms) of an
+    event together.
 
-    A member class defines:
+    A subclass defines:
 
-    - ``reference``: the theorem on which it rests.
-    - ``name``: its name in refusals.
-    - ``reads``: the kinds of leaves that it reads.
-    - ``sampled``: for each kind of sampling, the kinds of events that it reads in a sample.
-    - ``assumptions``: assumptions of its bounds.
-    - ``epsilon``: the computation.
+    - ``reference``: theorem on which the bound rests.
+    - ``name``: name of the accountant in error messages.
+    - ``reads``: supported leaf classes.
+    - ``sampled``: for each supported sampling class, the event classes that may be sampled.
+    - ``assumptions``: assumptions of its bounds, as sentences.
+    - ``epsilon``: method that computes the bound.
     """
 
     __slots__ = ()
@@ -54,20 +61,24 @@ class LeafAccountant(ABC):
 
     @abstractmethod
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """An upper bound on the epsilon at ``delta`` of all leaves, given with their numbers of
-        uses.
+        """Computes an upper bound on epsilon at ``delta`` for the composition of all mechanisms.
+
+        ``uses`` lists the mechanisms (leaves of the event), each with its number of uses.
         """
 
     def supports(self, event: dp.DpEvent) -> bool:
-        """Whether every leaf of ``event`` is one that this accountant reads, or has no privacy."""
+        """Whether every mechanism in ``event`` is of a supported class or provides no privacy
+        at all.
+        """
         return readable(event, self.reads, sampled=self.sampled)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Proves an epsilon for ``event`` at ``delta`` in [0, 1): an upper bound in ``scope``.
+        """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
+        ``scope``.
 
-        Infinite if a leaf provides no privacy. InputError for a leaf that this accountant does not
-        read, an invalid number in a leaf, sampling that is not known under the adjacency, or an
-        invalid ``delta``.
+        The bound is infinite if a leaf provides no privacy. Raises InputError for a leaf that this
+        accountant does not support, an invalid parameter of a leaf, a sampling event of another
+        adjacency, or an invalid ``delta``.
         """
         uses = private_leaves(
             event, self.reads, sampled=self.sampled, scope=scope, reader=self.name

@@ -1,1 +1,1 @@
-"""Theorems that carry bounds to other scopes: conversions, sampling, shuffling."""
+"""Theorems on privacy bounds: conversions between scopes, adjacency, sampling and collusion."""

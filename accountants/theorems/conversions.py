@@ -1,4 +1,6 @@
-"""Conversions of a bound from one scope to another by theorems, with their assumptions."""
+"""Conversions of a bound from one scope to another by composition and group privacy, with their
+assumptions.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Composition of ``count`` mechanisms, each (epsilon, delta): (count epsilon, count delta).
+    """Composition theorem for ``count`` mechanisms, each (epsilon, delta)-DP: the total is (count
+    epsilon, count delta)-DP.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
-    ourselves", Theorem 1), also if adaptive. It is attained at delta 0. At a ``delta`` above 0 pure
-    epsilons cost less: each is dominated by randomized response (Kairouz, Oh and Viswanath 2015),
-    whose composition is an exact sum. In this case ``forward`` gives the smaller of the two.
+    ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the
+    field ``delta`` is above 0, pure epsilons cost less: each is dominated by randomized response
+    (Kairouz, Oh and Viswanath 2015), whose composition is an exact sum. In this case ``forward``
+    returns the smaller of the two results.
     """
 
     count: int
@@ -40,7 +44,9 @@ class Total:
         check_delta(self.delta)
 
     def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """The (epsilon, delta) of the composition, if each mechanism has at most this one."""
+        """Computes (epsilon, delta) of the composition, if each mechanism satisfies the given
+        (``epsilon``, ``delta``).
+        """
         check_epsilon(epsilon)
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.count == 1:
@@ -53,7 +59,9 @@ class Total:
         return min(self.count * epsilon, least), self.delta
 
     def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """The (epsilon, delta) of the worst mechanism at least, if the composition has this one."""
+        """Computes a lower bound (epsilon, delta) for the worst single mechanism, given a lower
+        bound for the composition.
+        """
         return check_epsilon(epsilon) / self.count, check_delta(delta) / self.count
 
     def __str__(self) -> str:
@@ -64,12 +72,14 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A change of ``size`` units at once: (k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)).
+    """Group privacy for a change of ``size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
+    1)/(e^epsilon - 1)).
 
-    Group privacy (Dwork and Roth 2014, Theorem 2.2, with the sum of the series): on the way from
-    D_0 to D_k the probability of an event is P_0 <= e^eps P_1 + delta <= e^2eps P_2 + (1 + e^eps)
-    delta <= ... For k = 2, removing and adding instead of replacing, delta grows by 1 + e^eps. It
-    is not k delta, and both values are attained at once.
+    Dwork and Roth 2014, Theorem 2.2, with the sum of the series: between the inputs D_0 and D_k,
+    which differ in k units, the probability of an event satisfies P_0 <= e^eps P_1 + delta <=
+    e^2eps P_2 + (1 + e^eps) delta <= ... For k = 2 (replacement as a removal and an addition),
+    delta is multiplied by 1 + e^eps. The delta is not k delta, and both values are attained at
+    once.
     """
 
     size: int
@@ -78,7 +88,9 @@ class Group:
         _check_count(self.size)
 
     def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """The (epsilon, delta) of a change of the whole group, from that of a single change."""
+        """Computes (epsilon, delta) for a change of the whole group from (``epsilon``, ``delta``)
+        for a change of one unit.
+        """
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
             return self.size * epsilon, delta
@@ -86,7 +98,9 @@ class Group:
         return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
     def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """The (epsilon, delta) of some single change at least, if a group's change has this one."""
+        """Computes a lower bound (epsilon, delta) for some change of one unit, given a lower bound
+        for the group.
+        """
         one = check_epsilon(epsilon) / self.size
         if check_delta(delta) == 0.0 or math.isinf(one):
             return one, 0.0
@@ -104,7 +118,7 @@ class Group:
 
 
 ConversionRule = Total | Group
-"""A theorem by which a bound changes between a narrower scope and a wider one."""
+"""Theorem that converts a bound between a narrower scope and a wider scope."""
 
 
 def _check_count(count: int) -> None:
@@ -114,9 +128,10 @@ def _check_count(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One theorem between the narrower scope and the wider one, with its assumptions.
+    """One step of a conversion between a narrower scope and a wider scope.
 
-    ``rule`` is None if the bound does not change.
+    - ``rule``: theorem of the step, or None if the bound does not change.
+    - ``assumptions``: assumptions of the step, as sentences.
     """
 
     rule: ConversionRule | None
@@ -124,19 +139,22 @@ class Step:
 
 
 def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0) -> Bound:
-    """``bound`` converted to ``scope``, with the theorems in its source and their assumptions.
+    """Converts ``bound`` to ``scope``, and adds the theorems used to its source and its
+    assumptions.
 
-    An upper bound is carried to a wider scope (report to round, rating to user) by composition and
-    group privacy, and to a narrower one unchanged. A lower bound is carried to a wider scope
-    unchanged. It is carried to a narrower one by contraposition: if every part had less, the whole
-    would have less. So the worst part has at least that much, but which part this is, is not known.
-    If there is no theorem, an InputError names the field and the reason: a weaker vantage for a
-    stronger one, replacement for presence, an attribute for a user.
+    An upper bound is converted to a wider scope (report to round, rating to user) by composition
+    and group privacy, and to a narrower scope unchanged. A lower bound is converted to a wider
+    scope unchanged. A lower bound is converted to a narrower scope by contraposition: if every part
+    had a smaller epsilon, the whole would too. So the worst part has at least the resulting
+    epsilon, but it is not known which part this is. Raises InputError, with the field and the
+    reason, if no theorem converts the bound: from a weaker vantage to a stronger one, from
+    replacement to presence, or from an attribute to a user.
 
-    ``delta`` is the delta in question: a pure upper bound is then carried over rounds by optimal
-    composition. The conversion knows nothing of the mechanism: an accountant with the target's
-    events proves less, for Gaussian noise by far. ``Unit`` and ``Adjacency`` define a unit; for
-    COORDINATE, REPORT and BIT all those sent within the horizon are counted.
+    ``sizes`` holds the numbers of parts in wider scopes. ``delta`` is the delta at which the result
+    is needed: a pure upper bound is then converted over rounds by optimal composition. The
+    conversion does not use the mechanism. An accountant that has the system's events proves a
+    smaller epsilon, for Gaussian noise a far smaller one. For the units COORDINATE, REPORT and BIT,
+    all parts sent within the horizon are counted.
     """
     check_delta(delta)
     up = bound.side is Side.UPPER
@@ -149,8 +167,8 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
             epsilon, delta_there = move(epsilon, delta_there)
     if not delta_there < 1.0:
         raise InputError(
-            f"Expected a delta below 1 in [{scope}], got delta={bound.delta:.3g} at epsilon="
-            f"{bound.epsilon:.6g}, which grows to 1 or more. Convert a bound at a smaller delta."
+            f"Expected a delta below 1 after conversion to [{scope}], got 1 or more from delta="
+            f"{bound.delta:.3g}, epsilon={bound.epsilon:.6g}. Convert a bound at a smaller delta."
         )
     theorems = dict.fromkeys(str(step.rule) for step in steps if step.rule is not None)
     assumptions = dict.fromkeys(a for step in steps for a in step.assumptions)
@@ -169,11 +187,13 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
 
 
 def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
-    """The steps from an upper bound in ``low`` to one in ``high``: the change, then the horizon."""
+    """Steps that convert an upper bound in ``low`` to one in ``high``: first the change of unit and
+    adjacency, then the horizon.
+    """
     if not low.vantage.shows(high.vantage):
         raise InputError(
-            f"Expected a vantage that shows the view in [{high}], got {low.vantage}. The view from "
-            f"{high.vantage} is not a function of that from {low.vantage}; account it."
+            f"Expected a vantage that determines the view in [{high}], got {low.vantage}. The "
+            f"vantage {high.vantage} sees more than {low.vantage}. Account the mechanism there."
         )
     horizon = _horizon(low, high, sizes, delta)
     # A unit that is wider than the data of one message is counted within the horizon of the bound.
@@ -195,7 +215,7 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
 
 
 def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """The steps from changes of the unit of ``low`` to a change in ``high``, at one horizon."""
+    """Steps that convert the unit and adjacency of ``low`` to those of ``high``, at one horizon."""
     same = replace(high, vantage=low.vantage, horizon=low.horizon)
     if low.covers(same):
         return []
@@ -227,7 +247,7 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 
 
 def _adjacency(low: Scope, high: Scope) -> list[Step]:
-    """Another adjacency of the same unit."""
+    """Steps to another adjacency of the same unit."""
     if low.unit is Unit.BIT:
         return [Step(None, ("a bit has two values, so that every change is a flip",))]
     if low.covers(high):
@@ -240,7 +260,9 @@ def _adjacency(low: Scope, high: Scope) -> list[Step]:
 
 
 def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """All reports or coordinates of a user: mechanisms of their own, which compose."""
+    """Steps from one report or coordinate to all those of a user, as a composition of separate
+    mechanisms.
+    """
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
@@ -257,7 +279,9 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 
 
 def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """One bit per upload for an interaction; for a user, one bit per item and upload."""
+    """Steps from one bit to an interaction (one bit per upload) or to a user (one bit per item and
+    upload).
+    """
     purpose, count = f"bit to {high.unit}", 1
     if high.unit is Unit.USER:
         count = sizes.get("items", purpose)
@@ -272,7 +296,7 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 
 
 def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """All interactions or ratings of a user, changed one by one."""
+    """Steps from one interaction or rating to a user, whose entries are changed one by one."""
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"

@@ -1,4 +1,6 @@
-"""Epsilon of an event by adjacency, for records and groups, with sampling and shuffling."""
+"""Epsilon of an accounting event under each adjacency, for groups of records, and for samples of
+fixed size.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,21 @@ _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
 def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
-    """The event that accountants of ``adjacency`` must be given for ``event``; None if unknown.
+    """Converts ``event`` to the event that accountants of ``adjacency`` must receive; None if it is
+    unknown.
 
-    ``event`` is as dp-accounting documents it: its noise multiplier is the noise over the norm of
-    one record. A record that is added or removed moves a sum of records by this norm, and a record
-    that is replaced by twice that, so under replacement accountants get half the multiplier. In a
-    sample of fixed size a record always displaces another one. So the multiplier is halved under
-    both adjacencies, and adding or removing a record costs as much as Poisson sampling of the same
-    rate (see ``fixed_size_above``). Poisson sampling with a record replaced is known for Gaussian
+    ``event`` follows the convention of dp-accounting: its noise multiplier is the noise divided by
+    the norm of one record. Adding or removing a record changes a sum of records by this norm, and
+    replacing a record changes it by twice the norm. So under replacement the multiplier is halved.
+    In a sample of fixed size, a record always displaces another record. So the multiplier is halved
+    under both adjacencies, and adding or removing a record costs as much as Poisson sampling at the
+    same rate (see ``fixed_size_above``). Poisson sampling under replacement is known for Gaussian
     and Laplace noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses,
     pure epsilons, zCDP) are the same under both adjacencies.
 
     Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
     unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
-    delta 1e-5, where 9.997 is exact); its PLD accountant is right.
+    delta 1e-5, where the exact epsilon is 9.997). Its PLD accountant is correct.
 
     >>> event_under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
@@ -80,19 +83,25 @@ def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
 
 
 def charged_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
-    """The event of ``event_under``; InputError if it is unknown."""
+    """Converts ``event`` to the event that accountants of ``adjacency`` must receive, as
+    ``event_under`` does.
+
+    Raises InputError if that event is unknown.
+    """
     charged = event_under(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
     if charged is None or any(adjacency not in SAMPLED_UNDER.get(k, (adjacency,)) for k in kinds):
         raise InputError(
-            f"{unknown_event_text(event, adjacency)} Ask for the other adjacency, or account it in "
-            "parts."
+            f"{unknown_event_text(event, adjacency)} Choose another adjacency, or account the "
+            "parts separately."
         )
     return charged
 
 
 def leaf_names(event: dp.DpEvent) -> str:
-    """The kinds of an event's leaves, and of the events that they sample, as text."""
+    """Names the event classes of the mechanisms in ``event``, and of the events that they sample,
+    as text.
+    """
     parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
     names = dict.fromkeys(
         type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
@@ -102,17 +111,20 @@ def leaf_names(event: dp.DpEvent) -> str:
 
 
 def unknown_event_text(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """A sentence that names the parts of an event that ``event_under`` cannot convert."""
+    """Returns a sentence that names the mechanisms of an event that ``event_under`` cannot
+    convert.
+    """
     return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
 
 
 def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
-    """The event for ``size`` records that are added or removed together; None if it is not known.
+    """Returns the event for adding or removing ``size`` records together; None if it is unknown.
 
-    ``event`` is as dp-accounting documents it. Noise on a sum of all records costs as much as if
-    the sum moved ``size`` times as far. A Poisson sample contains a binomial number of the records
-    of the group, so normal noise becomes a mixture of Gaussians (``losses.pairs.GaussianMixture``).
-    That is far below group privacy, which multiplies epsilon, and delta by more.
+    ``event`` follows the convention of dp-accounting. For noise on a sum of all records, the noise
+    multiplier is divided by ``size``. A Poisson sample contains a binomial number of the group's
+    records, so Gaussian noise becomes a mixture of Gaussians (``losses.pairs.GaussianMixture``).
+    The resulting epsilon is far below that of group privacy, which multiplies epsilon by ``size``
+    and delta by more.
 
     >>> event = group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
@@ -138,7 +150,7 @@ def _of_parts(
     event: dp.SelfComposedDpEvent | dp.ComposedDpEvent,
     change: Callable[[dp.DpEvent], dp.DpEvent | None],
 ) -> dp.DpEvent | None:
-    """The composition of the changed events of the parts; None if one of them is not known."""
+    """Composition of the converted events of the parts; None if one of them is unknown."""
     if isinstance(event, dp.SelfComposedDpEvent):
         one = change(event.event)
         return None if one is None else dp.SelfComposedDpEvent(one, event.count)
@@ -147,12 +159,12 @@ def _of_parts(
 
 
 def _wider(event: dp.DpEvent, times: int) -> dp.DpEvent:
-    """Noise on a sum that moves ``times`` as far."""
+    """The noise event for a sum whose sensitivity is ``times`` as large."""
     return type(event)(event.noise_multiplier / times)
 
 
 def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
-    """A sample of fixed size, in which a record that is drawn displaces another one."""
+    """The event of a sample of fixed size, in which a drawn record displaces another record."""
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
@@ -168,12 +180,13 @@ _NEVER = 1e-300
 
 
 def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
-    """An epsilon that ``event`` does not satisfy at ``delta``: no smaller epsilon can be proved.
+    """Computes a lower bound on the epsilon of ``event`` at ``delta``, below which nothing can be
+    proved.
 
-    Every leaf is used on the same two neighbours, all in the same order, and the losses are
-    composed from below (``losses.pairs.attained_pairs``, ``losses.composition``). Leaves without a
-    known pair are left out, because an adversary who sees them too learns no less. InputError for
-    an invalid event or delta.
+    Every leaf is applied to the same two neighbouring inputs, all in the same order, and the losses
+    are composed into a lower bound (``losses.pairs.attained_pairs``, ``losses.composition``).
+    Leaves without a known pair are omitted, because an adversary who also sees them learns no less.
+    Raises InputError if the event or ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(epsilon_attained(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
@@ -206,11 +219,16 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
 def shuffled_epsilon(
     missed: float, unlikely: float, n_users: int, rounds: int, delta: float
 ) -> float:
-    """An epsilon that ``rounds`` shuffles of bits do not satisfy at ``delta``.
+    """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
+    ``delta``.
 
-    The bound applies to arbitrary reports: whether a report is in a certain set is a bit, and
-    post-processing reveals no more. ``missed`` and ``unlikely`` are the probabilities of 0 on one
-    input and of 1 on the other (``losses.pairs.shuffled_pairs``).
+    The bound applies to reports of any kind: whether a report is in a given set is a bit, and
+    post-processing reveals no more.
+
+    - ``missed``: probability of a 0 on the first input.
+    - ``unlikely``: probability of a 1 on the second input (see ``losses.pairs.shuffled_pairs``).
+    - ``n_users``: number of users in a shuffle.
+    - ``rounds``: number of shuffles.
     """
     check_delta(delta)
     if delta == 0.0:
@@ -221,9 +239,11 @@ def shuffled_epsilon(
 
 
 def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Assumptions of ``epsilon_attained``: leaves read as a certain mechanism, or left out.
+    """Lists, as sentences, the assumptions of ``epsilon_attained``: how it treats mechanisms that
+    are not fully known.
 
-    A leaf with nothing but an epsilon is read as randomized response on a bit.
+    A mechanism of which only an epsilon is known is treated as randomized response on a bit. Some
+    mechanisms are omitted.
     """
     sentences: dict[str, None] = {}
     for leaf, _ in leaves(event):
@@ -236,14 +256,14 @@ def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
 
 
 def _normal(mu: float, delta: float) -> float:
-    """A lower bound on the exact curve."""
+    """A lower bound on the exact epsilon of a Gaussian mechanism."""
     if mu > _MOST_MU:
         return epsilon_below(((gaussian_pair(mu), 1),), delta)
     return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
 def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
-    """The largest loss of one use in both orders; 0 if it is not known."""
+    """The largest loss of one use, for both orders of the inputs; 0 if it is unknown."""
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, (dp.GaussianDpEvent, dp.MixtureOfGaussiansDpEvent)):
         return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
@@ -260,7 +280,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
 
 
 def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
-    """Whether nothing is revealed at all: no record is drawn, or the noise is infinite."""
+    """Whether the leaf reveals nothing: no record is drawn, or the noise is infinite."""
     if isinstance(inner, dp.MixtureOfGaussiansDpEvent):
         return math.isinf(inner.standard_deviation) or not any(
             shift * chance > 0
@@ -297,16 +317,19 @@ def fixed_size_above(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """A proved upper bound on epsilon: ``rounds`` samples of ``sample`` of ``n_users``, composed.
+    """Computes an upper bound on epsilon for the composition of Gaussian noise on ``rounds``
+    samples of fixed size.
 
-    - ``n_users``, ``sample``: number of records, and size of a sample.
-    - ``rounds``: number of samples; they may depend on each other.
-    - ``multiplier``: the noise over the largest move by replacing one record of a sample (2S/M for
-      an average of M records clipped to S), under both adjacencies.
-    - ``delta``: the delta of the bound.
+    - ``n_users``: number of records.
+    - ``sample``: number of records per sample, drawn without replacement.
+    - ``rounds``: number of samples. They may depend on each other.
+    - ``multiplier``: noise divided by the largest change from replacing one record of a sample
+      (2S/M for an average of M records clipped to S), under both adjacencies.
+    - ``delta``: delta of the bound.
     - ``adjacency``: replace or add-remove.
 
-    The adversary does not learn the samples. See ``FixedSize`` for the proof under replacement.
+    The adversary does not learn which records are sampled. See ``FixedSize`` for the proof under
+    replacement. Raises InputError if an argument is invalid.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
@@ -329,11 +352,13 @@ def fixed_size_below(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """An epsilon that the rounds of ``fixed_size_above`` do not satisfy, by two neighbours.
+    """Computes a lower bound on epsilon for the rounds of ``fixed_size_above``, from two
+    neighbouring data sets.
 
     All records but one lie at one end of the clipping ball. In one data set the remaining record
-    lies at the same end, or is absent; in the other it lies at the opposite end. So a round
-    releases N(0, z^2) or, if that record is sampled, N(1, z^2): the pair of Poisson sampling.
+    lies at the same end, or is absent. In the other data set it lies at the opposite end. So a
+    round releases N(0, z^2) or, if that record is sampled, N(1, z^2), with z the ``multiplier``.
+    This is the pair of Poisson sampling. The parameters are those of ``fixed_size_above``.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
@@ -352,15 +377,17 @@ def fixed_size_below(
 def _without_loss(
     n_users: int, sample: int, rounds: int, multiplier: float, delta: float, adjacency: Adjacency
 ) -> float | None:
-    """Epsilon if no loss needs to be composed, else None; InputError for invalid arguments."""
+    """Epsilon if no loss needs to be composed, else None. Raises InputError if an argument is
+    invalid.
+    """
     check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
     if rounds < 1 or rounds != int(rounds):
-        raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Count the samples.")
+        raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Give an integer.")
     check_delta(delta)
     if adjacency is Adjacency.ANY_PAIR:
         raise InputError(
-            f"Expected replace or add-remove adjacency, got {adjacency}. Sampling hides nothing of "
-            "a record from an adversary who may change all others. Choose one of the two."
+            f"Expected the adjacency replace or add-remove, got {adjacency}. Sampling is not "
+            "accounted in the local model. Choose one of these two."
         )
     if math.isinf(multiplier):
         return 0.0
@@ -368,12 +395,13 @@ def _without_loss(
 
 
 def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
-    """The number of users among whom a report hides, itself included: those who do not collude.
+    """Returns the number of users among whom a report is hidden: all users who do not collude,
+    including its sender.
 
-    A share ``colluding`` of ``n_users`` (rounded up) reveals its reports to the adversary. Removing
-    these reports from the pool leaves a shuffle of the reports of the others, exactly: a colluding
-    user is not a clone, but costs no more than that. If the shuffler itself colludes, only the
-    local reports remain, whose epsilons add up: that is the server's vantage.
+    ``colluding`` is the fraction of ``n_users`` (rounded up) who reveal their reports to the
+    adversary. Without their reports, the pool is exactly a shuffle of the remaining reports. If the
+    shuffler itself colludes, only the local reports remain, whose epsilons add up. This is the
+    server's vantage.
 
     >>> anonymity_set_size(1000, colluding=0.1)
     900
@@ -381,6 +409,6 @@ def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
     if n_users < 1 or not 0.0 <= colluding < 1.0:
         raise InputError(
             f"Expected n_users >= 1 and colluding in [0, 1), got n_users={n_users!r}, "
-            f"colluding={colluding!r}. Give the share of users other than the one in question."
+            f"colluding={colluding!r}. Give the fraction of users who collude."
         )
     return max(1, n_users - math.ceil(colluding * n_users - 1e-9))

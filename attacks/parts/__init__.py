@@ -1,1 +1,1 @@
-"""Parts that several attacks and readers share."""
+"""Functions and classes that several attacks and readers share."""

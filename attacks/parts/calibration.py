@@ -1,4 +1,4 @@
-"""Calibration of evidence: scales of its ratios and of activity, against overconfidence.
+"""Calibration of evidence: scales of log-likelihood ratios and of activity, against overconfidence.
 
 A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order, and so does a bend
 of large ratios that are wrong too often; entries that are proved stay unchanged. Both are fitted to
@@ -9,7 +9,7 @@ information that the adversary may have:
    as users' messages, and scales and bend maximise the likelihood of the histories, which are
    known: a logistic regression on ratios and activity, with the log-odds of popularity as an offset
    (Platt 1999).
-   Evidence stays bit by bit the same unless shadows refute it by three standard errors over
+   Evidence is unchanged unless shadows refute it by three standard errors over
    shadows. If popularity clearly supports it against the shadows, it is only bent, to ratios of at
    most 16 nats, because simulated messages may differ from users' messages.
 2. Popularity, with or without the code. For an item that a known share pi of the users interacted
@@ -51,7 +51,7 @@ from fedrec_auditor.targets.transcript import DATA_KINDS, View
 _ERRORS = 3.0  # standard errors over shadows that refute evidence
 _BINS = 64
 _SAMPLE = 2**20  # number of scores that define the bins
-_TOGETHER = 2**22  # scores counted at once
+_TOGETHER = 2**22  # number of scores that are counted at once
 _CLEAR = 20.0  # difference in log-likelihood, in nats, that refutes evidence
 _TINY = 1e-9
 _MEMO = "scales"
@@ -62,10 +62,10 @@ Floats = NDArray[np.float64]
 
 
 class Scales(NamedTuple):
-    """Scales of evidence.
+    """Factors by which evidence is weakened, to correct overconfidence.
 
     ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
-    activity: factor of the users' activity
+    activity: factor of the terms that users' activities add to log-odds
     bend: inverse of the limit of bent ratios, in 1 / nats; 0 without a bend
     """
 
@@ -74,20 +74,21 @@ class Scales(NamedTuple):
     bend: float
 
     def of(self, ratio: Numbers) -> Numbers:
-        """The scaled ratios; large ones approach the scale divided by the bend."""
+        """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|)."""
         return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
 
 
+# Factors that leave evidence unchanged.
 WHOLE = Scales(1.0, 1.0, 0.0)
-"""Scales that leave evidence unchanged."""
 _NOTHING = Scales(0.0, 0.0, 0.0)
-_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # in case a few users are read wrongly with confidence
+_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
 def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
-    """Evidence of the view's readers on ``users`` (n,), calibrated by shadows and popularity.
+    """Returns the readers' evidence on ``users`` (n,), weakened where it is overconfident.
 
-    InputError if no reader reads the view.
+    Simulated users and the popularity of items show how much the evidence overstates. Raises
+    InputError if no reader can read the view.
     """
     evidence = reading.evidence(view, users)
     if evidence.log_ratio is None:
@@ -104,12 +105,13 @@ def calibrated(
     tell: Callable[[str], None] | None = None,
     by: Scales | None = None,
 ) -> Evidence:
-    """Calibrates evidence by known popularity, after scales of shadows.
+    """Weakens evidence that overstates what the known popularity of items supports.
 
     evidence: the evidence, with log-likelihood ratios
     items: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
     tell: receives a sentence if the evidence is weakened or disputed
-    by: scales of shadows, which are dropped for a mere bend if popularity clearly contradicts them
+    by: scales that were fitted to simulated users, which are applied first; they are replaced by a
+        mere bend if popularity clearly contradicts them
 
     If popularity refutes the result, ratios are scaled to the value that it supports. Entries that
     are proved stay unchanged.
@@ -126,11 +128,11 @@ def calibrated(
 
     best, note = WHOLE, ""
     if by is not None and by != WHOLE:
-        best, note = by, "Evidence is weakened to the strength that simulated users support."
+        best, note = by, "The evidence is weakened to the strength that simulated users support."
         if loss(by) > loss(WHOLE) + _CLEAR:
             best, note = _DISPUTED, "Popularity supports evidence that simulated users refute."
     if loss(best) > loss(_NOTHING) + _CLEAR:
-        note = "Evidence is weakened to the strength that the popularity of items supports."
+        note = "The evidence is weakened to the strength that the popularity of items supports."
         fit = minimize_scalar(
             lambda scale: loss(Scales(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
@@ -142,9 +144,9 @@ def calibrated(
 
 
 def scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Scales:
-    """The most likely scales for n users with ``histories`` (n, M).
+    """Fits the factors of evidence that make the known ``histories`` (n, M) of users most likely.
 
-    ``items`` (M,) are the log-odds of the items. The result is ``WHOLE`` unless a smaller scale of
+    ``items`` (M,) are the log-odds of the items. The result is ``WHOLE`` unless a smaller factor of
     ratios or activity is better by three standard errors over users. Entries that are proved do not
     count.
     """
@@ -175,7 +177,7 @@ def scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> S
 
 
 def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
-    """The scales that shadows support; ``WHOLE`` without the devices' code.
+    """Returns the scales that shadows support; ``WHOLE`` without the devices' code.
 
     ``ShadowReader`` calibrates its evidence itself.
     """
@@ -197,14 +199,14 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
-        view.tell(f"Evidence is not compared with simulated users: {error}")
+        view.tell(f"The evidence is not compared with simulated users: {error}")
         return WHOLE
     shadows = known.evidence_of(sent, len(taken))
     return WHOLE if shadows.log_ratio is None else scales(shadows, met[taken], items)
 
 
 def _scale(evidence: Evidence, by: Scales) -> Evidence:
-    """The evidence with scaled activity and scaled finite ratios."""
+    """Returns the evidence with scaled activity and scaled finite ratios."""
     if by == WHOLE:
         return evidence
     ratio = evidence.log_ratio
@@ -217,9 +219,9 @@ def _scale(evidence: Evidence, by: Scales) -> Evidence:
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
-    """Counts of scores by item and bin, (m, B), and the bins' mean scores, (B,).
+    """Returns counts of scores by item and bin, (m, B), and the bins' mean scores, (B,).
 
-    Entries that are proved are left out.
+    Entries that are proved are omitted.
     """
     few = ratio[:: 1 + ratio.size // _SAMPLE]
     few = few[np.isfinite(few)].clip(-SURE, SURE)
@@ -240,7 +242,7 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
 
 
 def _likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
-    """The largest log-likelihood of counts (m, B) if the bins' log-likelihood ratios are ``ratio``.
+    """Returns the largest log-likelihood of ``counts`` (m, B) if the bins have these ratios.
 
     The distribution of scores of negatives is the one that reproduces the total count of each bin.
     """

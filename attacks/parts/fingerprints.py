@@ -1,14 +1,14 @@
 """Fingerprints of messages that identify their senders, and similarities of two rounds' messages.
 
-A message is read as if its round were the only one. Its fingerprints are the readers' evidence
+A message is read as if its round were the only round. Its fingerprints are the readers' evidence
 (interactions, vectors, ratings) and, for each part, its entries if they are few (for a list, the
 count of each code), the lengths of the rows, and which rows moved. The mean of a round is
 subtracted, because common features of all users do not identify anybody. The similarity of two
 messages is the cosine of their fingerprints.
 
 The weight of each fingerprint is learned from earlier rounds with known senders. Without known
-senders, a fingerprint that identifies users shows by making one candidate much more similar to a
-message than the rest.
+senders, a fingerprint identifies users if it makes one candidate much more similar to a message
+than all other candidates.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from fedrec_auditor.targets.transcript import (
 )
 
 Fingerprints = dict[str, NDArray[np.float32]]
-"""Fingerprints by name, with one row per message."""
+"""Fingerprints by name: arrays with one row per message."""
 Batch = tuple[NDArray[np.intp], Fingerprints]
 """Messages of one round: the number of each sender among the candidates, and the fingerprints."""
 
-_LEAST = 1e-6  # smallest variance of cosines, and smallest value of 1 less a cosine
-_WIDE = 2**14  # largest size of a part that is compared entry by entry
+_LEAST = 1e-6  # minimum variance of cosines, and minimum value of 1 less a cosine
+_WIDE = 2**14  # maximum size of a part that is compared entry by entry
 _PRIME = 2_147_483_647
-_ROOM = 64  # columns per code of a list
+_ROOM = 64  # number of columns per code of a list
 
 
 def per_user(seen: RoundView) -> Mapping[str, Component]:
-    """Components of a round in which each row is one user's message, in the order of the view.
+    """Returns the messages of a round as arrays with one row per user, by component name.
 
-    Shuffled reports are left out: each of them is a message of a single coordinate.
+    Shuffled reports are omitted: each of them is a message of a single coordinate.
     """
     if seen.uploads is not None:
         return seen.uploads.components
@@ -59,9 +59,10 @@ def per_user(seen: RoundView) -> Mapping[str, Component]:
 
 
 def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
-    """Fingerprints of all messages of a round: (n, p) each, of mean 0, with rows of length 1 or 0.
+    """Returns the fingerprints of all messages of a round, one array (n, p) for each kind.
 
-    They are computed from this round only.
+    Each has mean 0 over messages, and rows of length 1 or 0. The fingerprints are computed from
+    this round only.
     """
     sent = per_user(round_view)
     count = len(next(iter(sent.values())))
@@ -95,9 +96,13 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
 def compare(
     sent: Fingerprints, before: Sequence[Batch], candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Similarity of each message to each candidate's earlier messages: (n, candidates) per name.
+    """Returns the similarity (n, candidates) of each message to each candidate sender, by kind.
 
-    A candidate's fingerprint is the mean over the rounds ``before`` that have it.
+    sent: fingerprints of n messages, by kind of fingerprint
+    before: senders and fingerprints of earlier rounds
+    candidates: number of candidate senders
+
+    The fingerprint of a candidate is the mean over the earlier rounds that have it.
     """
     cosines = {}
     for name, part in sent.items():
@@ -110,12 +115,14 @@ def compare(
 
 
 def margin(likeness: NDArray[np.floating[Any]]) -> float:
-    """Mean margin between the best and the second best candidate of a row, in log-probability.
+    """Returns the mean margin between each row's best and second best candidate.
 
-    The probability is that of a cosine of unrelated directions: P(cosine > c) is about
-    (1 - c^2)^((p - 1) / 2) in p dimensions, where their variance is 1 / p; p is chosen to match the
-    variance of these cosines. An identifier that is repeated exactly stands out in few dimensions
-    as well as in many. The result is 0 without a second candidate.
+    likeness: cosines of messages and candidates (n, candidates)
+
+    The margin is in log-probability. The probability is that of a cosine of unrelated directions:
+    P(cosine > c) is about (1 - c^2)^((p - 1) / 2) in p dimensions, where their variance is 1 / p; p
+    is chosen to match the variance of these cosines. An identifier that is repeated exactly has a
+    large margin in few dimensions as well as in many. The result is 0 without a second candidate.
     """
     if likeness.shape[1] < 2:
         return 0.0
@@ -126,7 +133,7 @@ def margin(likeness: NDArray[np.floating[Any]]) -> float:
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:
-    """Posteriors less priors, in standard deviations of an item: (n, M).
+    """Returns posteriors less priors, in standard deviations of an item, (n, M).
 
     Each item contributes the odds
     q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p (1 - p)) that two messages are
@@ -140,7 +147,7 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
 
 
 def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
-    """Entries, row lengths and moved rows of the change of a part."""
+    """Returns entries, row lengths and moved rows of the change of a model part."""
     parts: dict[str, list[NDArray[np.float32]]] = {}
     for _, change, moved in messages.changes():
         n = len(change)
@@ -157,7 +164,7 @@ def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
 
 
 def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
-    """Counts of the codes in each list, (n, p); some codes share a column."""
+    """Counts the codes in each list, (n, p); some codes share a column."""
     wide = min(_WIDE, _ROOM * codes.shape[1])
     bags = np.zeros((len(codes), wide), dtype=np.float32)
     places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % wide
@@ -168,7 +175,7 @@ def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Rows of length 1, after subtraction of the mean over messages."""
+    """Returns rows of length 1, after subtraction of the mean over messages."""
     finite = np.nan_to_num(part.astype(np.float32), posinf=0.0, neginf=0.0)
     return _normalise(_normalise(finite) - _normalise(finite).mean(axis=0))
 

@@ -1,4 +1,4 @@
-"""Inputs of classifiers: tables of all uploads of each user, computed in several ways."""
+"""Inputs of attribute classifiers: tables of users' uploads, and inner products of their rows."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from fedrec_auditor.targets.transcript import Kind, View
 # rows only through their inner products: n^2 numbers instead of n d, computed once for all
 # classifiers, attributes and draws of known users.
 
-_PRODUCT_BLOCK = 1024  # columns that are added up in single precision
-_DOUBLE = 1 << 32  # largest number of multiplications that are all done in double precision
-_MANY = 1024  # rows, beyond which products are stored in single precision
-# Shares of the largest eigenvalue below which an eigenvalue is rounding: double, single precision.
+_PRODUCT_BLOCK = 1024  # number of columns that are added up in single precision
+_DOUBLE = 1 << 32  # maximum number of multiplications that are all done in double precision
+_MANY = 1024  # number of rows above which products are stored in single precision
+# Share of the largest eigenvalue below which an eigenvalue is a rounding error, in double and in
+# single precision.
 _LEAST, _SINGLE = 1e-9, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """Inner products of the rows of a table.
+    """Inner products of the rows of a table, which is all that most classifiers need.
 
     inner: inner product of each pair of rows (n, n)
     sums: sum of each row over all columns (n,)
@@ -56,7 +57,9 @@ class Products:
 
     @classmethod
     def of(cls, blocks: Iterable[NDArray[np.float32]], rows: int, width: int) -> Self:
-        """Computes the products of n ``rows`` from ``blocks`` of columns.
+        """Computes the inner products of n ``rows`` from ``blocks`` of columns.
+
+        width: number of columns d in all blocks
 
         This takes n^2 d / 2 multiplications, in double precision if they are few. Otherwise up to
         1,024 columns are added up in single precision and everything else in double, which gives a
@@ -74,18 +77,18 @@ class Products:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Products of the table that joins the columns of several tables with the same rows."""
+        """Returns the inner products of a table that joins the columns of several tables."""
         inner, sums = parts[0].inner, parts[0].sums
         for part in parts[1:]:
             inner, sums = inner + part.inner, sums + part.sums
         return cls(inner, sums, sum(part.width for part in parts))
 
     def leading(self, count: int) -> NDArray[np.float64]:
-        """The left singular vectors of the ``count`` largest singular values: (n, count).
+        """Returns the left singular vectors of the ``count`` largest singular values, (n, count).
 
-        Columns beyond the rank are zero; all are NaN if a product is not finite. Computed by seeded
-        random projections (Halko, Martinsson and Tropp 2011), with some 500 n^2 multiplications for
-        30 vectors.
+        Columns beyond the rank are zero; all are NaN if an inner product is not finite. The method
+        is seeded random projections (Halko, Martinsson and Tropp 2011), with some 500 n^2
+        multiplications for 30 vectors.
         """
         from sklearn.utils.extmath import randomized_svd
 
@@ -99,17 +102,17 @@ class Products:
         return out
 
     def divide(self, scale: float) -> Self:
-        """The products of the rows divided by ``scale``."""
+        """Returns the inner products of the rows divided by ``scale``."""
         inner = self.inner / np.asarray(scale**2, dtype=self.inner.dtype)
         return type(self)(inner, self.sums / scale, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownProducts:
-    """Inner products of k known rows and m unknown rows.
+    """Inner products between k rows of users with known class and m rows of unknown users.
 
     among: inner products of the known rows with each other (k, k)
-    across: inner products of the unknown rows with the known ones (m, k)
+    across: inner products of the unknown rows with the known rows (m, k)
     sizes: squared lengths of the unknown rows (m,)
     total: sum of all entries of the known rows
     width: number of columns
@@ -128,14 +131,14 @@ class KnownProducts:
         return max(0.0, float(np.trace(self.among)) / entries - (self.total / entries) ** 2)
 
     def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared distances among known rows, (k, k), and from unknown to known rows, (m, k)."""
+        """Returns squared distances among known rows (k, k), and from unknown to known (m, k)."""
         own = np.diag(self.among)
         near = np.maximum(own[:, None] + own - 2 * self.among, 0)
         np.fill_diagonal(near, 0)
         return near, np.maximum(self.sizes[:, None] + own - 2 * self.across, 0)
 
     def coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coordinates of the known (k, r) and the unknown rows (m, r) in the span of the known.
+        """Returns coordinates of known (k, r) and unknown rows (m, r) in the span of known rows.
 
         This rotation keeps the inner products with known rows. Known users give no information
         about the part of an unknown row outside their span.
@@ -150,43 +153,45 @@ class KnownProducts:
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# A reading (``Input``) is a table with one row per sender. It is computed at its first use, and
-# only the inner products of its rows stay in memory, because its columns may take a gibibyte.
+# An ``Input`` is a table with one row per sender. It is computed at its first use, and only the
+# inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _DIRECTIONS = 10, 30
 _CLIP = 5.0
-_UNHEARD = 1e-3  # share of the largest weight, below which a reading is ignored
+_UNHEARD = 1e-3  # share of the largest weight, below which an input is ignored
 _KEPT = 1 << 23
-_BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which fits caches
+_BLOCK = 1 << 19  # how many numbers are standardised at once: 2 MiB, which fits caches
 _TINY = 1e-15
-_TOGETHER = 1 << 12  # columns per part of a table that is known without the uploads
+_TOGETHER = 1 << 12  # number of columns per part of a table that is known without the uploads
+# Maximum number of entries of an input table: 1 GiB.
 NUMBERS = 1 << 28
-"""Largest number of entries of a reading: 1 GiB."""
+# Maximum number of senders of an input table; inner products of their rows take 288 MiB.
 SENDERS = 6144
-"""Largest number of senders of a reading: the inner products of their rows take 288 MiB."""
+# Number of users above which an input table has at most ``NUMBERS`` / 8 entries and 512 users.
 MANY = 20_000
-"""Number of users beyond which an eighth of the entries, and 512 senders, are read."""
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
-"""Number of columns, and a function that writes them: it fills an array (n, width) for users (n,)
-and returns the indices of the rows that it wrote."""
+"""Number of columns, and a function that fills an array (n, width) for users (n,) and returns the
+indices of the rows that it wrote."""
 
 
 def most_read(users: int) -> tuple[int, int]:
-    """Largest numbers of entries and of senders of a reading, for this number of users.
+    """Returns the maximum numbers of entries and of senders of an input table.
 
-    A part of many users gives nearly the same results as all of them, in less memory.
+    Both are smaller if ``users``, the number of users, is large. A part of many users gives nearly
+    the same results as all of them, in less memory.
     """
     return (NUMBERS, SENDERS) if users <= MANY else (NUMBERS // 8, SENDERS // 12)
 
 
 class Input:
-    """One reading of the uploads: a table of ``width`` columns for ``users`` (n,), ascending.
+    """A table that is computed from uploads and serves as input of attribute classifiers.
 
-    Columns are centred over all senders, with and without labels, because the adversary sees all of
-    them; the broadcast, which is equal for all, drops out. With ``scaled`` each column is divided
-    by its standard deviation and clipped at five of them; otherwise all columns are divided by one
+    The table has one row per user of ``users`` (n,) and ``width`` columns. Columns are centred over
+    all senders, with and without labels, because the adversary sees all of them. The broadcast,
+    which is equal for all, cancels. With ``scaled`` each column is divided by its standard
+    deviation and clipped at five standard deviations. Otherwise all columns are divided by one
     number, which makes their mean variance 1.
     """
 
@@ -198,7 +203,7 @@ class Input:
         self._kept: NDArray[np.float32] | None = None
 
     def values(self) -> NDArray[np.float32]:
-        """The columns, (n, width); NaN if the messages contain NaN.
+        """Returns the columns, (n, width); NaN if the messages contain NaN.
 
         A table of more than 2^23 numbers (32 MiB) is computed anew in every call.
         """
@@ -221,7 +226,7 @@ class Input:
 
     @cached_property
     def products(self) -> Products:
-        """Inner products of the rows, computed once; a large table is processed part by part."""
+        """Inner products of the rows, computed once; a large table is processed in parts."""
         n = len(self.users)
         if self._small:
             return Products.of([self.values()], n, self.width)
@@ -253,24 +258,24 @@ class Input:
 
     @cached_property
     def problem(self) -> str:
-        """Reason why this reading is unusable, a sentence; empty if it is usable."""
+        """Reason why this input table is unusable; an empty string if it is usable."""
         if not np.isfinite(self.products.inner).all():
             return "The messages contain numbers that are not finite."
         if not np.trace(self.products.inner) > 0:
-            return "The messages are the same of every user."
+            return "All users send the same messages."
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """Several readings of the same ``users`` (n,) combined: inner products over all columns."""
+    """Several input tables of the same users, combined into inner products over all columns."""
 
     users: NDArray[np.integer[Any]]
     products: Products
 
     @classmethod
     def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
-        """Joins the columns of all readings, each with a sum of squares equal to its weight."""
+        """Joins the columns of all input tables, each with a sum of squares equal to its weight."""
         parts = [
             inputs[name].products.divide(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
             for name, w in weights.items()
@@ -280,35 +285,35 @@ class Blend:
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """Number of columns of all combined inputs."""
         return self.products.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWithReadings(View):
-    """A view with its readings by name, which all attacks on the view share.
+    """A view together with input tables for classifiers, which all attacks on the view share.
 
-    inputs: readings by name
-    fixed: True if an attack must guess from the only reading, even if guessing without is better
+    inputs: input tables by name
+    fixed: True if an attack must use the only input, even if guessing without uploads is better
     """
 
     inputs: Mapping[str, Input]
     fixed: bool = False
 
     def reading(self, name: str) -> ViewWithReadings:
-        """A copy with this reading only, from which attacks must guess (``fixed``)."""
+        """Returns a copy with the input table ``name`` only, which attacks must use (``fixed``)."""
         return replace(self.beside({name: self.inputs[name]}), fixed=True)
 
     def beside(self, inputs: Mapping[str, Input]) -> ViewWithReadings:
-        """A copy with these readings."""
+        """Returns a copy with other input tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def without_uploads(self) -> View:
-        """The view with the broadcasts alone."""
+        """Returns the view with the broadcasts alone."""
         return self._whole().without_uploads()
 
     def only(self, group: str) -> View:
-        """The view of the components of one group, without readings."""
+        """Returns the view of the components of one group, without input tables."""
         return self._whole().only(group)
 
     def _whole(self) -> View:
@@ -316,32 +321,34 @@ class ViewWithReadings(View):
 
 
 def add_readings(view: View) -> ViewWithReadings:
-    """The view with its readings, for as many senders as fit; unchanged if it already has them.
+    """Adds input tables for classifiers to a view, for as many senders as fit into memory.
 
-    ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``moves``), the summary is
-    only which ones each device moves. In FedRec there are 600 of them, among them those of a user's
-    own features, which would drown in the 127,000 numbers of the whole upload: on MovieLens 100K,
-    with 30% of users known, the MLP then has a macro F1 of .91 instead of .65 for gender.
-    Otherwise, item gradients enter as the interaction sets that they reveal (``readers``), and all
-    other components unchanged.
-    ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
-    paper's input (Theta^(t-1) - Theta^t) / mu of section 3.3.
-    ``NORMS``: the length of the change of each row of each matrix.
-    ``VECTORS``, ``ITEMS``: user vectors and interactions that readers recover (``readers_of``).
-    Interactions have one scale, so that an item with few users has a low weight.
-    ``10 leading directions``, ``30``: each user's position along the directions in which summaries,
-    or interactions, differ most (principal components, of variance 1). If every column is mostly
-    noise, these show the common part of many columns.
-    "user only" and the like: the summary of each group of components by itself, if there are
-    several groups.
+    A view that has such tables is returned unchanged. The tables are:
+
+    - ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``moves``), the summary is
+      only which of them each device moves. In FedRec there are 600 of them, among them those of a
+      user's own features, which would have little weight among the 127,000 numbers of the whole
+      upload: on MovieLens 100K, with 30% of users known, the MLP then has a macro F1 of .91 instead
+      of .65 for gender. Otherwise, item gradients enter as the interaction sets that they reveal
+      (``readers``), and all other components unchanged.
+    - ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
+      paper's input (Theta^(t-1) - Theta^t) / mu of section 3.3.
+    - ``NORMS``: the length of the change of each row of each matrix.
+    - ``VECTORS``, ``ITEMS``: user vectors and interactions that readers recover (``readers_of``).
+      Interactions have one scale, so that an item with few users has a low weight.
+    - ``10 leading directions``, ``30``: each user's position along the directions in which
+      summaries, or interactions, differ most (principal components, of variance 1). If every column
+      is mostly noise, these show the common part of many columns.
+    - "user only" and similar names: the summary of each group of components by itself, if there are
+      several groups.
 
     Reports and bits, which are randomized afresh in every round, and changes of the model are
     averaged over the rounds that are read (``uploads.read_rounds``).
 
     Memory: the number of senders times the size of one message, float32, at most 1 GiB while a
-    reading is computed. If that would be more, or there are more than 6,144 senders, the last
-    senders are read, as many as fit. The paper's attacker has the senders of one round (section
-    3.3), which are 604 users of MovieLens 1M.
+    table is computed. If that would be more, or there are more than 6,144 senders, the last senders
+    are read, as many as fit. The paper's attacker has the senders of one round (section 3.3), which
+    are 604 users of MovieLens 1M.
     """
     if isinstance(view, ViewWithReadings):
         return view
@@ -385,9 +392,10 @@ def add_readings(view: View) -> ViewWithReadings:
 
 
 def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> Input:
-    """Reading of a table (n_users, d) that is known without the uploads, for ``users`` (n,).
+    """Makes an input for classifiers from a table (n_users, d) that is known without the uploads.
 
-    A sparse table is read as 1 for each stored nonzero entry, and 0 elsewhere.
+    ``users`` (n,) are the users of the input. A sparse table is read as 1 for each stored nonzero
+    entry, and 0 elsewhere.
     """
     table = values if isinstance(values, np.ndarray) else values[users].tocsc()
 
@@ -409,7 +417,7 @@ def _size(view: View, name: str) -> int:
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
-    """Users of the readings, ascending: all senders, or as many as fit of the last senders."""
+    """Returns the users of the inputs, ascending: all senders, or as many of the last as fit."""
     users = senders(view)
     numbers, most = most_read(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
@@ -426,7 +434,7 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 
 def _summary(view: View) -> list[_Part]:
-    """Parts of the summary: the number of columns of each, and the function that writes it."""
+    """Returns the parts of the summary: the number of columns of each, and its writing function."""
     patterns = moves(view)
     if patterns:
         return [(part.moved.shape[1], partial(_moved, part)) for part in patterns.values()]
@@ -499,7 +507,7 @@ def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
 
 
 def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes the leading directions of another reading of the same users."""
+    """Writes the leading directions of another input of the same users."""
     out[:] = source.products.leading(out.shape[1])
     return np.arange(len(users))
 
@@ -509,8 +517,9 @@ def _standardise(
 ) -> Iterator[NDArray[np.float32]]:
     """Centres, scales and clips the columns over ``senders``, in place; other rows become 0.
 
-    The work is done in blocks of columns that fit a cache, so that the memory beside ``part`` does
-    not grow with it. Means are subtracted twice, which removes the rounding error of the first one.
+    The work is done in blocks of columns that fit a cache, so that the memory in addition to
+    ``part`` does not grow with it. Means are subtracted twice, which removes the rounding error of
+    the first subtraction.
     """
     step = max(1, _BLOCK // max(1, len(part)))
     n = np.float32(max(1, len(senders)))

@@ -1,4 +1,8 @@
-"""Features of each item in messages of any form: numbers, marks, and positions in lists."""
+"""Features of each item in messages of any form, as inputs of a learned reader.
+
+They are numbers with an axis of items, positions in lists, and marks: codes or positions that the
+messages of an item's users contain.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +28,19 @@ from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
 Shares = NDArray[np.float32]
 
+# Maximum number of codes, or of positions, of a part that are searched for marks.
 MOST = 2**13
-"""Largest number of codes, or of positions, of a part that are searched for marks."""
+# Maximum number of positions of a signature.
 SIGNED = 512
-"""Largest number of positions of a signature."""
 _RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
-_NEARLY = 0.98  # smallest frequency of a mark, as a share of that of the item's best mark
+_NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's best mark
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """Marks of all items in one part of the messages: codes in lists, or positions in arrays.
+
+    A mark of an item occurs in the messages of all devices that have the item in their history.
 
     codes: codes that may be marks, in lists (n, L) of whole numbers (v,)
     places: positions that may be marks, in arrays (n, d); None for lists (v,)
@@ -60,7 +66,7 @@ class Marks:
         *,
         listed: bool,
     ) -> Self:
-        """Learns marks from the messages ``sent`` by devices with ``histories`` (n, M).
+        """Learns marks from the messages ``sent`` by devices with ``histories`` (n, M) of items.
 
         alone: messages of devices whose history is a single item, or None (M, d)
         listed: True if ``sent`` holds lists of codes
@@ -82,7 +88,10 @@ class Marks:
         return cls(codes, informative, still[informative], halves, alone if signed else None)
 
     def read(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
-        """Share of each item's mark that messages contain, by the marks of each half: (n, M)."""
+        """Returns the share of each item's mark that each message contains, (n, M).
+
+        There are two results, for the marks that were learned from each half of the messages.
+        """
         if self.places is None:
             present = _find_codes(sent, self.codes)
         else:
@@ -90,7 +99,10 @@ class Marks:
         return present @ self.halves[0], present @ self.halves[1]
 
     def count_matches(self, sent: NDArray[Any]) -> Shares | None:
-        """Number of positions at which messages equal the item's signature: (n, M)."""
+        """Counts the positions at which messages equal each item's signature, (n, M).
+
+        The result is None if there are no signatures.
+        """
         if self.alone is None:
             return None
         count = np.zeros((len(sent), len(self.alone)), np.float32)
@@ -100,7 +112,7 @@ class Marks:
 
 
 def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
-    """1 for each code that is in a list, else 0: (n, v)."""
+    """Returns 1 for each code that is in a list, else 0, (n, v)."""
     present = np.zeros((len(sent), len(codes)), np.float32)
     if len(codes):
         at = np.searchsorted(codes, sent).clip(max=len(codes) - 1)
@@ -110,7 +122,7 @@ def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
 
 
 def _marks(present: Shares, histories: NDArray[np.bool_]) -> tuple[Shares, Shares]:
-    """Weights (v, M) of the marks of each item, fitted on each half of the messages.
+    """Returns weights (v, M) of the marks of each item, fitted on each half of the messages.
 
     A mark occurs with the item nearly as often as the most frequent code or position does.
     """
@@ -129,17 +141,18 @@ def _marks(present: Shares, histories: NDArray[np.bool_]) -> tuple[Shares, Share
 # other parts become features without an item, unchanged.
 
 Numbers = NDArray[np.float64]
-_FEW = 4  # largest number of values per item that are separate features
+_FEW = 4  # maximum number of values per item that are separate features
 _STEPS = 8  # number of power iterations
-_WIDTH = 1_024  # largest number of features of a part; a wider part is projected
+_WIDTH = 1_024  # maximum number of features of a part; a wider part is projected
 _TINY = 1e-12
-_TOGETHER = 2**24  # numbers
+_TOGETHER = 2**24  # how many numbers are processed at once
 
 
 @dataclass(slots=True)
 class ItemFeatures:
-    """Features of some messages.
+    """Features of each item in some messages, with the same meaning for all items.
 
+    n_items: number of items M
     rows: numbers of each item, and these times the item's part of the broadcast (n, M, k)
     items: features of each item (n, M)
     others: numbers that belong to no item (n, d)
@@ -160,9 +173,11 @@ class ItemFeatures:
         n_items: int,
         listing: Collection[str],
     ) -> ItemFeatures:
-        """Computes the features of all messages of one round with this ``broadcast``.
+        """Computes the features of all messages of one round.
 
-        ``listing`` names the parts that are lists; their entries are codes of any kind.
+        components: messages by the name of each part
+        broadcast: model that the server sent in the round
+        listing: names of the parts that are lists; their entries are codes of any kind
         """
         made, listed = cls(n_items), {}
         parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
@@ -263,7 +278,14 @@ class ItemFeatures:
 def mark_inputs(
     parts: Mapping[str, NDArray[Any]], n_items: int, listing: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
-    """Inputs of ``Marks``: (True, list), and (False, flat array) for parts with few positions."""
+    """Selects the parts of messages from which ``Marks`` can be learned.
+
+    parts: parts of the messages by name (n, ...)
+    listing: names of the parts that are lists
+
+    The result has (True, list) for each list, and (False, flat array) for each part with few
+    positions that has no axis of items.
+    """
     inputs = []
     for name, sent in parts.items():
         size = int(np.prod(sent.shape[1:]))
@@ -275,13 +297,13 @@ def mark_inputs(
 
 
 def is_signature(part: Component) -> bool:
-    """True if a part may be a signature: between 5 and 512 whole numbers or bits."""
+    """Checks whether a part of the messages may be a signature: 5 to 512 integers or bits."""
     whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
     return whole and _FEW < int(np.prod(part.shape)) <= SIGNED
 
 
 def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
-    """Names of the parts that are lists of whole numbers, not only of 0 and 1, in any message."""
+    """Returns the names of components that are lists of integers, of which some exceed 1."""
     names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
@@ -292,7 +314,7 @@ def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
 
 
 def _rank(values: Numbers) -> Numbers:
-    """Rank of each entry among those of its message, as a share; ties get their mean: (n, L)."""
+    """Returns the rank of each entry in its message, as a share, (n, L); ties get their mean."""
     return np.asarray(rankdata(values, axis=1) / values.shape[1])
 
 
@@ -309,7 +331,10 @@ TENTHS = 10
 
 
 def seen_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
-    """All codes in the lists ``name``, ascending, or the ``count`` most frequent ones."""
+    """Returns all codes in the lists of component ``name``, or the ``count`` most frequent codes.
+
+    Codes are in ascending order.
+    """
     everybody = senders(view).astype(np.int64)
     codes, counts = np.zeros(0, np.int64), np.zeros(0)
     for _, uploads, component in read_rounds(view, name):
@@ -357,7 +382,7 @@ class ListStatistics:
     ) -> ListStatistics:
         """Counts ``codes`` (D,), ascending, in the lists of ``users`` (n,), ascending.
 
-        ``turned`` lists are read from their end.
+        ``name`` is the component with the lists; ``turned`` lists are read from their end.
         """
         shape = len(users), len(codes)
         rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
@@ -388,7 +413,7 @@ class ListStatistics:
         return cls(rounds, once, more, place, size, ascending, key, tenths[:, :, key])
 
     def of_users(self, some: NDArray[np.bool_]) -> ListStatistics:
-        """The statistics of the users in the mask ``some`` (n,)."""
+        """Returns the statistics of the users in the mask ``some`` (n,)."""
         if some.all():
             return self
         owner, code = np.divmod(self.key, self.once.shape[1])
@@ -399,7 +424,7 @@ class ListStatistics:
 
 
 def _find_numbers(view: View, name: str) -> str | None:
-    """Name of the component with one number per entry of the list; None if none exists."""
+    """Returns the name of the component with one number per entry of the list, or None."""
     shape = last_sent(view, name).shape
     same_shape = (n for n in names(view) if last_sent(view, n).shape == shape and n != name)
     return next((n for n in same_shape if last_sent(view, n).kind is Kind.RATINGS), None)
@@ -408,7 +433,7 @@ def _find_numbers(view: View, name: str) -> str | None:
 def _find_distinct(
     row: NDArray[np.intp], entries: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Distinct known codes of each list, in the order of lists and of their first entries.
+    """Finds the distinct known codes of each list, in the order of lists and of first entries.
 
     Returns the index of the first entry, the index into ``codes``, and the number of occurrences in
     the list, one each per distinct code.
@@ -423,7 +448,10 @@ def _find_distinct(
 
 
 def _tenths(numbers: NDArray[Any], row: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Tenth of its list that each number is in, by size; the lists ``row`` are contiguous."""
+    """Returns the tenth of its list to which each number belongs, by size.
+
+    ``row`` is the list of each number; numbers of a list are adjacent.
+    """
     order = np.lexsort((numbers, row))
     count = np.bincount(row)
     rank = np.empty(len(row), np.intp)

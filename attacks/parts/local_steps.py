@@ -1,4 +1,7 @@
-"""Effect of local steps on a squared error on a row, for every possible rating, in numba."""
+"""Distance of uploaded item rows to the rows that local training on each rating would produce.
+
+The rows result from local steps on a squared error. The computation is compiled by numba.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def distances(
     bound: np.float32,
     out: Floats,
 ) -> None:
-    """Computes the squared distance from ``after`` of each row as each rating would move it.
+    """Computes the squared distance of each uploaded row to the result of each possible rating.
 
     rows: rows before the steps (n, m, d)
     after: rows as uploaded (n, m, d)
@@ -30,7 +33,7 @@ def distances(
     ratings: possible ratings (R,)
     steps: number of steps
     bound: largest squared norm of a row after each step; entries are also at least 0
-    out: the result (n, m, R)
+    out: array that receives the result (n, m, R)
     """
     n, m, d = rows.shape
     now = np.empty(d, np.float32)

@@ -1,13 +1,14 @@
-"""Own items among the rows that a gradient through local steps moves (second-order MAML).
+"""Recognition of the rows of positives in a gradient through local steps (second-order MAML).
 
-A device takes steps on one half of its examples, the support set, and sends the gradient of the
-other half's loss, the query set, with respect to the initial weights. A row of the query set moves
-along dz/dv in proportion to its error, own items and negatives in opposite directions (see
-``item_rows``). A row of the support set moves only by the mixed second derivative, which has one
-part along dz/dv that does not depend on the label, and another part that changes sign with the
-label. The moved rows therefore form four groups in the plane of these two directions, which differ
-in direction and length: two sets, each with own items and with q negatives per own item. A
-first-order gradient has only the two groups of the query set.
+Own items are the positives, with which the user interacted. A device takes steps on one half of its
+examples, the support set, and sends the gradient of the other half's loss, the query set, with
+respect to the initial weights. A row of the query set moves along dz/dv in proportion to its error,
+own items and negatives in opposite directions (see ``item_rows``). A row of the support set moves
+only by the mixed second derivative, which has one part along dz/dv that does not depend on the
+label, and another part that changes sign with the label. The moved rows therefore form four groups
+in the plane of these two directions, which differ in direction and length: two sets, each with own
+items and with q negatives per own item. A first-order gradient has only the two groups of the query
+set.
 
 The groups are fitted to the direction (a unit vector in the plane) and the log norm of each row, by
 a mixture of normal distributions with diagonal covariance. It has two or four components, whichever
@@ -23,24 +24,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STEPS = 20
-_STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative rank of the first centre
+_STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative ranks of the first centre
 _REACH = 0.05  # share of rows that are farther away than the next centre
-_LEAST = 1e-3  # smallest variance of a group
+_LEAST = 1e-3  # minimum variance of a group
 
 Doubles = NDArray[np.float64]
 
 
 def own_probability(change: NDArray[np.floating[Any]]) -> Doubles:
-    """Probability that each moved row is an own item, 0 for unmoved rows: (n, M, d) -> (n, M).
+    """Returns the probability (n, M) that a moved row belongs to an item of the user.
 
-    Reliable if there are several negatives per own item. Cost: 60 passes over the moved rows.
+    ``change`` (n, M, d) are the changes of all rows; the probability of an unmoved row is 0. The
+    result is reliable if a device draws several negatives per positive. Cost: 60 passes over the
+    moved rows.
     """
     sizes = np.linalg.norm(change, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))
     probability = np.zeros(sizes.shape)
     if not width:
         return probability
-    # the moved rows of each sender first, by size
+    # Moved rows come first, in the order of their size.
     order = np.argsort(-sizes, axis=1, kind="stable")[:, :width]
     sizes = np.take_along_axis(sizes, order, axis=1)
     kept = sizes > 0
@@ -62,7 +65,7 @@ def own_probability(change: NDArray[np.floating[Any]]) -> Doubles:
 
 
 def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) -> Doubles:
-    """Direction in the main plane of the rows, and log norm: (n, m, 3), zero if not ``kept``."""
+    """Returns the direction of rows in their main plane, and their log norm, (n, m, 3)."""
     unit = _divide(rows, sizes)
     plane = np.linalg.eigh(unit.transpose(0, 2, 1) @ unit)[1][:, :, -2:]
     inside = unit @ plane
@@ -79,7 +82,7 @@ def _divide(rows: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
 def _nearest(
     points: Doubles, kept: NDArray[np.bool_], first: NDArray[np.intp], groups: int
 ) -> NDArray[np.intp]:
-    """Number of the nearest of ``groups`` centres, each far from the previous ones: (n, m)."""
+    """Returns the number of the nearest of ``groups`` centres, which are far apart, (n, m)."""
     senders = np.arange(len(points))
     place = (kept.sum(axis=1) * _REACH).astype(int)
     distance = ((points - points[senders, first][:, None]) ** 2).sum(axis=2)
@@ -95,7 +98,10 @@ def _nearest(
 def _mixture(
     points: Doubles, moved: NDArray[np.bool_], near: NDArray[np.intp], groups: int
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Memberships (n, m, groups), sizes of groups (n, groups), log-likelihoods (n,), by EM."""
+    """Returns memberships (n, m, groups), group sizes (n, groups) and log-likelihoods (n,).
+
+    The fit uses expectation maximisation.
+    """
     member = (near[:, :, None] == np.arange(groups)) * moved[:, :, None].astype(np.float64)
     count = np.maximum(moved.sum(axis=1), 1)
     square = points**2

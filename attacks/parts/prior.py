@@ -1,4 +1,4 @@
-"""Prior probability of an interaction, from its item and its user.
+"""Prior and posterior probabilities of an interaction, from its item and its user.
 
 The share pi of users who interacted with an item maximises the likelihood of the evidence of all
 users on this item, sum_u log(pi e^L_u + 1 - pi), which is concave in pi. A user's share of all
@@ -25,7 +25,11 @@ Numbers = NDArray[np.floating[Any]]
 
 
 def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
-    """Probability that each user interacted with each item: (n, M). See ``prior`` for ``known``."""
+    """Returns the probability that each user interacted with each item, (n, M).
+
+    ``known`` (M,) are log-odds of items, which replace the log-odds that are estimated from
+    evidence.
+    """
     items, activity = prior(evidence, known)
     assert evidence.log_ratio is not None
     odds = evidence.log_ratio + items + activity[:, None]
@@ -35,10 +39,10 @@ def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> N
 def prior(
     evidence: Evidence, known: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Prior log-odds of each item, (M,), and the term that each user's activity adds, (n,).
+    """Returns the prior log-odds of each item, (M,), and the term that each user adds, (n,).
 
-    ``known`` (M,) are log-odds of items to use instead of an estimate; evidence without information
-    then leaves them unchanged.
+    A user's term is the user's activity. ``known`` (M,) are log-odds of items to use instead of an
+    estimate; evidence without information then leaves them unchanged.
     """
     assert evidence.log_ratio is not None
     items, activity = evidence.items if known is None else known, evidence.activity
@@ -54,7 +58,7 @@ def prior(
 
 
 def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """Log-odds added by each user's activity, (n,), shrunk if the user's items are uncertain.
+    """Returns the term (n,) that a user's activity adds to log-odds, shrunk if items are uncertain.
 
     This suits evidence that may be too large, or too small, for all items of a user.
     """
@@ -64,7 +68,7 @@ def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:
-    """The most likely share for each row of log-likelihood ratios: (n, m) -> (n,)."""
+    """Returns the most likely share (n,) for each row of log-likelihood ratios (n, m)."""
     gain = np.expm1(ratio)
     low, high = np.zeros(len(ratio)), np.ones(len(ratio))
     for _ in range(_HALVINGS):

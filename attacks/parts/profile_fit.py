@@ -1,4 +1,8 @@
-"""Comparison of known profiles with models: fit of each profile, and senders of a summed step."""
+"""Features that show whether a known user profile was in the training data of a model.
+
+They are the fit of models to the profile, and its participation in a sum of messages. User-level
+membership inference compares them with reference trainings.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,9 @@ from fedrec_auditor.targets.transcript import Component, Kind, RoundView, View
 
 # Fit of models to whole profiles, which reveals whether a known user was in the training.
 #
-# A model with one row v_i per item is read without knowing its training. For a profile y (0 or 1
-# for every item) the best vector by least squares is x = (V'V + c I)^-1 V'y. From it follow
+# A model with one row v_i per item can be compared without knowing how it was trained. For a
+# profile y (0 or 1 for every item) the best vector by least squares is
+# x = (V'V + c I)^-1 V'y. From it follow
 #
 # 1. the share of y that V explains, y'Vx / y'y;
 # 2. the share of the profile's ratings that a vector fitted to them alone explains;
@@ -42,16 +47,16 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 
 def has_readable_model(view: View) -> bool:
-    """True if the last model of the view has one row per item, or similarities of items."""
+    """Checks whether the last model of the view has one row per item, or similarities of items."""
     model, items = last_model(view), view.public.n_items
     return item_table(model, items) is not None or similarities(model, items) is not None
 
 
 def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
-    """Features of the fit of a view's last model to ``profiles`` (n, M) of ratings: (n, f).
+    """Returns features (n, f) of how well a view's last model fits each of ``profiles`` (n, M).
 
-    f depends on the view, which ``has_readable_model`` must accept. Memory: some arrays of n times
-    the users of the model, and 32 MiB.
+    A profile holds the ratings of one user. f depends on the view, which ``has_readable_model``
+    must accept. Memory: some arrays of n times the users of the model, and 32 MiB.
     """
     model, items = last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
@@ -69,7 +74,7 @@ def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
 
 
 def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
-    """Vector x of each profile: (n, d)."""
+    """Returns the vector x of each profile, (n, d)."""
     gram = table.T @ table
     gram += (_RIDGE * np.trace(gram) / len(gram) + _TINY) * np.eye(len(gram))
     return np.asarray(np.linalg.solve(gram, np.asarray(binary @ table).T).T)
@@ -101,7 +106,7 @@ def _rating_share(table: Floats, profiles: sparse.csr_array) -> Floats:
 
 
 def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
-    """Largest cosine of a profile and the prediction of any row of users: (n,)."""
+    """Returns the largest cosine of a profile and the prediction of any row of users, (n,)."""
     gram = table.T @ table
     lengths = np.sqrt(np.maximum(np.einsum("nd,de,ne->n", users, gram, users), _TINY))
     scores = np.asarray(binary @ table) @ (users / lengths[:, None]).T
@@ -121,24 +126,25 @@ def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
 # Source: least squares, derived here.
 
 
+# Maximum number of coefficients of the equations of a round: 256 MiB.
 NUMBERS = 2**25
-"""Largest number of coefficients of the equations of a round: 256 MiB."""
+# Maximum number of profiles, with two equations per profile within ``NUMBERS``.
 MAX_PROFILES = 4096
-"""Largest number of profiles, with two equations per profile within ``NUMBERS``."""
+# Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
 SECONDS = 10.0
-"""Time limit for the messages of all profiles in a round, by the estimate of the devices' code."""
-_FEW, _MOST = 2, 20  # smallest and largest number of rounds, the first ones: later ones are similar
+_FEW, _MOST = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
 _EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
 _TRIED = 8  # number of simulated histories whose messages are computed twice
 _SOLVE_RIDGE = 1e-10
-_ROUNDED = 1e-6  # share of the largest number: below, a difference is rounding and not randomness
+_ROUNDED = 1e-6  # share of the largest number, below which a difference is a rounding error
 _MEMO = "exact messages"
 
 
 def can_solve(view: View, profiles: int = 1) -> bool:
-    """True if the view shows sums of messages of known devices' code without randomness.
+    """Checks whether the view shows sums of messages that known code computes without randomness.
 
-    False also if ``profiles`` messages per round would take too long.
+    From such sums the participants can be computed. The result is False also if computing
+    ``profiles`` messages per round would take too long.
     """
     public = view.public
     if public.client is None or public.rows is not None or public.parties is not None:
@@ -175,10 +181,10 @@ def _is_exact(view: View) -> bool:
 
 
 def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
-    """Participation of each of ``profiles`` (n, M) in the sums, in units of server steps: (n,).
+    """Estimates how much each of ``profiles`` (n, M) contributed to the sums of messages, (n,).
 
-    The view must be one that ``can_solve`` accepts. Memory: 256 MiB of equations, 8 MiB of
-    messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
+    The unit is the server's step size. ``can_solve`` must accept the view. Memory: 256 MiB of
+    equations, 8 MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)
@@ -220,13 +226,13 @@ def _solve(gram: Floats, right: Floats) -> Floats:
 
 
 def _unexplained(columns: Floats, step: Floats, shares: Floats) -> float:
-    """Share of a step's square that the solution does not explain."""
+    """Returns the share of a step's square that the solution does not explain."""
     rest = step - columns @ shares
     return float(rest @ rest / (step @ step))
 
 
 def _steps(view: View) -> Iterator[int]:
-    """Yields the rounds whose sum the view shows, or whose next model it shows."""
+    """Yields the numbers of rounds whose sum, or whose next model, the view shows."""
     for place, seen in enumerate(view.rounds):
         if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
@@ -242,7 +248,7 @@ def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict
 def _observed_steps(
     view: View, place: int, sent: dict[str, Component]
 ) -> dict[str, tuple[Floats, tuple[Floats, ...]]]:
-    """The sum or step of each component, by name, and other terms that it may contain."""
+    """Returns the sum or step of each component, by name, and other terms that it may contain."""
     seen, steps = view.rounds[place], {}
     if seen.shuffled or seen.aggregate:
         sums = seen.aggregate or {n: part.total() for n, part in (seen.shuffled or {}).items()}
@@ -264,7 +270,7 @@ def _observed_steps(
 
 
 def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
-    """Columns (m, n) of messages, and the step (m,), both without the other terms of a step."""
+    """Returns columns (m, n) of messages, and the step (m,), without the step's other terms."""
     n = profiles.shape[0]
     sent = _send(view, place, profiles, 0)
     known = _observed_steps(view, place, sent)

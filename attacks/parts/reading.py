@@ -1,4 +1,4 @@
-"""Choice of the readers of a view, and their combined evidence."""
+"""Choice of the readers that can read a view, and their combined evidence."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fedrec_auditor.attacks.parts.uploads import explain, names
 from fedrec_auditor.attacks.readers.base import Evidence, Reader, combine
 from fedrec_auditor.targets.transcript import View
 
+# Maximum number of users times items of evidence that is kept in memory: 64 MiB per table.
 KEPT = 2**23
-"""Largest number of users times items of evidence that stays in memory: 64 MiB per table."""
 _MEMO = "evidence"
 
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
-    """One instance of each reader in the modules of ``attacks.readers``, by name."""
+    """Returns one instance of each reader in the modules of ``attacks.readers``, sorted by name."""
     modules = [
         importlib.import_module(f"{family.__name__}.{info.name}")
         for info in pkgutil.iter_modules(family.__path__)
@@ -39,11 +39,11 @@ def readers() -> tuple[Reader, ...]:
 
 
 def readers_of(view: View) -> tuple[Reader, ...]:
-    """The readers that read this view.
+    """Returns the readers that can read this view.
 
     If no reader knows the form of the messages, or the devices' code is not ours (``others``), the
-    result is a ``ShadowReader`` unless it refuses the view. It runs that code and includes the
-    readers that know the form.
+    result is a ``ShadowReader`` unless it refuses the view. A shadow reader runs that code and
+    includes the readers that know the form.
     """
     special = tuple(reader for reader in readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.client
@@ -53,9 +53,10 @@ def readers_of(view: View) -> tuple[Reader, ...]:
 
 
 def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
-    """Evidence of all readers on ``users``, ascending positions; InputError if none reads the view.
+    """Returns the combined evidence of all suitable readers on ``users`` (ascending positions).
 
-    Evidence on all users stays in memory with the view if it has at most ``KEPT`` numbers.
+    Evidence on all users is kept in memory with the view if it has at most ``KEPT`` numbers. Raises
+    InputError if no reader can read the view.
     """
     if view.public.n_users * view.public.n_items > KEPT:
         return _evidence(view, users)
@@ -71,12 +72,12 @@ def evidence(view: View, users: NDArray[np.int64]) -> Evidence:
 def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     chosen = readers_of(view)
     if not chosen:
-        raise InputError(f"Expected messages of a form that a reader knows. {_unread(view)}")
+        raise InputError(f"Expected messages that some reader can read, got none. {_unread(view)}")
     return combine(chosen, view, users)
 
 
 def refusal(view: View) -> str:
-    """Reason why no reader reads this view, a sentence; empty if one does."""
+    """Returns the reason why no reader can read this view; an empty string if some reader can."""
     return "" if readers_of(view) else _unread(view)
 
 
@@ -85,5 +86,5 @@ def _unread(view: View) -> str:
     if not names(view):
         return known
     if view.public.client is None:
-        return f"{known} To read messages of any other form, it needs the client's code."
+        return f"{known} To read messages of any other form, the attack needs the client's code."
     return f"{known} {ShadowReader().refusal(view)}"

@@ -1,4 +1,4 @@
-"""Positions of item rows along the direction of their sender, and the item that each row is for."""
+"""Positions of item rows along the direction of their sender, and tests of the order of rows."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Floats = NDArray[np.float64]
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
 MAX_BY_CHANCE = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-Widom laws
-_CHANCE = 1e-3  # largest probability that a random vector is as near to a direction
-_TURNED = 0.9  # largest share of the overlap after turning that rounds may have before it
-_AT_ONCE = 2**23  # numbers of messages in memory at once
+_CHANCE = 1e-3  # maximum probability that a random vector is as near to a direction
+_TURNED = 0.9  # maximum share of the overlap after turning that rounds may have before it
+_AT_ONCE = 2**23  # how many numbers of messages are in memory at once
 _LEAST, _TINY = 1e-3, 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class RowPositions:
-    """Position of each row of each message along its sender's direction.
+    """Position of each item row of each message along the direction of the message's sender.
 
     whose: sender of each message, ascending (T,)
     values: positions of the rows, in standard deviations (T, M)
@@ -47,7 +47,7 @@ class RowPositions:
     up: bool
 
     def of(self, users: NDArray[np.int64]) -> RowPositions:
-        """These positions, for the messages of ``users`` only."""
+        """Returns the positions of the messages of ``users`` only."""
         rows = np.isin(self.whose, users)
         return RowPositions(self.whose[rows], self.values[rows], self.signed, self.alike, self.up)
 
@@ -59,15 +59,18 @@ def places(
     vectors: Floats | None = None,
     popular: Floats | None = None,
 ) -> RowPositions | None:
-    """Positions of the rows in messages of ``common`` and of other ``users`` (both ascending).
+    """Computes positions of item rows along the direction of the sender of each message.
 
     rounds: messages about the item table, by rounds
-    common: users from whom common parameters are estimated
-    vectors: vectors that the users sent, to point directions along; all users, ascending (n, d)
+    common: users from whom common parameters are estimated, ascending
+    users: users whose positions are needed, ascending
+    vectors: vectors that the users sent, which give the sign of directions; all users, ascending
+        (n, d)
     popular: log-odds of the items, if popularity is known (M,)
 
-    None if the messages are uninformative: the positions from even columns and from odd ones do not
-    correlate, beyond common effects of a message and of an item. Three passes over the messages.
+    The result is None if the messages are uninformative: the positions from even columns and from
+    odd columns do not correlate, beyond common effects of a message and of an item. Cost: three
+    passes over the messages.
     """
     union = np.union1d(common, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
@@ -115,10 +118,11 @@ def places(
 
 
 def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Orthogonal matrices (R, 2, d, d) that take even and odd rows of each round to one frame.
+    """Returns orthogonal matrices that rotate even and odd rows of each round to one frame.
 
-    Directions turn while the model learns. Consecutive rounds with about one message per user share
-    a matrix (orthogonal Procrustes), which is the identity unless a turn is significant.
+    The result is (R, 2, d, d). Directions turn while the model learns. Consecutive rounds with
+    about one message per user share a matrix (orthogonal Procrustes), which is the identity unless
+    a turn is significant.
     """
     width = rounds[0].component.shape[1]
     first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
@@ -139,12 +143,12 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
 def _between(
     rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64]
 ) -> Floats:
-    """Gram matrices of even and of odd rows between groups of rounds, (G, G, 2, d, d), denoised.
+    """Returns denoised Gram matrices of even and odd rows between groups of rounds.
 
-    Noise is independent between rounds, while a user's items stay the same. The matrices keep only
-    the leading eigenvectors of the Gram matrix of rows between groups, after subtraction of each
-    item's mean. Under noise alone its entries have variance 1, and its spectrum follows Wigner's
-    semicircle.
+    The result is (G, G, 2, d, d). Noise is independent between rounds, while a user's items stay
+    the same. The matrices keep only the leading eigenvectors of the Gram matrix of rows between
+    groups, after subtraction of each item's mean. Under noise alone its entries have variance 1,
+    and its spectrum follows Wigner's semicircle.
     """
     items, width = rounds[0].component.shape
     kinds = int(groups[-1]) + 1
@@ -169,9 +173,10 @@ def _between(
 
 
 def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
-    """Denoised Gram matrices (G, G, d, d) from ``cross`` (G d, G d) less ``means`` (m, G, d).
+    """Returns denoised Gram matrices (G, G, d, d) from ``cross`` (G d, G d) less ``means``.
 
-    ``sent_by`` (n, G) counts the messages of each user in each group of rounds.
+    ``means`` is (m, G, d). ``sent_by`` (n, G) counts the messages of each user in each group of
+    rounds.
     """
     items, kinds, width = means.shape
     flat = means.reshape(items, -1)
@@ -190,7 +195,7 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
 
 
 def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
-    """Common direction of the positives of all users, from even and from odd rows: (2, d).
+    """Returns the common direction of the positives of all users, by even and by odd rows, (2, d).
 
     grams: mean Gram matrix of a row, for even and odd rows (2, d, d)
     means: mean row of each item (M, d)
@@ -226,10 +231,10 @@ def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | 
 
 
 def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
-    """+1 if a user's direction (n, d) points along the user's vector (n, d), else -1: (n,).
+    """Returns +1 if a user's direction (n, d) points along the user's vector (n, d), else -1.
 
     A vector may be no nearer to the direction than by chance. If directions are ``signed``, the
-    other vectors together then decide. None if all vectors are like that.
+    other vectors together then decide. The result is None if all vectors are like that.
     """
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
@@ -270,7 +275,7 @@ def _locate_rows(
 
 
 def _together(place: NDArray[np.float32]) -> bool:
-    """True if two independent positions (2, T, M) of each row correlate significantly."""
+    """Checks whether two independent positions (2, T, M) of each row correlate significantly."""
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
@@ -280,7 +285,7 @@ def _together(place: NDArray[np.float32]) -> bool:
 def _directions(
     grams: Floats, rows: Floats, mean: Floats, usable: NDArray[np.bool_], shared: Floats
 ) -> tuple[bool, bool, Floats]:
-    """Directions of users, (n, d), of length 1 or 0, with two flags before them.
+    """Returns two flags, and the directions of users, (n, d), of length 1 or 0.
 
     The flags say whether the ``mean`` has an eigenvalue above those of noise, and whether users
     share more of a direction than they differ by.
@@ -336,7 +341,7 @@ def _directions(
 
 
 def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
-    """Squared lengths (n,) of directions; 0 if noise in ``width`` columns explains them."""
+    """Returns squared lengths (n,) of directions; 0 if noise in ``width`` columns explains them."""
     ratio = np.maximum(width, 1) / np.maximum(rows, 1)
     top = np.linalg.eigvalsh(grams)[:, -1] / np.maximum(rows, 1)
     above = top - 1 - ratio
@@ -345,10 +350,11 @@ def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
 
 
 def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
-    """Value that the largest eigenvalue of a Gram matrix of noise exceeds once in a thousand times.
+    """Returns a value that the largest eigenvalue of a Gram matrix of noise rarely exceeds.
 
-    ``rows`` is the number of rows, ``ratio`` the number of columns per row. Computed from Marchenko
-    and Pastur's edge and Tracy and Widom's fluctuations (Johnstone 2001).
+    The probability is one in a thousand. ``rows`` is the number of rows, ``ratio`` the number of
+    columns per row. The value follows from Marchenko and Pastur's edge and Tracy and Widom's
+    fluctuations (Johnstone 2001).
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
@@ -360,9 +366,10 @@ def _sign(values: Floats) -> Floats:
 
 
 def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Score function of the noise at the entries (n, M, d), in units of the noise's scale.
+    """Applies the score function of the noise to the entries (n, M, d) of ``change``.
 
-    Laplace noise is assumed for a message if its entries are peaked, else normal noise.
+    The result is in units of the noise's scale. Laplace noise is assumed for a message if its
+    entries are peaked, and otherwise normal noise.
     """
     size = np.abs(change)
     mean = size.mean(axis=(1, 2), keepdims=True)
@@ -372,7 +379,7 @@ def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.where(peaked, np.clip(change / scale, -1, 1), change / scale))
 
 
-# Order of the rows in messages: the row of each item, checked with users whose items are known.
+# Order of the rows in messages: the row of each item, tested with users whose items are known.
 #
 # An order is compared with the users' interactions by
 #
@@ -385,25 +392,26 @@ def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
 # support it.
 
 Ints = NDArray[np.int64]
+# Minimum z-score with which an assignment of rows to items counts as supported.
 DEVIATIONS = 6.0
-"""Smallest z with which an order counts as supported."""
+# Maximum number of rows of an item table for padding, masks and unknown items.
 SPECIAL = 8
-"""Largest number of rows for padding, masks and unknown items."""
+# Offsets of rows from their items' numbers that are tried, smallest first.
 SHIFTS = sorted(range(-SPECIAL, SPECIAL + 1), key=abs)
-"""Offsets of rows from their expected indices that are tried, the smallest first."""
-_BY_USERS = 12  # smallest number of users with which users are permuted, instead of rows
+_BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
+# Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
-"""Number of groups of users, each left out once, and the share of z that they must reach."""
-_UNEVEN = 0.8  # largest deviation of items' agreement, as a multiple of its mean
-_MATCHED = 2048  # largest number of rows to which a permutation is fitted
+_UNEVEN = 0.8  # maximum deviation of items' agreement, as a multiple of its mean
+_MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 
 
 def standardise_evidence(
     evidence: Floats, met: sparse.csr_array
 ) -> tuple[Floats, sparse.csr_array]:
-    """Evidence (n, R) of each user at mean 0 and deviation 1, and the user's items ``met`` (n, M).
+    """Standardises the evidence (n, R) of each user to mean 0 and deviation 1 over rows.
 
-    Users without items, or with constant evidence, are left out.
+    ``met`` (n, M) are the users' interactions. Users without any, or with constant evidence, are
+    omitted from both results, the evidence and the interactions.
     """
     centred = evidence - evidence.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
@@ -412,9 +420,10 @@ def standardise_evidence(
 
 
 def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
-    """The z of an ``order`` (M,), from evidence (n, R) and interactions ``met`` (n, M).
+    """Tests an assignment of rows to items by users with known interactions; returns a z-score.
 
-    z compares the evidence on each sender's items with its mean over permutations, in deviations.
+    The z-score compares the evidence (n, R) on the rows of each user's items with its mean over
+    permutations. ``met`` (n, M) are the interactions, ``order`` (M,) the row of each item, or -1.
     """
     if len(evidence) >= _BY_USERS:
         return _user_support(_agreement(evidence, met, order))
@@ -428,11 +437,11 @@ def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> flo
 def check_uniform_support(
     evidence: Floats, met: sparse.csr_array, order: Ints
 ) -> tuple[bool, float]:
-    """Tests whether items share the support of an order, and computes its z.
+    """Tests whether all items support an assignment of rows to items, evenly and beyond chance.
 
-    z is the deviation of the agreement from its mean over histories of the same sizes with any
-    items. The flag before it is True if items agree evenly: in many a wrong order, some items are
-    in the right place.
+    Evidence is (n, R), the users' interactions ``met`` (n, M), the row of each item ``order`` (M,).
+    The results are whether the support is even, as in a wrong assignment few items have the right
+    row, and a z-score of the support against histories of the same sizes with any items.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(met.indptr)[:, None] / met.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
@@ -442,7 +451,7 @@ def check_uniform_support(
 
 
 def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
-    """Correlation of the similarity of messages (n, d) with that of histories (n, M), as a z.
+    """Tests whether users with similar histories (n, M) send similar messages (n, d), as a z-score.
 
     The order of the numbers in a message has no influence, nor has the size of histories.
     """
@@ -455,7 +464,10 @@ def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
 
 
 def fill_order(order: Ints, rows: int) -> Ints:
-    """A copy of the order in which items without a row get the unused rows, as far as they go."""
+    """Returns a copy of ``order`` in which items without a row get unused rows, if there are any.
+
+    ``order`` holds the row of each item, or -1 (M,); ``rows`` is the number of rows.
+    """
     outside = np.flatnonzero((order < 0) | (order >= rows))
     unused = np.setdiff1d(np.arange(rows), order)[: len(outside)]
     order = order.copy()
@@ -464,7 +476,7 @@ def fill_order(order: Ints, rows: int) -> Ints:
 
 
 def _user_support(agreement: Floats) -> float:
-    """The z of the agreement (n, n) of each user's evidence with each user's items."""
+    """Returns the z of the agreement (n, n) of each user's evidence with each user's items."""
     rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
     rest += agreement.mean()
     spread = np.sqrt((rest**2).sum() / (len(rest) - 1))
@@ -473,10 +485,11 @@ def _user_support(agreement: Floats) -> float:
 
 
 def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
-    """The order that fits best, and its support by users outside of the fit.
+    """Fits the row of each item (M,) to evidence (n, R) on users with interactions ``met`` (n, M).
 
-    None if they do not confirm it: their z is below ``DEVIATIONS``, or below ``_KEPT`` times the z
-    of the users of the fit, which a fitted permutation of many rows overstates.
+    The result is the order and a z-score, or None if held-out users do not confirm the order: their
+    z-score must be at least ``DEVIATIONS``, and ``_KEPT`` times that of the users of the fit, which
+    a fitted permutation of many rows overstates.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
@@ -492,13 +505,13 @@ def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | N
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
-    """Sum of each user's evidence (n,) on the items of each of m users: (n, m)."""
+    """Returns the sum of each user's evidence (n,) on the items of each of m users, (n, m)."""
     here = np.flatnonzero(order >= 0)
     return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
 
 
 def _assign(evidence: Floats, items: Floats) -> Ints:
-    """The row of each item (M,), or -1, that maximises the evidence on the users' items."""
+    """Returns the row of each item (M,), or -1, that maximises the evidence on the users' items."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)

@@ -35,24 +35,24 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
+# Maximum and minimum number of simulated users (shadows), each of whom sends in every round that is
+# read. The minimum number is used if computing a message takes long.
 MAX_SHADOWS, MIN_SHADOWS = 1_000, 100
-"""Numbers of simulated users (shadows), each of whom sends in every round that is read: the usual
-number, and the smallest one if a message takes long."""
+# Time, in seconds, for computing messages of simulated users; ``MIN_SHADOWS`` may need more.
 SECONDS = 60.0
-"""Time for the messages of more than the smallest number of shadows, as the client estimates it."""
+# Maximum number of entries in all messages of shadows in a round: 256 MiB to 512 MiB.
 HELD = 2**26
-"""Largest total size of shadows' messages in a round, in numbers: 256 MiB to 512 MiB."""
-_HISTORIES = 2**23  # largest number of shadows times items: a few tables of 64 MiB
-_SINGLE = 2**25  # largest number of items times items, for histories of one item
-_USERS = 500  # users whose first reading sets the histories of the second shadows
-_PARTS = 5  # number of parts of the shadows; one part calibrates the rule fitted to the rest
-_LONGEST = 1 / 3  # largest share of the catalogue in a history
+_HISTORIES = 2**23  # maximum number of shadows times items: a few tables of 64 MiB
+_SINGLE = 2**25  # maximum number of items times items, for histories of one item
+_USERS = 500  # number of users whose first evidence sets the histories of the second shadows
+_PARTS = 5  # number of parts of the shadows; one part calibrates the rule fitted to all others
+_LONGEST = 1 / 3  # maximum share of the catalogue in a history
 _ROUNDS, _SLOW_ROUNDS = 8, 4
-_BLOCK = 2**22  # numbers of messages and features in memory at once
-_PAIRS = 100_000  # pairs of a shadow and an item to learn from, half of them interactions
+_BLOCK = 2**22  # how many numbers of messages and features are in memory at once
+_PAIRS = 100_000  # number of pairs of a shadow and an item to learn from, half interactions
 _RIDGE = 0.01  # multiple of a number's variance
 _EXACT = 0.9999  # area under the ROC curve, above which readers make no mistake
-_OFTEN = 0.02  # smallest share of shadows that send an informative number
+_OFTEN = 0.02  # minimum share of shadows that send an informative number
 
 Bits = NDArray[np.bool_]
 Alone = Sequence[NDArray[Any]] | None
@@ -64,13 +64,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ShadowReader:
-    """Learns from shadows (simulated users) how messages depend on items: one rule for all items.
+    """Reader that learns from simulated users (shadows) how messages depend on items.
 
-    The rule is boosted trees. Their inputs are features of an item in the message
+    One rule serves all items: boosted trees. Their inputs are features of an item in the message
     (``ItemFeatures``), a ridge regression on the item's numbers, and another on all numbers that
     belong to no item. Evidence of several rounds is added up. Held-out shadows calibrate the sum
-    and weigh it against the evidence of the other ``readers``, which know the form of the
-    messages; no ratio exceeds what this number of pairs can support. If the other ``readers`` read
+    and weigh it against the evidence of the other ``readers``, which know the form of the messages.
+    No ratio exceeds what the number of held-out pairs can support. If the other ``readers`` read
     some shadows without an error, nothing is learned.
 
     readers: other readers of the same messages
@@ -84,7 +84,10 @@ class ShadowReader:
     )
 
     def refusal(self, view: View) -> str:
-        """Reason for not reading: no code of devices, or no messages of users; '' if it reads."""
+        """Returns the reason why the reader cannot read this view; an empty string if it can.
+
+        The reader needs the devices' code and linked messages of users.
+        """
         sent = bool(names(view)) and not any(seen.in_clear for seen in view.rounds)
         if view.public.client is None or view.public.rows is not None or not sent:
             return explain(view, "messages whose senders' code can be run")
@@ -95,23 +98,26 @@ class ShadowReader:
         return ""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See ``Reader.read``; InputError if the code fails at most simulated histories."""
+        """Returns the evidence of the view on ``users``, as ``Reader.read`` does.
+
+        Raises InputError if the code fails at most simulated histories.
+        """
         if _MEMO not in view.memo:
             view.memo[_MEMO] = _learn(view, self.readers)
         learned, left_out = view.memo[_MEMO]
         known = combine(self.readers, view, users)
         if learned is None:
             return known
-        view.tell(f"Learns from users simulated by the devices' code.{left_out}")
+        view.tell(f"The attack learns from users simulated by the devices' code.{left_out}")
         evidence = replace(known, log_ratio=learned.ratio(users), items=None, activity=None)
         return replace(evidence, activity=shrunk_activity(evidence))
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
-    """The rule learned first on shadows with any histories, then on shadows similar to the users.
+    """Learns a rule first on shadows with random histories, then on shadows similar to the users.
 
     The rule is None if the other ``readers`` make no mistake. The second value is a sentence on
-    shadows that are left out.
+    shadows that are omitted.
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
     assert client is not None, "refused"
@@ -148,10 +154,11 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
 def run_on_accepted(
     histories: Bits, learn: Callable[[Places], _Result], min_accepted: int = MIN_SHADOWS // 2
 ) -> tuple[Places, _Result, str]:
-    """Runs ``learn`` on the shadows whose ``histories`` (n, M) the devices' code accepts.
+    """Runs ``learn`` on the simulated users whose ``histories`` (n, M) the devices' code accepts.
 
-    Returns the positions of these shadows, the result, and a sentence on the rejected ones.
-    InputError, with the error of the code, if it accepts fewer than ``min_accepted`` histories.
+    Returns the positions of these users, the result, and a sentence on the rejected histories.
+    Raises InputError, with the error of the code, if it accepts fewer than ``min_accepted``
+    histories.
     """
     places, left_out = np.arange(len(histories)), ""
     while True:
@@ -165,14 +172,15 @@ def run_on_accepted(
             )
         if len(places) < min_accepted:
             raise InputError(
-                f"Expected devices' code that accepts users' histories. Repair it.{left_out}"
+                f"Expected code that accepts users' histories, got failures. Repair it.{left_out}"
             )
 
 
 def _send_single(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) -> list[Alone]:
-    """Messages, per round, of devices whose history is a single item, if they may be signatures.
+    """Returns messages, per round, of devices whose history is a single item.
 
-    None for each round if that takes long, or if the code rejects such histories.
+    They are needed if they may be signatures (see ``Marks``). The result is None for each round if
+    this takes long, or if the code rejects such histories.
     """
     client, n_items = view.public.client, view.public.n_items
     assert client is not None, "refused"
@@ -194,7 +202,7 @@ def _send_single(view: View, rounds: Sequence[RoundView], rng: np.random.Generat
 
 
 def _numbers(view: View) -> int:
-    """Number of entries of a message of the last round that is read."""
+    """Returns the number of entries of a message of the last round that is read."""
     uploads = chosen_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
@@ -217,9 +225,10 @@ def draw_histories(
 def draw_similar(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
-    """Draws histories (count, M) from the item probabilities ``chance`` (n, M) of random users.
+    """Draws histories (count, M) of simulated users from the item probabilities of random users.
 
-    ``sizes`` are the smallest and the largest number of items of a history.
+    chance: probability of each item for each of n users (n, M)
+    sizes: smallest and largest number of items of a history
     """
     chance = chance[rng.integers(len(chance), size=count)]
     met = rng.random(chance.shape, dtype=np.float32) < chance
@@ -230,21 +239,28 @@ def draw_similar(
 
 @dataclass(frozen=True)
 class KnownForms:
-    """Evidence of readers that know the form of messages, in the rounds of a ``view``."""
+    """Readers that know the form of messages, and the ``view`` on whose rounds they are used."""
 
     readers: tuple[Reader, ...]
     view: View
 
     def of_users(self, users: NDArray[np.int64]) -> Numbers:
-        """Log-likelihood ratios (n, M) of users; zeros if no reader gives any."""
+        """Returns log-likelihood ratios (n, M) of users' interactions; zeros without evidence."""
         return self._ratio(combine(self.readers, self.view, users))
 
     def of_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
-        """Log-likelihood ratios of ``count`` shadows who ``sent`` these in the view's rounds."""
+        """Returns log-likelihood ratios of ``count`` simulated users, who ``sent`` messages.
+
+        ``sent`` holds the messages of each round, by component name.
+        """
         return self._ratio(self.evidence_of(sent, count))
 
     def evidence_of(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
-        """Evidence on ``count`` shadows who ``sent`` these messages, by the readers they suit."""
+        """Returns evidence on ``count`` simulated users, who ``sent`` messages in each round.
+
+        ``sent`` holds the messages of each round, by component name. Readers that cannot read the
+        messages are omitted.
+        """
         whose = np.arange(count)
         rounds = tuple(
             replace(seen, uploads=Uploads(whose, {n: parts[n] for n in seen.uploads.components}))
@@ -325,7 +341,7 @@ class _Rule:
         return cls(known, tuple(round_view for round_view, _, _ in made), rule, trust, max_ratio)
 
     def ratio(self, users: NDArray[np.int64]) -> Numbers:
-        """Log-likelihood ratios (n, M) of ``users`` (ascending); 0 for users who sent nothing."""
+        """Returns log-likelihood ratios (n, M) of ``users`` (ascending); 0 without messages."""
         n_items = self.known.view.public.n_items
         ratio = np.zeros((len(users), n_items))
         count = np.zeros(len(users), np.int64)
@@ -344,7 +360,7 @@ class _Rule:
 
 @dataclass(frozen=True)
 class _Round:
-    """One round: its messages, and the regressions fitted to shadows' messages of that round."""
+    """Messages of one round, and the regressions fitted to shadows' messages of that round."""
 
     broadcast: Broadcast | None
     whose: NDArray[np.integer[Any]]
@@ -363,7 +379,7 @@ class _Round:
         kept_shadows: Places,
         rng: np.random.Generator,
     ) -> tuple[Self, Numbers, Mapping[str, Component]]:
-        """Returns the round, the features (k, f) of ``pairs`` (k, 2), and messages of some shadows.
+        """Returns the round, features (k, f) of ``pairs`` (k, 2), and messages of some shadows.
 
         A pair is a shadow and an item; the messages are those of the shadows ``kept_shadows``.
         """
@@ -393,7 +409,7 @@ class _Round:
                 yield np.searchsorted(users, self.whose[some]), self._all(made, None)
 
     def _all(self, made: ItemFeatures, shadows: Places | None) -> Numbers:
-        """All features (n, M, f), and the mean of each over the message."""
+        """Returns all features (n, M, f), and the mean of each over the message."""
         each = np.stack(made.items + self.linear.read(made, shadows), axis=-1).astype(np.float32)
         mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
         return np.concatenate([each, mean], axis=-1)
@@ -401,7 +417,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Linear:
-    """Ridge regressions: of an interaction on the item's numbers, and of histories on the rest.
+    """Ridge regressions: of an interaction on the item's numbers, and of histories on all others.
 
     The regression of histories, and the ``marks`` of items, are fitted on each half of the shadows.
     A shadow is read by the fit to the half without it, a user by both.
@@ -445,7 +461,7 @@ class _Linear:
         return cls(row, middle, spread, halves, marks)
 
     def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
-        """Features of each item, as a list of arrays (n, M)."""
+        """Returns features of each item, as a list of arrays (n, M)."""
         features = []
         if made.rows:
             features.append(np.concatenate(made.rows, axis=2) @ self.row)
@@ -462,9 +478,10 @@ class _Linear:
 
 
 def _ridge(x: Numbers, histories: Bits) -> Numbers:
-    """Weights (n, M) of the rows x (n, d): a prediction is the inner products with x times these.
+    """Returns dual weights (n, M) of the rows x (n, d) in a ridge regression of ``histories``.
 
-    This dual form suits fewer rows than numbers, or about as many.
+    A prediction is the inner products of a row with x, times the weights. The dual form suits fewer
+    rows than numbers, or about as many.
     """
     y = histories - histories.mean(axis=0)
     return np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y)
@@ -477,7 +494,7 @@ def _features(
     listing: frozenset[str],
     among: Places | None = None,
 ) -> Iterator[tuple[Places, ItemFeatures]]:
-    """Yields the features of the messages at these positions, all by default, in blocks."""
+    """Yields the features of the messages at positions ``among`` (by default all), in blocks."""
     places = np.arange(len(next(iter(sent.values())))) if among is None else among
     size = 32 * n_items + sum(int(np.prod(part.shape)) for part in sent.values())
     for some in np.array_split(places, -(-len(places) * size // _BLOCK)):
@@ -486,9 +503,10 @@ def _features(
 
 
 def chosen_rounds(view: View) -> list[RoundView]:
-    """Some of the last and the first rounds that are read, with the same components as the last.
+    """Returns the rounds whose messages are compared with those of simulated users.
 
-    There are fewer of them if a message takes long.
+    They are some of the first and last rounds, those with the components of the last round. There
+    are fewer of them if computing a message takes long.
     """
     client = view.public.client
     assert client is not None, "refused"

@@ -1,6 +1,7 @@
-"""Evidence that rows are own items, from their positions along the direction of their sender.
+"""Mixture model of item-row positions, from which the evidence on interactions follows.
 
-The mixture model of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
+The model is that of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation to
+positions of rows along the direction of their sender.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from fedrec_auditor.attacks.parts.row_places import MAX_BY_CHANCE, RowPositions
 Parts = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
-_ALIKE = 10  # first iterations, in which all messages have one step and all users one share
+_ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
 _SHARE, _COUNTS = 0.05, 10.0  # initial share of own items, and its weight in items
 _FARTHEST = 12.0  # largest position, in standard deviations
-_MOST = 3  # largest number of times that a negative is drawn
+_MOST = 3  # maximum number of times that a negative is drawn
 _LEVEL = 3.0  # inverse prior variance of tilts: that of a uniform distribution on [-1, 1]
 _STEEPEST = 0.95  # largest tilt
 _LEAST, _TINY = 1e-6, 1e-30
@@ -30,19 +31,19 @@ _LEAST, _TINY = 1e-6, 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMixture:
-    """Common parameters of all messages.
+    """Parameters of a mixture model of item-row positions, which are the same for all messages.
 
-    end: sign of the direction in which own items move, +1 or -1
-    turned: mean position, in standard deviations, above which a user's direction is reversed;
-        more rows move down than up
-    step: mean of the messages' step sizes, which are normal
+    end: sign of the direction in which rows of positives move, +1 or -1
+    turned: mean position, in standard deviations, above which a user's direction is reversed,
+        because more rows should move down than up
+    step: mean of the messages' step sizes, which are normally distributed
     variance: variance of the step sizes
-    share: mean of the users' shares of own items, which are beta-distributed
+    share: mean of the users' shares of positives among items, which are beta-distributed
     counts: weight of the beta prior, in items
     items: log-odds that a user of mean share interacted with each item (M,)
-    tilts: relative excess of an own item's step over a negative's, from -1 to 1; little is left to
-        learn from the users of an item that the model knows to be popular (M,)
-    reach: steps that a negative moves if drawn 0, 1, 2, or more times, at most that number (4,)
+    tilts: relative excess of a positive's step over a negative's, from -1 to 1 (M,); it is low for
+        items that the model knows to be popular, from whose users little is left to learn
+    reach: number of steps that a negative moves if it is drawn 0, 1, 2, or more times (4,)
     """
 
     end: float
@@ -58,12 +59,12 @@ class StepMixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureFit:
-    """Evidence of a mixture on users.
+    """Evidence on users' interactions, by a mixture model of item-row positions.
 
-    mixture: the mixture
+    mixture: parameters that are the same for all messages
     users: users (n,)
-    ratio: log-likelihood ratios of own items (n, M)
-    shares: shares of own items (n,)
+    ratio: log-likelihood ratios of interactions (n, M)
+    shares: shares of items that each user interacted with (n,)
     fit: log-likelihood of the mixture
     """
 
@@ -77,13 +78,14 @@ class MixtureFit:
 def fit_mixture(
     places: RowPositions, negatives: float, items: NDArray[np.float64] | None = None
 ) -> StepMixture:
-    """Fits the common parameters of messages, with the likeliest sign of directions.
-
-    Signs, of all users together and of each user, are compared while all messages have one step.
+    """Fits the parameters of the mixture that are the same for all messages.
 
     places: positions of the rows
-    negatives: number of negatives that a device draws per own item
+    negatives: number of negatives that a device draws per positive
     items: log-odds that a user interacted with each item, if they are known (M,)
+
+    The signs of directions, of all users together and of each user, are the most likely ones. They
+    are compared while all messages have one step size.
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
     turned = (
@@ -103,7 +105,7 @@ def _first(
     turned: float,
     items: NDArray[np.float64] | None,
 ) -> StepMixture:
-    """Initial step and share, from the mean and the variance of all positions.
+    """Returns the initial mixture, by the mean and the variance of all positions.
 
     For a share s of own items, q negatives per own item and a step a, the mean is about
     -(q - 1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared
@@ -142,12 +144,12 @@ def fit_evidence(
     known: bool = False,
     turns: int = _STEPS,
 ) -> MixtureFit:
-    """Evidence of a mixture, after fitting steps of messages and shares of users.
+    """Fits step sizes of messages and shares of users, and returns the evidence on interactions.
 
     places: positions of the rows
-    negatives: number of negatives that a device draws per own item, among all other items
-    mixture: common parameters, or their initial values
-    learning: True to fit the common parameters too
+    negatives: number of negatives that a device draws per positive, among all other items
+    mixture: mixture parameters, or their initial values
+    learning: True to fit the mixture parameters too
     known: True to keep ``items`` and their mean ``share``
     turns: number of iterations
 
@@ -241,7 +243,7 @@ def _densities(
     rate: NDArray[np.float64] | None,
     mixture: StepMixture,
 ) -> tuple[Parts, Parts]:
-    """Densities (T, M) of own items and of other items, by the number of steps that they move up.
+    """Returns densities (T, M) of own items and of other items, by number of steps up.
 
     Each density is weighted by its probability. Other items are drawn ``rate`` (T,) times on
     average; with None only own items move, in either direction.
@@ -260,7 +262,7 @@ def _densities(
 
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
-    """Steps up (M,) of a row that moves up ``times``; rows that move down have a shorter reach."""
+    """Returns the steps (M,) of a row that moves up ``times``, negative if it moves down."""
     far = np.sign(times) * mixture.reach[abs(times)] * (1 + np.sign(times) * mixture.tilts)
     return np.asarray(far, dtype=np.float32)
 

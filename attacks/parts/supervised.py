@@ -21,9 +21,9 @@ from fedrec_auditor.targets.transcript import View
 def tally_of(
     truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
-    """Counts of correct guesses, of members, and of guesses, for each class: (..., 3, C).
+    """Counts, for each class, right guesses, true members and guessed members, (..., 3, C).
 
-    ``truth`` (n,) and ``guessed`` (..., n) are codes.
+    ``truth`` (n,) and ``guessed`` (..., n) are class numbers.
     """
     eye = np.eye(classes)
     true, guess = np.broadcast_arrays(eye[truth], eye[guessed])
@@ -31,22 +31,22 @@ def tally_of(
 
 
 def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F1 of each class, from the tallies (..., 3, C) of ``tally_of``: (..., C)."""
+    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``tally_of``."""
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
     sizes = truth + guessed
     return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
 
 
 def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean F1 over classes, from tallies (..., 3, C); a class that does not occur counts as 0."""
+    """Returns the mean F1 over classes, from counts (..., 3, C); an absent class counts as 0."""
     return np.asarray(f1_of_classes(tally).mean(axis=-1))
 
 
 def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over classes of the area under the ROC of a class against the rest: (...).
+    """Returns the area under the ROC of a class against all others, averaged over classes, (...).
 
     codes: true classes (n,)
-    scores: larger for likelier classes (n, ..., C)
+    scores: larger for more likely classes (n, ..., C)
 
     Classes with no member or with all members do not count; without any other class it is 1/2.
     """
@@ -66,13 +66,16 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDA
 def placements(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
-    """Area under the ROC of each class, and the influence of each row on it: [(area, (n,))].
+    """Returns the area under the ROC of each class, and the influence (n,) of each row on it.
 
-    Classes with no member or with all members are left out. The sum of the squared influences is an
-    unbiased estimate of the variance of the area (DeLong, DeLong and Clarke-Pearson 1988, from each
-    row's share of the opposite kind that it outranks). A single member, or non-member, does not
-    show how its kind varies: its deviation is set to the largest one possible for this area,
-    sqrt(area (1 - area)).
+    codes: true classes (n,)
+    scores: larger for more likely classes (n, C)
+
+    Classes with no member or with all members are omitted. The sum of the squared influences is an
+    unbiased estimate of the variance of the area (DeLong, DeLong and Clarke-Pearson 1988). It uses
+    the share of rows of the opposite kind that each row outranks. A single member, or non-member,
+    does not show how its kind varies: its deviation is set to the largest value that is possible
+    for this area, sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -103,29 +106,29 @@ def placements(
 # uploads to attribute on them, and applies it to all other users. It also has ``Background.side``,
 # the users' other attributes; without any upload it learns from these alone.
 
+# Ways to guess without uploads: from the other attributes, or by the frequencies of classes.
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
-"""Ways to guess without uploads: from the other attributes, or by the frequencies of classes."""
 _FOLDS = 3
-_GUESSES = 32  # repetitions of random guesses, so that they are compared by their mean
+_GUESSES = 32  # number of repetitions of random guesses, which are compared by their mean
 _CHECKED = 600
 _PENALTY = 1.0  # multiple of the mean squared length of the known rows
 _PENALTIES = np.geomspace(0.1, 300.0, 8)
-_TELLING = 0.02  # difference in area under the ROC that changes a reading's weight e times
-_ALIKE = 9  # decimals of a guess of size 1 that are equal on all processors
+_TELLING = 0.02  # difference in area under the ROC that multiplies an input's weight by e
+_ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all processors
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Input of a classifier: one draw of known users, and the users to guess.
+    """One task of attribute inference: known users with their classes, and unknown users to guess.
 
-    read: reading of the uploads, None without uploads
+    read: input table of the uploads; None without uploads
     known: users with known class (k,)
     unknown: users to guess (m,)
     codes: classes of the known users, numbered from 0 without gaps (k,)
     side: other attributes of all users, or None (n_users, s)
 
-    A user who sent none of the messages read has the mean values, zero. ``side`` is scaled to the
-    total variance of the uploads; otherwise its few columns would drown among thousands.
+    A user who sent none of the messages has the mean values, zero. ``side`` is scaled to the total
+    variance of the uploads; otherwise its few columns would have little weight among thousands.
     """
 
     read: Input | Blend | None
@@ -141,7 +144,7 @@ class Problem:
 
     @cached_property
     def products(self) -> KnownProducts:
-        """Inner products of all columns: known users with each other and with the unknown."""
+        """Inner products of known users' rows with each other and with unknown users' rows."""
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown))
         if self.read is not None:
             read = self.read.products
@@ -156,7 +159,7 @@ class Problem:
         return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
 
     def inner(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Inner products of all columns of ``users`` (a,) with those of ``others`` (b,): (a, b)."""
+        """Returns inner products (a, b) of the rows of ``users`` (a,) and of ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.read is not None:
             (sent, rows), (asked, columns) = self.rows(users), self.rows(others)
@@ -168,7 +171,10 @@ class Problem:
     def columns(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
-        """All columns of known (k, d) and unknown users (m, d); ``values`` are ``read``'s."""
+        """Returns the table columns of the known users (k, d) and of the unknown users (m, d).
+
+        ``values`` are the columns of the input ``read``, or None without uploads.
+        """
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known, self.unknown):
@@ -183,22 +189,21 @@ class Problem:
         return columns[0], columns[1]
 
     def leave_one_out(self, penalty: float = _PENALTY) -> float:
-        """Leave-one-out accuracy on the known users: mean area under the ROC over classes.
+        """Returns how well ridge regression guesses each known user from all other known users.
 
-        The classifier is ridge regression on the classes, with an intercept. Its guess of each
-        known user from all others has a closed form (Allen 1974): one k x k inverse for all users.
-        ``penalty`` is a multiple of the mean squared length of their rows. At most 600 known users,
-        evenly spaced, are used.
+        The criterion is the mean area under the ROC over classes. The guess of each user has a
+        closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple of the
+        mean squared length of their rows. At most 600 known users, evenly spaced, are used.
         """
         return float(self._areas(np.array([penalty]))[0])
 
     def penalty(self) -> float:
-        """The penalty with the best ``leave_one_out``; the largest one among equals."""
+        """Returns the ridge penalty with the best ``leave_one_out``, the largest among equals."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
     def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``leave_one_out`` for each penalty, from one decomposition."""
+        """Returns ``leave_one_out`` for each penalty, from one decomposition."""
         every = -(-len(self.known) // _CHECKED)
         among, codes = self.products.among[::every, ::every], self.codes[::every]
         size = float(np.trace(among)) / len(among)
@@ -213,7 +218,7 @@ class Problem:
 
     @cached_property
     def scaled_side(self) -> NDArray[np.float64] | None:
-        """The scaled columns of ``side``, (n_users, s); None if they are constant or missing."""
+        """Scaled columns of ``side``, (n_users, s); None if they are constant or missing."""
         spread = 0.0 if self.side is None else float(self.side.var(axis=0).sum())
         if self.side is None or not spread > 0:
             return None
@@ -223,7 +228,7 @@ class Problem:
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.side)
 
     def rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Positions of the senders among ``users``, and their positions among all senders."""
+        """Returns the positions in ``users`` of those who sent uploads, and their table rows."""
         if self.read is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         sent = np.flatnonzero(np.isin(users, self.read.users))
@@ -232,7 +237,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Answer to a problem: guessed class ``codes`` (m,) of unknown users, ``scores`` (m, C)."""
+    """Classes that a classifier guesses for the unknown users of a ``Problem``.
+
+    codes: guessed class of each unknown user (m,)
+    scores: larger for more likely classes (m, C)
+    """
 
     codes: NDArray[np.int64]
     scores: NDArray[np.float64]
@@ -246,12 +255,12 @@ class Guess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier takes all readings of the uploads (``inputs.add_readings``), weighted by the
-    leave-one-out accuracy of each on the known users, because few known users are too uncertain for
-    choosing one. A classifier that needs columns takes the reading with the largest weight. If
-    cross-validation on the known users finds a guess without uploads better than the classifier,
-    classes are guessed without uploads, because uploads of noise mislead a classifier; the scores
-    are then the sum of both guesses. Labels of the users to guess are never used.
+    The classifier uses all inputs that are made of the uploads (``inputs.add_readings``), weighted
+    by the leave-one-out accuracy of each on the known users, because few known users are too
+    uncertain for choosing one. A classifier that needs columns uses the input with the largest
+    weight. If cross-validation on the known users rates a guess without uploads better than the
+    classifier, classes are guessed without uploads, because uploads of noise mislead a classifier;
+    the scores are then the sum of both guesses. Labels of the users to guess are never used.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -268,24 +277,30 @@ class SupervisedAttack(ABC):
         """
 
     def table(self, read: Input) -> object:
-        """Data that an attack needs from the columns, computed once for all problems on them."""
+        """Returns the data that ``guess`` needs from the columns of ``read``, or None.
+
+        The data are computed once for all tasks on the same input.
+        """
         return None
 
     def refusal(self, view: View) -> str:
-        """Reason for not running: no message of the view is linked to its user."""
+        """Returns the reason why the attack cannot run; an empty string if it can.
+
+        The attack needs messages that are linked to their users.
+        """
         return "" if names(view) else explain(view, "messages of any kind")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Fits to the known users' uploads and guesses the attribute of all other subjects.
+        """Learns from the known users' uploads, and guesses the attribute of all other users.
 
-        InputError if the background has no known user, or a different number of labels.
+        Raises InputError if the background has no known user, or a different number of labels.
         """
         return self.infer_each(view, (background,), rng)[0]
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """Runs ``infer`` for each background; the view is read once."""
+        """Runs ``infer`` for each background; the view is read only once."""
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_readings(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.problem}
@@ -309,12 +324,12 @@ class SupervisedAttack(ABC):
     def _problem(
         self, view: View, inputs: dict[str, Input], background: Background
     ) -> tuple[str, Problem]:
-        """Name of the input with the best accuracy on the known users, and the problem."""
+        """Returns the name of the input with the best accuracy on known users, and the problem."""
         known, labels = background.known, background.labels
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected positions and labels of at least one known user in the background. "
-                "Give as many labels as known users."
+                "Expected background.known and background.labels of at least one user, and as many "
+                "labels as known users, got none or a different number. Give both."
             )
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
@@ -333,7 +348,7 @@ class SupervisedAttack(ABC):
         return best, replace(problem, read=Blend.of(inputs, weights))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
-        """Best source of guesses: the reading of the problem, called ``name``, or no uploads.
+        """Returns the best source of guesses: the uploads, by input ``name``, or no uploads.
 
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among known users, of whom
         at most 600, evenly spaced, are used.
@@ -376,13 +391,13 @@ class SupervisedAttack(ABC):
 
 
 def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
-    """Draws classes for the unknown users, with the frequencies of the known: (times, m)."""
+    """Draws classes for the unknown users, with the frequencies of known users, (times, m)."""
     rates = np.bincount(problem.codes) / len(problem.codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown)), p=rates)
 
 
 def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
-    """The guess, with the class numbers of the background."""
+    """Returns the guess, with the class numbers of the background."""
     assert background.labels is not None
     classes = np.unique(background.labels)
     scores = np.full(
@@ -395,5 +410,5 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
 
 
 def _of_size_1(guess: Guess) -> NDArray[np.float64]:
-    """The scores, divided by their standard deviation."""
+    """Returns the scores, divided by their standard deviation."""
     return np.asarray(guess.scores / (guess.scores.std() or 1.0))

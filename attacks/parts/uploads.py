@@ -1,4 +1,4 @@
-"""Access to uploads for attacks: blocks of users, changes of model parts, and rows that moved."""
+"""Access to the messages of a view: rounds to read, changes of model parts, and rows that moved."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
-# Numbers in one block of dense messages: 8 MiB in float64, which fits caches and malloc reuses.
+# How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
 BLOCK = 2**20
-_NAMED = 4  # largest number of messages that a refusal names
+_NAMED = 4  # maximum number of messages that a refusal names
 
 
 def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yields dense messages in blocks of clients: (positions, (block, *shape)).
+    """Yields the messages of a component as dense arrays, in blocks of clients.
 
-    A block holds at most 8 MiB of float64, or one client's message if that is larger.
+    Each block is the positions of the clients, and an array (block, *shape). It holds at most 8 MiB
+    of float64, or one client's message if that is larger.
     """
     step = max(1, BLOCK // max(1, int(np.prod(component.shape))))
     for start in range(0, len(component), step):
@@ -38,7 +39,10 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def names(view: View) -> list[str]:
-    """Names of all components that the view links to their senders; empty if parties send them."""
+    """Returns the names of the components that the view links to single users, in order.
+
+    The result is empty if the senders are silos.
+    """
     if view.public.parties is not None:
         return []
     sent = (seen.uploads.components for seen in view.rounds if seen.uploads is not None)
@@ -48,14 +52,16 @@ def names(view: View) -> list[str]:
 def read_rounds(
     view: View, name: str, per_user: int = 1
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
-    """The rounds in which this component is read: view of the round, its uploads, the component.
+    """Returns the rounds in which attacks read a component: view of the round, uploads, component.
+
+    name: name of the component
+    per_user: limit on the number of messages, as a multiple of the number of users
 
     Reports, bits and ratings are read in all rounds. A component about the model is read in the
-    last and the first rounds by turns, as long as the messages do not exceed ``per_user`` times the
-    number of users, and in at least one round. With ``per_user`` 1 that is the last round if all
-    users take part, and many rounds if a few users are drawn. The last rounds hold the result of
-    the training; the first ones reveal most about their senders, and are usable even if a training
-    breaks down later.
+    last and the first rounds by turns, as long as the messages do not exceed the limit, and in at
+    least one round. With ``per_user`` 1 that is the last round if all users take part, and many
+    rounds if a few users are drawn. The last rounds hold the result of the training. The first
+    rounds reveal most about their senders, and are usable even if a training breaks down later.
     """
     carrying = [
         place
@@ -79,7 +85,10 @@ def read_rounds(
 def locate(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Positions of those ``senders`` who are among ``users`` (ascending), in both arrays."""
+    """Returns the positions in ``senders``, and in ``users``, of the users who are in both.
+
+    ``users`` must be ascending.
+    """
     positions = np.flatnonzero(np.isin(senders, users))
     return positions, np.searchsorted(users, senders[positions])
 
@@ -87,7 +96,7 @@ def locate(
 def read_entries(
     users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Yields the messages of ``users`` (ascending) in blocks: positions in users, entries.
+    """Yields the messages of ``users`` (ascending) in blocks: positions in ``users``, and entries.
 
     The entries have the shape (block, *shape).
     """
@@ -100,7 +109,7 @@ def read_entries(
 class SentLists:
     """Entries of the lists of some users, without the padding of short lists.
 
-    places: positions of the users who sent a list, among the users requested (n,)
+    places: positions of the users who sent a list, among the requested users (n,)
     row: index into ``places`` of the owner of each entry, ascending (E,)
     entries: the listed items or codes, in the order of the list (E,)
     numbers: the number sent with each entry (E,), or an empty array without such numbers
@@ -118,7 +127,11 @@ def read_lists(
     component: Component,
     beside: Component | None = None,
 ) -> SentLists:
-    """The lists of ``users`` (ascending); ``beside`` holds a number for each entry."""
+    """Returns the lists that ``users`` (ascending) sent in a component.
+
+    senders: users of the component's messages
+    beside: component with a number for each entry of the lists, if there is one
+    """
     positions, places = locate(senders, users)
     row, column, entries = component.listed(positions)
     numbers = np.zeros(0) if beside is None else beside.at(positions, row, column)
@@ -126,17 +139,17 @@ def read_lists(
 
 
 def select(component: Component, positions: NDArray[np.intp]) -> Component:
-    """The messages at ``positions`` (ascending), not copied if these are all messages."""
+    """Returns the messages at ``positions`` (ascending), not copied if these are all messages."""
     return component if len(positions) == len(component) else component.take(positions)
 
 
 def last_sent(view: View, name: str) -> Component:
-    """The messages of this name in the last round that is read."""
+    """Returns the messages of component ``name`` in the last of the rounds of ``read_rounds``."""
     return read_rounds(view, name)[-1][2]
 
 
 def find_component(view: View, *kinds: Kind) -> str | None:
-    """Name of the first component of these kinds with one number per item; None if none exists."""
+    """Returns the name of the first component of these kinds with one number per item, or None."""
     for name in names(view):
         component = last_sent(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
@@ -145,13 +158,17 @@ def find_component(view: View, *kinds: Kind) -> str | None:
 
 
 def senders(view: View) -> NDArray[np.integer[Any]]:
-    """The users who sent at least one message that is read, ascending."""
+    """Returns the users who sent at least one message in the rounds that are read, ascending."""
     users = [uploads.users for name in names(view) for _, uploads, _ in read_rounds(view, name)]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
 def subjects(view: View) -> NDArray[np.integer[Any]]:
-    """Users to make inferences about: senders of linked messages, else of sums, else all users."""
+    """Returns the users about whom an attack can infer something.
+
+    They are the senders of messages that the view links to users, or else the senders of sums, or
+    else all users.
+    """
     if names(view):
         return senders(view)
     groups = _groups(view)
@@ -159,20 +176,23 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
 
 
 def has_changing_groups(view: View) -> bool:
-    """True if the view shows sums over groups of senders that change from round to round."""
+    """Checks whether the view shows sums over groups of senders that change from round to round."""
     groups = _groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])
 
 
 def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
-    """The senders of each sum; empty if the senders are parties."""
+    """Returns the senders of each sum; empty if the senders are silos."""
     if view.public.parties is not None:
         return []
     return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
 def explain(view: View, wanted: str) -> str:
-    """Two sentences of a refusal: what an attack reads, and what this view has instead."""
+    """Returns two sentences for a refusal: which messages are needed, and which the view has.
+
+    ``wanted`` describes the messages that an attack or a reader needs.
+    """
     sent = []
     for name in names(view):
         component = last_sent(view, name)
@@ -182,19 +202,19 @@ def explain(view: View, wanted: str) -> str:
     if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
-        rows = f"have a row of every user in {', '.join(aligned)}, which it does not read"
+        rows = f"have a row of every user in {', '.join(aligned)}, which it does not use"
         of = rows if aligned else "each cover several users"
-        return f"Reads {wanted}. Messages come from parties and {of}."
+        return f"The attack reads {wanted}. The messages come from parties and {of}."
     if not sent:
-        return f"Reads {wanted}. The view links no message to a user."
+        return f"The attack reads {wanted}. The view links no message to a user."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"Reads {wanted}. The messages are {', '.join(sent[:_NAMED])}{more}."
+    return f"The attack reads {wanted}. The messages are {', '.join(sent[:_NAMED])}{more}."
 
 
 def item_odds(view: View) -> NDArray[np.float64] | None:
-    """Log-odds that a user interacted with each item, (M,); None if popularity is unknown.
+    """Returns the log-odds that a user interacted with each item, (M,), from public popularity.
 
-    Shares are kept half a user away from 0 and 1.
+    The result is None if popularity is unknown. Shares are kept half a user away from 0 and 1.
     """
     if (shares := view.public.popularity) is None:
         return None
@@ -206,12 +226,13 @@ _LEAST = 1e-6  # smallest probability
 
 
 def as_pseudonymous(view: View) -> View | None:
-    """A view in which each unlinked message belongs to a user of its own; None without such ones.
+    """Returns a view in which each message with an unknown sender belongs to a user of its own.
 
-    Every round is shuffled anew, so that positions do not link the messages of two rounds. The last
-    rounds are taken, as long as they bring in no more messages than there are users, and at least
-    one. Reports are left out: each is shuffled by itself and is not a whole message. Messages of
-    parties are left out because they are not messages of users.
+    The result is None if there are no such messages. Every round is shuffled anew, so that
+    positions do not link the messages of two rounds. The result has the last rounds, as long as
+    their messages do not outnumber the users, and at least one round. Reports are omitted: each is
+    shuffled by itself and is not a whole message. Messages of silos are omitted because they are
+    not messages of users.
     """
     rounds: list[RoundView] = []
     count = 0
@@ -230,30 +251,32 @@ def as_pseudonymous(view: View) -> View | None:
 
 
 def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:
-    """Probability that each of k messages was sent by each of n users: (n, k).
+    """Returns the probability (n, k) that each of k messages was sent by each of n users.
 
-    Bayes' rule with equal prior probabilities for all messages. Each of the items ``known`` (n, M)
-    to be a user's multiplies the likelihood of a message by the probability that ``posterior``
-    (k, M) gives the item in that message.
+    posterior: probability of each interaction, given each message (k, M)
+    known: items that are known for each user (n, M)
+
+    By Bayes' rule with equal prior probabilities for all messages, each known item of a user
+    multiplies the likelihood of a message by the probability that the posterior gives the item.
     """
     logs = np.log(np.maximum(posterior, _LEAST)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
     return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
 
-# Messages as changes of the model: which part of it they move, and how.
+# Messages as changes of the model: which part of the model they move, and how.
 #
 # The protocol is public, so that an adversary knows the kind of each message (``Kind``) and the
 # part of the broadcast that it belongs to: the part of the same name, or else the only part of the
 # same shape. Names serve only to distinguish parts of the same shape.
 
-_TOGETHER = 8  # senders in a group with about the same number of moved rows
+_TOGETHER = 8  # number of senders in a group with about the same number of moved rows
 OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMessages:
-    """Messages of one round about one part of the model, and that part as broadcast.
+    """Messages of one round about one part of the model, and that part as the server broadcast it.
 
     users: senders (n,)
     component: their messages (n, *shape)
@@ -265,26 +288,30 @@ class ModelMessages:
     base: NDArray[Any] | None
 
     def of(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
-        """The messages of ``users`` (ascending), and the senders' positions in ``users``."""
+        """Returns the messages of ``users`` (ascending), and their positions in ``users``."""
         at, places = locate(self.users, users)
         return replace(self, users=self.users[at], component=select(self.component, at)), places
 
     def few(self, count: int) -> ModelMessages:
-        """The messages of the ``count`` senders with the smallest numbers."""
+        """Returns the messages of the ``count`` senders with the smallest user numbers."""
         return self.of(np.sort(self.users)[:count].astype(np.int64))[0]
 
     def changes_of(
         self, users: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]]:
-        """Yields ``changes`` of ``users`` (ascending), with the senders' positions in ``users``."""
+        """Yields blocks of model changes by ``users`` (ascending).
+
+        Each block is the senders' positions in ``users``, the changes, and which entries moved, as
+        for ``changes``.
+        """
         chosen, places = self.of(users)
         for rows, change, moved in chosen.changes():
             yield places[rows], change, moved
 
     def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
-        """Yields blocks of senders: positions, change of the part, and which entries moved.
+        """Yields blocks of model changes: positions of senders, changes, and which entries moved.
 
-        Both arrays are (block, *shape). A change is taken as sent, and a gradient with the sign of
+        Both arrays are (block, *shape). A change is used as sent, and a gradient with the sign of
         a descent step; the broadcast is subtracted from a model.
         """
         uphill = self.component.rate is not None and self.component.rate < 0
@@ -299,9 +326,12 @@ class ModelMessages:
 def model_messages(
     view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
-    """Messages about parts of the model, by component name, in the rounds of ``read_rounds``.
+    """Returns the messages about parts of the model, by component name, one entry per round.
 
-    Models and reports are left out if the broadcast has no part that they belong to.
+    kinds: kinds of messages to return
+    per_user: limit on the number of messages, as for ``read_rounds``, which chooses the rounds
+
+    Models and reports are omitted if the broadcast has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
@@ -317,9 +347,10 @@ def model_messages(
 
 
 def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
-    """Name of the messages about a table with one row per item; None if no such table exists.
+    """Returns the name of the component with one row per item; None if none exists.
 
-    Among several such tables, one whose name begins with "item" is preferred, else the first.
+    ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
+    begins with "item" is preferred, or else the first.
     """
     tables = [
         name
@@ -332,7 +363,13 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
 def item_messages(
     view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
-    """The messages of the name ``item_name``, one entry per round; empty if there are none."""
+    """Returns the messages of the component with one row per item, one entry per round.
+
+    kinds: kinds of messages to return
+    per_user: limit on the number of messages, as for ``read_rounds``
+
+    The result is empty if there are none.
+    """
     name = item_name(view, kinds)
     return () if name is None else model_messages(view, kinds, per_user)[name]
 
@@ -340,10 +377,12 @@ def item_messages(
 def group_by_rows(
     touched: NDArray[np.bool_],
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Yields groups of senders with a similar number of ``touched`` rows (n, M).
+    """Yields groups of senders who changed a similar number of item rows.
 
-    Untouched rows then cost next to nothing. Each group is a tuple of the senders (k,), the indices
-    of each sender's rows with touched rows first (k, m), and a mask of the touched ones (k, m).
+    touched: whether each sender changed each row (n, M)
+
+    Unchanged rows then need almost no computation. Each group is a tuple of the senders (k,), the
+    indices of each sender's rows with changed rows first (k, m), and a mask of changed rows (k, m).
     """
     sizes = np.count_nonzero(touched, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
@@ -359,10 +398,11 @@ def scatter_rows(
     items: int,
     otherwise: float = 0.0,
 ) -> NDArray[np.float32]:
-    """Writes ``values`` (k, m) of some rows to their indices among all items: (k, items).
+    """Writes ``values`` (k, m) of some rows to their indices among all items, (k, items).
 
     first: index of the item of each value (k, m)
     to_write: mask of the values to write (k, m)
+    items: number of all items
     otherwise: value of all other items
     """
     whole = np.full((len(values), items), otherwise, dtype=np.float32)
@@ -371,7 +411,11 @@ def scatter_rows(
 
 
 def part_of(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
-    """Name of the model part that messages of this name and shape belong to; None if unclear."""
+    """Returns the name of the part of the broadcast model to which messages belong.
+
+    The part has the messages' name and shape, or is the only part of the same shape. The result is
+    None if there is no such part.
+    """
     same_shape = [key for key, part in (broadcast or {}).items() if np.shape(part) == shape]
     return name if name in same_shape else same_shape[0] if len(same_shape) == 1 else None
 
@@ -386,12 +430,15 @@ _Part = TypeVar("_Part")
 
 
 def last_model(view: View) -> Broadcast:
-    """The last model in the view; empty if the view shows no model."""
+    """Returns the parts of the last model in the view, by name; empty if there is no model."""
     return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
 
 def item_table(model: Broadcast, items: int) -> Floats | None:
-    """The table with one row per item, preferably one whose name begins with "item"; else None."""
+    """Returns the table of ``model`` with one row per item; None if none exists.
+
+    A table whose name begins with "item" is preferred.
+    """
     name = _name(model, items)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
 
@@ -407,7 +454,7 @@ def _name(model: Broadcast, items: int) -> str | None:
 
 
 def _neighbours(model: Broadcast, items: int) -> list[str]:
-    """Names of integer tables (M, k), which hold item numbers."""
+    """Returns the names of integer tables (M, k), which hold item numbers."""
     return [
         name
         for name, part in model.items()
@@ -416,7 +463,10 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
 
 
 def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
-    """Published similarities of items to their neighbours, (M, M); None if none are published."""
+    """Returns the published similarities of items, (M, M), or None if there are none.
+
+    Only similarities of an item to its nearest neighbours are published.
+    """
     for name in _neighbours(model, items):
         places = np.asarray(model[name])
         for part in model.values():
@@ -433,7 +483,10 @@ def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
 
 
 def user_table(model: Broadcast, table: Floats) -> Floats | None:
-    """The table whose name begins with "user" and whose width is that of ``table``; else None."""
+    """Returns the model's table of user vectors, or None.
+
+    Its name begins with "user", and it is as wide as the item table ``table``.
+    """
     for name, part in model.items():
         values = np.asarray(part)
         if name.startswith("user") and values.ndim == 2 and values.shape[1] == table.shape[1]:
@@ -442,9 +495,11 @@ def user_table(model: Broadcast, table: Floats) -> Floats | None:
 
 
 def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
-    """Yields each broadcast item table, and the changes that the messages make to it: (M, d) each.
+    """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
-    There is one change per sender if the view links messages to senders, and one in all for
+    only: a round to which the result is restricted
+
+    There is one change per sender if the view links messages to senders, and a single change for
     unlinked messages or a sum. If the view shows only models, the change is the difference from
     the next model.
     """
@@ -463,12 +518,12 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
 
 
 def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
-    """The parts whose names begin with "item" first, as ``item_table`` chooses."""
+    """Returns the parts; those with names that begin with "item" come first."""
     return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
 
 
 def _sources(seen: RoundView, table: Floats) -> list[Floats]:
-    """Changes of the table by messages of its shape: one per linked sender, or their sum."""
+    """Returns changes of the table by messages of its shape: one per linked sender, or a sum."""
     if seen.aggregate is not None:
         return _summed(seen.aggregate, table, 0 if seen.senders is None else len(seen.senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
@@ -487,9 +542,9 @@ def _sources(seen: RoundView, table: Floats) -> list[Floats]:
 
 
 def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
-    """The change that a sum makes to the table, as a list of at most one array.
+    """Returns the change that a sum makes to the table, as a list of at most one array.
 
-    A sum does not state its kind. It is taken for a sum of models if subtracting the broadcast once
+    A sum does not state its kind. It counts as a sum of models if subtracting the broadcast once
     per sender brings it nearer to zero.
     """
     for part in _items_first(parts):
@@ -501,7 +556,7 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 
 
 def popularity_of(view: View) -> Floats:
-    """Estimated popularity of each item, in standard deviations from the mean: (M,).
+    """Estimates the popularity of each item, in standard deviations from the mean, (M,).
 
     The estimate uses the public settings of the loss, and the sum of all steps:
 
@@ -541,10 +596,10 @@ def popularity_of(view: View) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Rows and columns of a matrix that each user moved in any of the rounds that are read.
+    """The rows and columns of a matrix that each user's messages changed in any round that is read.
 
     users: senders (n,)
-    moved: True for each row, then each column, that the user moved (n, R + C)
+    moved: True for each row, then each column, that the user's messages changed (n, R + C)
     shape: (R, C) of the matrix
     """
 
@@ -554,14 +609,15 @@ class Moves:
 
     @property
     def sides(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Moved rows (n, R) and moved columns (n, C)."""
+        """Masks of changed rows (n, R) and of changed columns (n, C)."""
         return self.moved[:, : self.shape[0]], self.moved[:, self.shape[0] :]
 
 
 def moves(view: View) -> dict[str, Moves]:
-    """Moved rows and columns, by name of the matrix, unless every device moved all of them.
+    """Returns which rows and columns of each matrix each user changed, by name of the matrix.
 
-    The matrix of items is left out. Noise moves everything. Memory: R + C bytes per sender.
+    Matrices of which every device changes all rows and columns are omitted, and so is the matrix of
+    items. Noise changes everything. Memory: R + C bytes per sender.
     """
     apart = item_name(view)
     matrices = {
@@ -584,9 +640,9 @@ def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
 
 
 def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bisects each row of values (n, M) into groups; returns positions (n, M) and shares (n,).
+    """Bisects each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
 
-    A position is +1 at the mean of the smaller group and -1 at the mean of the larger one. The
+    A position is +1 at the mean of the smaller group and -1 at the mean of the larger group. The
     share is the part of the row's variance that lies between its groups.
 
     >>> place, share = bisect(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))

@@ -1,1 +1,1 @@
-"""Readers: evidence on interactions and users, by kind of message."""
+"""Readers: each turns one kind of message into evidence on interactions and users."""

@@ -1,7 +1,7 @@
-"""Interface of all readers, and their result, the evidence.
+"""Interface of all readers, and ``Evidence``, which they return.
 
 A reader turns the messages of some users into evidence: log-likelihood ratios of interactions, and
-estimates of users' vectors and ratings. Attacks consume evidence, regardless of the form of the
+estimates of users' vectors and ratings. Attacks use evidence, regardless of the form of the
 messages. A new kind of message needs one file in this folder.
 """
 
@@ -19,20 +19,20 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.uploads import explain
 from fedrec_auditor.targets.transcript import View
 
+# Log-likelihood ratio of an interaction that is almost certain, but not proved.
 SURE = 30.0
-"""Log-likelihood ratio of an interaction that is obvious but not proved."""
 _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence that messages give on users; a field is None if a reader does not provide it.
+    """Evidence about users from their messages; a field is None if a reader does not provide it.
 
     users: positions of the users (n,)
-    log_ratio: log-likelihood ratios of the messages, if the user interacted with the item against
-        if not; 0 without information, +-inf if the messages prove it (n, M)
-    items: prior log-odds of the items, if the messages reveal more than ``log_ratio`` does (M,)
-    activity: term that a user's activity adds to the prior log-odds, likewise (n,)
+    log_ratio: log-likelihood ratios of the messages for an interaction against none (n, M); 0
+        without information, +-inf if the messages prove it
+    items: prior log-odds of each item (M,), if the messages show more about them than ``log_ratio``
+    activity: term that a user's activity adds to the prior log-odds (n,), under the same condition
     vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
     """
@@ -45,7 +45,7 @@ class Evidence:
     ratings: NDArray[np.float32] | None = None
 
     def of(self, users: NDArray[np.int64]) -> Evidence:
-        """Evidence on ``users`` (k,) only, an ascending selection of these users."""
+        """Returns the evidence on ``users`` (k,), an ascending selection of the users, only."""
         rows = np.searchsorted(self.users, users)
         parts = {name: getattr(self, name) for name in _OF_USERS}
         taken = {name: None if part is None else part[rows] for name, part in parts.items()}
@@ -56,17 +56,17 @@ class Evidence:
             part = getattr(self, name)
             if part is not None and len(part) != len(self.users):
                 raise InputError(
-                    f"Expected {name} of {len(self.users)} users, got {len(part)}. "
-                    "Give one row per user of the request."
+                    f"Expected {name} with one row for each of {len(self.users)} users, got "
+                    f"{len(part)} rows. Return a row per requested user."
                 )
         if self.log_ratio is not None and np.isnan(self.log_ratio).any():
             raise ArithmeticError(
-                "Expected log-likelihood ratios without NaN, got NaN. Repair the reader."
+                "Expected log_ratio without NaN, got NaN. Repair the reader that returned it."
             )
 
 
 class Reader(Protocol):
-    """Reader of one kind of message, recognised by kind and shape and not by name."""
+    """Reader of one kind of message, which it recognises by kind and shape, not by name."""
 
     @property
     def reference(self) -> str:
@@ -74,22 +74,24 @@ class Reader(Protocol):
         ...
 
     def refusal(self, view: View) -> str:
-        """Reason why it does not read this view, a sentence; empty if it does."""
+        """Returns the reason why the reader cannot read this view; an empty string if it can."""
         ...
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence of the view on ``users`` (ascending positions), in their order.
+        """Returns the evidence that the view gives on ``users``, whose positions are ascending.
 
-        Memory: some arrays of users times items.
+        The result has one row per user, in the same order. Memory: some arrays of users times
+        items.
         """
         ...
 
 
 def combine(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
-    """Combined evidence of ``readers`` that read this view: each field from the first that has it.
+    """Combines the evidence of several readers on a view, field by field.
 
-    Log-likelihood ratios are combined entry by entry: the largest absolute value counts. A device's
-    list and table come from the same history, so that a sum would count the evidence twice.
+    A field is that of the first reader that provides it. Log-likelihood ratios are combined entry
+    by entry: the largest absolute value counts. A device's list and table come from the same
+    history, so that a sum would count the evidence twice.
     """
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}
@@ -102,19 +104,26 @@ def combine(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> 
 
 
 class MessageReader(ABC):
-    """Base of readers that need certain messages: ``wanted`` names them, ``reads`` finds them."""
+    """Base class of readers that need certain messages.
+
+    A subclass names the messages that it needs in ``wanted``; its method ``reads`` checks whether a
+    view has them.
+    """
 
     reference: ClassVar[str]
     wanted: ClassVar[str]
 
     @abstractmethod
     def reads(self, view: View) -> bool:
-        """True if the view has the messages that this reader needs."""
+        """Checks whether the view has the messages that this reader needs."""
 
     def refusal(self, view: View) -> str:
-        """Wanted messages and those of the view, two sentences; empty if the reader reads it."""
+        """Returns the reason why the reader cannot read this view; an empty string if it can.
+
+        The reason names the messages that the reader needs, and the messages of the view.
+        """
         return "" if self.reads(view) else explain(view, self.wanted)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """See ``Reader.read``."""
+        """Returns the evidence that the view gives on ``users``, whose positions are ascending."""

@@ -1,4 +1,4 @@
-"""Evidence on interactions from one-coordinate reports, by their public distribution.
+"""Reader of one-coordinate reports of an item gradient, by the public distribution of the reports.
 
 An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see
 ``rank_one_gradients``) and reports random coordinates (i, f) as one sign, + with probability
@@ -12,8 +12,8 @@ reports of all users together show a typical x:
    its right singular vector is the direction, and E[s_i] >= 0, large for few items, determines its
    sign.
 2. For each length t of x the model predicts g1 at touched and g0 at untouched items, and
-   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i. The length
-   with the smallest squared error is taken.
+   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i. The estimate
+   is the length with the smallest squared error.
 3. A user's reports on item i then have a log-likelihood ratio of touched against untouched, to
    which the log-odds of pi_i are added.
 
@@ -36,7 +36,10 @@ _UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
 class CoordinateReports(MessageReader):
-    """Reads reports of single coordinates of an item gradient; evidence of rounds adds up."""
+    """Reader of randomized reports of single coordinates of an item gradient.
+
+    The evidence of all rounds is added up.
+    """
 
     reference = (
         "likelihood ratio of the reported signs under a typical gradient; derived in "
@@ -46,12 +49,12 @@ class CoordinateReports(MessageReader):
     wanted = "reports of an item gradient and their distribution"
 
     def reads(self, view: View) -> bool:
-        """True if the view has such reports, and their distribution is public."""
+        """Checks whether the view has reports of an item gradient and their distribution."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
         return known and bool(item_messages(view, (Kind.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Approximate log-likelihood ratios from the reports of all rounds."""
+        """Returns approximate log-likelihood ratios of interactions, from reports of all rounds."""
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
@@ -84,7 +87,7 @@ class CoordinateReports(MessageReader):
 def _gradients(
     vector: NDArray[np.float64], items: NDArray[np.float64], alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Clipped gradients (M, F) of a user ``vector`` (F,): with all items touched, and with none."""
+    """Returns clipped gradients (M, F) of a user ``vector``, at touched and at untouched items."""
     prediction = items @ vector
     touched = np.outer((1 + alpha) * (1 - prediction), vector)
     return touched.clip(-1, 1), np.outer(-prediction, vector).clip(-1, 1)
@@ -97,7 +100,7 @@ def _typical(
     noise: float,
     known: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """Typical gradients at touched and at untouched items, (M, F) each, and shares of items (M,).
+    """Returns typical gradients (M, F) at touched and untouched items, and item shares (M,).
 
     mean: mean report (M, F)
     items: mean broadcast (M, F)
@@ -105,7 +108,7 @@ def _typical(
     noise: variance of an entry of ``mean``
     known: shares of items, if they are public (M,)
 
-    None if the reports do not show a typical gradient.
+    The result is None if the reports do not show a typical gradient.
     """
     if known is None:
         rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""Interactions read from a locally trained network that uses items' public features only.
+"""Reader of a locally trained network that uses items' public features only.
 
 No message names an item, and items with the same features are identical to the network. A user's
 items move rows of a table of features (G, d), and weights of the layers behind it. In the first
@@ -12,11 +12,11 @@ logit for features z estimates
     log P(z | own) - log P(z | negative) + constant,
 
 where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
-are drawn uniformly. The returned network and the broadcast one are both evaluated at every item's
-features. The difference of the logits, less their constants, is the evidence on the user. The
-logits of the broadcast one, averaged over users, give the prior of items, to the extent that it
-depends on features. Both refer to shares that add up to 1 over features, and do not reveal a user's
-number of items. The user's own row in a table of user features is the row that moved.
+are drawn uniformly. The returned network and the broadcast network are both evaluated at every
+item's features. The difference of the logits, less their constants, is the evidence on the user.
+The logits of the broadcast network, averaged over users, give the prior of items, to the extent
+that it depends on features. Both refer to shares that add up to 1 over features, and do not reveal
+a user's number of items. The user's own row in a table of user features is the row that moved.
 
 The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
 last one with one row per public feature, then weights (in, out) and biases down to one number.
@@ -38,7 +38,7 @@ from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View
 
-_TOGETHER = 32  # senders
+_TOGETHER = 32  # number of senders that are processed at once
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -57,10 +57,11 @@ class _Form:
 
 
 class FeatureNetwork(MessageReader):
-    """Reads networks on public features of items, before and after a device has trained them.
+    """Reader of networks on public item features, as broadcast and as a device returned them.
 
-    The first and last rounds are read (``uploads.read_rounds``). Cost: some products of layers per
-    sender and combination of features.
+    The difference of their logits at an item's features is evidence of an interaction. The first
+    and last rounds are read (``uploads.read_rounds``). Cost: some products of layers per sender and
+    combination of features.
     """
 
     reference = (
@@ -71,11 +72,18 @@ class FeatureNetwork(MessageReader):
     wanted = "a network on public features of items"
 
     def reads(self, view: View) -> bool:
-        """True if the view has such a network, and no item table in which some rows move."""
+        """Checks whether the view has a network on public features of items.
+
+        A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
+        """
         return _form(view) is not None and not moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Differences of logits, added up over rounds; equal for items with the same features."""
+        """Returns log-likelihood ratios of interactions, added over rounds.
+
+        A ratio is the difference of the logits of the returned and of the broadcast network. Items
+        with the same features have the same ratio.
+        """
         form, features = _form(view), view.public.features
         assert form is not None, "refused"
         assert features is not None, "refused"
@@ -110,7 +118,7 @@ class FeatureNetwork(MessageReader):
 def _networks(
     form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
 ) -> tuple[Arrays, Arrays]:
-    """The networks that ``some`` senders received, and those that they returned.
+    """Returns the networks that ``some`` senders received, and those that they returned.
 
     A table of user features is reduced to the row that moved, or to its mean if no row moved.
     """
@@ -132,12 +140,12 @@ def _networks(
 def _log_ratios(
     form: _Form, network: Arrays, flags: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-ratios of own items against negatives, by each sender's network: (n, k).
+    """Returns log-ratios (n, k) of own items against negatives, by each sender's network.
 
     flags: combinations of features (k, G)
     weight: share of items with each combination (k,)
 
-    0 for a network with logits that are not finite.
+    The result is 0 for a network with logits that are not finite.
     """
     logits = _logits(form, network, flags)
     logits[~np.isfinite(logits).all(axis=1)] = 0.0
@@ -146,7 +154,7 @@ def _log_ratios(
 
 
 def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logits of each sender's network at each combination of features (k, G): (n, k)."""
+    """Returns the logit (n, k) of each sender's network at each combination of features (k, G)."""
     *user, last = form.tables
     table, weight = network[last], network[form.layers[0]]
     du = sum(network[name].shape[1] for name in user)
@@ -168,7 +176,7 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 
 def _form(view: View) -> _Form | None:
-    """The form of the network in the messages; None if it is not a network on items' features."""
+    """Returns the form of the network in the messages; None if it is not on items' features."""
     features, messages, broadcast = view.public.features, model_messages(view), last_model(view)
     unknown = any(rounds[0].base is None for rounds in messages.values())
     if features is None or not broadcast or unknown:

@@ -1,4 +1,4 @@
-"""User vectors read from the first layer of an MLP on a user's vector and an item's.
+"""Reader of user vectors, from the first layer of an MLP on a user vector and an item vector.
 
 For the layer h = W [x; v_i] + b every example with error e in h adds e x^T to the gradient of W on
 the user's side, and e to the gradient of b. x is equal in all examples of a device, so that for any
@@ -37,8 +37,8 @@ from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
 _LOOKED_AT = 32  # number of messages that identify the layer
-_PARALLEL = 0.6  # smallest median cosine of the user's columns with the bias
-_WIDTH = 8  # smallest length of a bias, because short ones are parallel by chance
+_PARALLEL = 0.6  # minimum median cosine of the user's columns with the bias
+_WIDTH = 8  # minimum length of a bias, because short vectors are parallel by chance
 
 Matrices = NDArray[np.float32]
 
@@ -62,7 +62,10 @@ class _Layout:
 
 
 class FirstLayer(MessageReader):
-    """Reads user vectors from the last message of each user, in closed form."""
+    """Reader of user vectors from the change of a network's first layer, in closed form.
+
+    The last message of each user is read.
+    """
 
     reference = (
         "first-layer closed form dW = db x^T: derived in attacks/readers/first_layer.py; compare "
@@ -72,11 +75,11 @@ class FirstLayer(MessageReader):
     wanted = "a first layer on user and item vectors"
 
     def reads(self, view: View) -> bool:
-        """True if the view has such a layer, and an item table."""
+        """Checks whether the view has a first layer on user and item vectors, and an item table."""
         return _layout(view) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Vectors of the users, 0 for users who sent no message."""
+        """Returns user vectors (n, d) from each user's last message, 0 for users who sent none."""
         layout, rounds = _layout(view), model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
@@ -91,7 +94,7 @@ class FirstLayer(MessageReader):
 def _vectors(
     layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
 ) -> NDArray[np.float64]:
-    """Vectors of all senders: (n, d)."""
+    """Returns the vectors of all senders, (n, d)."""
     blocks = [
         first_layer_input(_orient(change, layout.upright)[:, :, layout.side], by)
         for change, by in _pair_blocks(weight, bias)
@@ -126,14 +129,14 @@ def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def _project(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Projection of each vector (n, d) on the span of its columns (n, d, f)."""
+    """Returns the projection of each vector (n, d) on the span of its columns (n, d, f)."""
     basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     basis = basis * (sizes > 1e-6 * sizes[:, :1])[:, None]
     return np.asarray(np.einsum("ndf,nf->nd", basis, np.einsum("ndf,nd->nf", basis, vectors)))
 
 
 def _layout(view: View) -> _Layout | None:
-    """The layer whose columns on one side are parallel to its bias; None if none exists."""
+    """Returns the layer whose columns on one side are parallel to its bias; None if none exists."""
     items = item_messages(view)
     if not items:
         return None
@@ -162,7 +165,7 @@ def _layout(view: View) -> _Layout | None:
 
 
 def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
-    """Median cosine, without sign, of the columns on this side with the bias."""
+    """Returns the median cosine, without sign, of the layout's user-side columns with the bias."""
     cosines = [np.zeros(0, dtype=np.float32)]
     for change, by in _pair_blocks(weight, bias):
         part = _orient(change, layout.upright)[:, :, layout.side]
@@ -174,7 +177,10 @@ def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> fl
 
 
 def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
-    """A copy with the matrix, if any, whose moved columns span the vectors beyond chance."""
+    """Returns a copy with the matrix, if any, whose moved columns span the user vectors.
+
+    The span has to explain more than chance would.
+    """
     direct = _vectors(layout, last[layout.weight], last[layout.bias])
     d = direct.shape[1]
     best, max_share = layout, 0.5
@@ -197,7 +203,7 @@ def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
 def first_layer_input(
     weight: NDArray[np.floating[Any]], bias: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
-    """The input x of a layer W x + b, from its gradients dW (n, h, d) and db (n, h): (n, d).
+    """Returns the input x (n, d) of a layer W x + b from its gradients dW (n, h, d) and db (n, h).
 
     dW = db x^T for any loss; therefore x = dW^T db / |db|^2, which is the least-squares solution
     for a sum over several inputs. x is 0 if db is 0. Source: Phong et al. 2018, section 3.

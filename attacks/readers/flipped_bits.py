@@ -1,4 +1,4 @@
-"""Evidence from flipped bits with a known channel, and a prior from all users' bits together.
+"""Reader of flipped bits with a known channel, and of a prior from all users' bits together.
 
 A bit b in {0, 1} is reported as 1 with probability p if b = 1 and q if b = 0; each report y adds
 ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of the same bit add up. The share
@@ -25,13 +25,13 @@ from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
-_OPEN = 0.3  # smallest information in a step, as a share of that of unflipped bits
+_OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bits
 
 
 class FlippedBits(MessageReader):
-    """Reads bits of all items, flipped with public probabilities; evidence of rounds adds up.
+    """Reader of bits of all items that are flipped with public probabilities.
 
-    If a value is never flipped, reports can prove bits.
+    Evidence of rounds adds up. If a value is never flipped, reports can prove bits.
     """
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
@@ -39,11 +39,11 @@ class FlippedBits(MessageReader):
     wanted = "bits of all items and their distribution"
 
     def reads(self, view: View) -> bool:
-        """True if bits are linked to users, and their channel is known."""
+        """Checks whether the view links bits to users, and the flipping probabilities are known."""
         return view.public.channel is not None and find_component(view, Kind.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence from the bits of all rounds."""
+        """Returns log-likelihood ratios of interactions, from bits of all rounds, with a prior."""
         channel, name = view.public.channel, find_component(view, Kind.BITS)
         assert channel is not None
         assert name is not None
@@ -70,13 +70,15 @@ class FlippedBits(MessageReader):
 def fit_activity(
     ratio: NDArray[np.floating[Any]], items: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fits the activity of each user, (n,), which adds to the log-odds of ``items`` (M,).
+    """Fits the term that each user's activity adds to the log-odds of ``items`` (M,): (n,).
+
+    ratio: log-likelihood ratios (n, M) of a channel that is known exactly; otherwise errors of
+        ratios would appear as activity.
 
     Activity is normal over users, with the mean and variance that fit all evidence best, so that a
-    user with little evidence gets about the mean. ``ratio`` (n, M) must belong to a channel that is
-    known exactly, because errors of ratios would be taken for activity. The fit takes Newton steps
-    on the observed information (Louis 1982), because expectation maximisation is far from
-    convergence after twenty steps if bits are noisy. The variance stays 1 in the first steps.
+    user with little evidence gets about the mean. The fit takes Newton steps on the observed
+    information (Louis 1982), because expectation maximisation is far from convergence after twenty
+    steps if bits are noisy. The variance stays 1 in the first steps.
     """
     ratio = np.clip(ratio, -SURE, SURE).astype(np.float32)
     activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
@@ -96,7 +98,7 @@ def fit_activity(
 
 
 def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``counts`` times ln P(y | 1) - ln P(y | 0), and 0 for a count of 0 if that is infinite."""
+    """Returns ``counts`` times ln P(y | 1) - ln P(y | 0); a count of 0 gives 0."""
     step = float(log_probs[1]) - float(log_probs[0]) if log_probs[0] != log_probs[1] else 0.0
     if np.isinf(step):
         return np.where(counts > 0, step, 0.0)
@@ -106,7 +108,7 @@ def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray
 def _shares(
     ones: NDArray[np.integer[Any]], reports: NDArray[np.integer[Any]], p: float, q: float
 ) -> NDArray[np.float64]:
-    """Share of 1s behind each row's (or column's) reports: debiased, shrunk by its reliability.
+    """Returns the share of true 1s behind each row's reports, debiased and shrunk by reliability.
 
     The weight of a row's own mean is the empirical-Bayes weight: the part of the variance between
     rows that sampling and flipping do not explain. Shares stay half a report away from 0 and 1. An

@@ -1,4 +1,4 @@
-"""Interactions read from an item table in which each device moves only some rows.
+"""Reader of interactions from an item table of which each device moves only some rows.
 
 The public settings distinguish four protocols:
 
@@ -20,9 +20,9 @@ The public settings distinguish four protocols:
    is its position on the line, negatives below zero, plus its distance from the line if that is
    not typical of the user's rows. Unchanged rows score zero.
 3. Messages are gradients, with negatives: see ``meta_gradient``.
-4. Every message has the rows of all own items, and of ``pseudo`` others that are drawn anew for
-   each message. A user's messages are intersected: an item outside any message is not an own item,
-   and an item inside is more likely an own item if fewer others are drawn.
+4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
+   for each message. A user's messages are intersected: an item outside any message is not an own
+   item, and an item inside is more likely an own item if fewer other items are drawn.
 
 Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows from
 the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but own
@@ -58,24 +58,26 @@ from fedrec_auditor.targets.transcript import Kind, View
 _LOOKED_AT = 16  # number of messages that show whether all rows move
 _TRUST = 4.6  # prior log-odds that rows move as the loss requires
 _HALVINGS = 30
-_KEPT = 8  # messages per user that are intersected
-_SEVERAL = 4  # messages per user if a single one hardly shows the sign
-_SAMPLED = 64  # messages per user if each may contain only some of the own items
-_WHOLE = 0.01  # share of missed rows among moved ones, below which messages have all own items
-_MOVED = 0.95  # confidence in a moved row, relative to one that did not move
+_KEPT = 8  # number of messages per user that are intersected
+_SEVERAL = 4  # number of messages per user if a single message hardly shows the sign
+_SAMPLED = 64  # number of messages per user if each may contain only some of the own items
+_WHOLE = 0.01  # share of missed rows among moved rows, below which messages have all own items
+_MOVED = 0.95  # confidence in a moved row, relative to an unmoved row
 _STEPS, _REWEIGHTINGS = 30, 20
 _NARROW = 0.01  # sine
-_FAR = 30.0  # distance from the line, in typical distances, beyond which it counts
-_ROUNDED = 1e-5  # share of the longest row, below which a distance is rounding
-_PAIRS = 2**24  # senders times items at once
+_FAR = 30.0  # distance from the line, in typical distances, above which it counts
+_ROUNDED = 1e-5  # share of the longest row, below which a distance is a rounding error
+_PAIRS = 2**24  # maximum number of senders times items that are processed at once
 _OFTEN = 10.0  # mean number of times that a row is sent, with which e^-10 of rows are never sent
 
 
 class ItemRows(MessageReader):
-    """Reads messages that move some rows of an item table and leave the rest unchanged.
+    """Reader of messages that change some rows of an item table and leave all others unchanged.
 
+    The changed rows, and the direction of the change, show the items with which a user interacted.
     The first and last rounds are read (``uploads.read_rounds``), and the last message of users who
-    send in none of these. Cost: some 10 d^2 per moved row. Memory: 6 bytes per user and item.
+    send in none of these. Cost: about 10 d^2 operations per changed row of d numbers. Memory: 6
+    bytes per user and item.
     """
 
     reference = (
@@ -86,11 +88,11 @@ class ItemRows(MessageReader):
     wanted = "an item table in which some rows move"
 
     def reads(self, view: View) -> bool:
-        """True if devices leave some rows of an item table unmoved."""
+        """Checks whether messages of devices leave some rows of an item table unchanged."""
         return moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence that rows moved as own items do, from all rounds that are read."""
+        """Returns log-likelihood ratios of interactions, by which rows changed and in what way."""
         settings = view.public.settings
         if settings.get("pseudo"):
             ratio = _intersect(view, users)
@@ -102,7 +104,7 @@ class ItemRows(MessageReader):
 
 
 def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Log-likelihood ratios (n, M) of protocol 1: rows that moved in any message are own items."""
+    """Returns log-likelihood ratios (n, M) of protocol 1: rows that moved at all are own items."""
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     moves = np.zeros(ratio.shape, dtype=np.uint16)
     n_messages = np.zeros((len(users), 1), dtype=np.int64)
@@ -131,7 +133,7 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
 
 
 def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Log-likelihood ratios (n, M) of protocol 4: own rows are in every message."""
+    """Returns log-likelihood ratios (n, M) of protocol 4: own rows are in every message."""
     pseudo = view.public.settings["pseudo"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, _ in _turns(view, users, _KEPT):
@@ -146,7 +148,7 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Log-likelihood ratios (n, M) of protocols 2 and 3, added over rounds."""
+    """Returns log-likelihood ratios (n, M) of protocols 2 and 3, added over rounds."""
     negatives = view.public.settings["negatives"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
@@ -194,7 +196,11 @@ def _turns(
 
 
 def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
-    """Messages of the item table, by rounds, and those with the senders' own vectors, or None."""
+    """Returns, for each round, the messages about the item table and those with user vectors.
+
+    ``per_user`` limits the number of messages, as for ``uploads.read_rounds``. The second value of
+    a pair is None if the senders send no vectors of their own.
+    """
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
     for rounds in model_messages(view, {*OF_THE_MODEL, Kind.VECTOR}, per_user).values():
@@ -208,7 +214,7 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
 
 
 def own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors (k, d) of these users, as they sent them."""
+    """Returns the vector (k, d) that each of ``users`` sent for itself, in messages ``beside``."""
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
     if len(beside.component.shape) == 1:
@@ -217,10 +223,11 @@ def own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def moves_some_rows(view: View) -> bool:
-    """True if messages move an item table, and most of a few of them leave some row unmoved.
+    """Checks whether messages change an item table, and most of them leave some row unchanged.
 
-    Messages that move nothing do not count. Noise moves all rows. Gradients of a loss over all
-    items are left to ``rank_one_gradients``.
+    A few messages of the last round are examined. Messages that change nothing do not count. Noise
+    changes all rows. Gradients of a loss over all items are excluded, because
+    ``rank_one_gradients`` reads them.
     """
     rounds = item_messages(view)
     if not rounds or not len(rounds[-1].component) or RankOneGradients().reads(view):
@@ -234,7 +241,7 @@ def moves_some_rows(view: View) -> bool:
 def _weaken(
     ratio: NDArray[np.float32], is_moved: NDArray[np.bool_], negatives: float, items: int
 ) -> NDArray[np.float32]:
-    """Log-likelihood ratios (n, m) of moved rows, weakened if their signs look random.
+    """Returns log-likelihood ratios (n, m) of moved rows, weakened if their signs look random.
 
     With n own items, and q n negatives drawn among all other items with replacement, the share of
     own items among the moved rows is known. If noise in the loss moves rows in random directions,
@@ -258,9 +265,10 @@ def _weaken(
 
 
 def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Estimated number of own items that no message moved: (n, 1).
+    """Estimates the number of own items that no message moved, (n, 1).
 
-    Chao's lower bound; 0 for a single message, and for messages with the same rows.
+    The estimate is Chao's lower bound; it is 0 for a single message, and for messages with the same
+    rows.
 
     moves: number of messages that moved each row (n, M)
     n_messages: number of messages of each user (n, 1)
@@ -272,7 +280,7 @@ def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> N
 
 
 def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
-    """Number of senders who moved each row: (M,)."""
+    """Counts the senders who moved each row, (M,)."""
     counts = np.zeros(table.component.shape[0])
     for _, _, moved in table.changes():
         counts += moved.any(axis=2).sum(axis=0)
@@ -280,9 +288,10 @@ def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
 
 
 def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
-    """True for rows (M,) that nobody sends although chance would send all: items outside the round.
+    """Returns a mask (M,) of items outside the round, whose rows nobody sends.
 
-    Negatives are drawn uniformly among the items of a round. Models always have all rows.
+    By chance alone, every row would be sent, because negatives are drawn uniformly among the items
+    of a round. Models always have all rows.
     """
     counts = np.zeros(table.component.shape[0])
     for some in blocks(len(table.component), len(counts), _PAIRS):
@@ -297,7 +306,7 @@ def _places(
     counts: NDArray[np.float64] | None,
     vectors: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """Distance that each row moved in the direction of own items, in typical steps: (n, M).
+    """Returns how far each row moved in the direction of own items, in typical steps, (n, M).
 
     change: changes of the rows (n, M, d)
     touched: True for changed rows (n, M)
@@ -322,7 +331,7 @@ def _places(
 
 
 def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Median size over the changed rows of each user: (n, 1)."""
+    """Returns the median size over the changed rows of each user, (n, 1)."""
     kept = np.where(touched | ~touched.any(axis=1, keepdims=True), sizes, np.nan)
     return np.asarray(np.nanmedian(kept, axis=1, keepdims=True) + 1e-30, dtype=np.float32)
 
@@ -330,17 +339,17 @@ def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[
 def _line(
     change: NDArray[np.float32], direction: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Position on, and distance from, each user's line: (n, M) each, for changes (n, M, d)."""
+    """Returns positions on, and distances from, each user's line, (n, M) each."""
     along = (change @ direction[:, :, None])[:, :, 0]
     return along, np.linalg.norm(change - along[:, :, None] * direction[:, None], axis=2)
 
 
 def line(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Direction of each user's line, without sign: (n, M, d) -> (n, d).
+    """Fits a direction (n, d), without sign, to the changes of item rows (n, M, d) of each sender.
 
-    Iteratively reweighted least squares on the rows' directions: a row's weight is the inverse of
-    its sine, so that the line follows most rows, not the longest. There is one step of the power
-    method per reweighting.
+    The method is iteratively reweighted least squares on the directions of the changes. The weight
+    of a row is the inverse of its sine, so that the direction follows most rows, not the longest
+    change. There is one step of the power method per reweighting.
     """
     _, unit = _split(change)
     gram = unit.transpose(0, 2, 1) @ unit
@@ -356,28 +365,28 @@ def line(change: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
+    """Returns lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
     sizes = np.linalg.norm(change, axis=2)
     out, some = np.zeros_like(change), sizes[:, :, None] > 0
     return sizes, np.divide(change, sizes[:, :, None], out=out, where=some)
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Columns (n, d, 1) scaled to length 1; zero columns stay zero."""
+    """Returns columns (n, d, 1) scaled to length 1; zero columns stay zero."""
     length = np.linalg.norm(direction, axis=1, keepdims=True)
     out = np.zeros_like(direction)
     return np.asarray(np.divide(direction, length, out=out, where=length > 0))
 
 
 def _majority(along: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """+1 if most changed rows have a negative position, -1 if most have a positive one."""
+    """Returns +1 if most changed rows have a negative position, -1 if most have a positive one."""
     return np.where((np.sign(along) * touched).sum(axis=1) > 0, -1, 1).astype(np.float32)
 
 
 def _popular(
     along: NDArray[np.float32], touched: NDArray[np.bool_], counts: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """+1 if the positions of changed rows grow with the rows' popularity, -1 if they fall."""
+    """Returns +1 if positions of changed rows grow with the rows' popularity, -1 if they fall."""
     share = touched.sum(axis=1, keepdims=True)
     total = (touched * counts).sum(axis=1, keepdims=True)
     mean = np.divide(total, share, out=np.zeros(share.shape), where=share > 0)

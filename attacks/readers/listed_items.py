@@ -1,7 +1,8 @@
-"""Evidence from lists of items, or of codes that stand for items, without the senders' code.
+"""Reader of lists of items, or of codes that stand for items, without the senders' code.
 
-A device may list decoys beside the user's own items (positives). Own items occur in every round,
-decoys if they are drawn again. An item or code is in c of R lists of user u with the probability
+A device may list decoys in addition to the user's own items (positives). Own items occur in every
+round, but decoys vary if they are drawn again. An item or code is in c of R lists of user u with
+the probability
 
     w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d),
 
@@ -12,20 +13,21 @@ expectation maximisation. With a single round, a is assumed to be 1, and b is th
 of the codes that is listed least often, which hardly any user owns. If lists repeat items, the
 number of occurrences is modelled as well: none, one, more.
 
-Own items and decoys also differ by the tenth of a list that an entry stands in, and by the tenth of
-the number sent with it, if there is one (a score). The probabilities of the tenths are the same for
-all users and are fitted with the rest. The position in a sorted list is ignored because it only
-depends on the item. Numbers of one item in several rounds are correlated: with a correlation r
-within an item and a class, c of them count as c / (1 + (c - 1) r).
+Own items and decoys also differ by the position of an entry in its list and by the rank of the
+number (score) sent with it, if there is one. Both are counted in tenths of the list. The
+probabilities of the tenths are the same for all users and are fitted together with the other
+parameters. The position in a sorted list is ignored because it only depends on the item. Numbers of
+one item in several rounds are correlated: with a correlation r within an item and a class, c of
+them count as c / (1 + (c - 1) r).
 
 If own items stand first, the first n entries of a list are the same set in every round, where n is
 the number of own items, whatever their order. If most lists have such a beginning and differ behind
-it, it is taken for the own items, and likewise a common end. These lists also show the number of
-decoys, constant or proportional to the number of own items, which then splits lists that were sent
-only once (``_Rule``). With a single round, popularity shows the split (``_popular``), and own items
-are on that side of it where the frequencies of codes vary more.
+it, the beginning is assumed to be the own items; a common end is treated in the same way. These
+lists also show the number of decoys, constant or proportional to the number of own items, which
+then splits lists that were sent only once (``_Rule``). With a single round, popularity shows the
+split (``_popular``), and own items are on that side of it where the frequencies of codes vary more.
 
-Codes belong to items by ``Public.rows``. If these are unknown, codes are matched to items: the k-th
+``Public.rows`` assigns codes to items. If it is unknown, codes are matched to items: the k-th
 most frequent code to the k-th most popular item. All matches among ties are equally likely.
 
 Source: latent classes (Dempster, Laird and Rubin, JRSS B 1977); matching by frequency: Naveed,
@@ -47,23 +49,24 @@ from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
-_SAMPLE = 500  # users to whose lists the parameters are fitted
+_SAMPLE = 500  # number of users to whose lists the parameters are fitted
 _STEPS = 30
-_BLOCK = 2**20  # users times codes at once
+_BLOCK = 2**20  # maximum number of users times codes that are processed at once
 _LEAST = 1e-6  # smallest probability
 _LEAST_LISTED = 0.1  # share of the codes, the rarest ones, that hardly any user owns
-_CODES = 4  # largest number of codes that are matched, as a multiple of the catalogue
+_CODES = 4  # maximum number of codes that are matched, as a multiple of the catalogue
 _LUCK = 3.0  # standard deviations
 _DIGITS = 6
-_PAIRS = 2**24  # codes times items, or times users, at once
+_PAIRS = 2**24  # maximum number of codes times items, or times users, that are processed at once
 _PIECES = 8
-_EXACT = 0.05  # largest error of a rule, as a share of the number of own items
+_EXACT = 0.05  # maximum error of a rule, as a share of the number of own items
 _HARDLY = 0.02  # initial rate d, as a multiple of the mean rate of a code
 
 
 class ListedItems(MessageReader):
-    """Reads lists of items, or of their codes: frequency and position of each, and its number.
+    """Reader of lists of items, or of codes that stand for items.
 
+    The evidence is how often and where a list names an item, and the number sent with the entry.
     Unknown codes, the most frequent ones, are matched to items by frequency if the popularity of
     items is known and the senders' code is not available. Memory: some arrays of users times items,
     or codes, of 2^24 numbers, and the entries of one round.
@@ -77,11 +80,11 @@ class ListedItems(MessageReader):
     wanted = "lists of items, or of codes of items"
 
     def reads(self, view: View) -> bool:
-        """True if the view has a list of items, or of codes that can be assigned to items."""
+        """Checks whether the view has a list of items, or of codes that can be matched to items."""
         return bool(_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence as the module describes it.
+        """Returns log-likelihood ratios of interactions.
 
         Each of several lists gives evidence on the items in anybody's list of that name; for each
         item the largest absolute log-ratio counts. If codes are matched to items, only one list is
@@ -106,7 +109,7 @@ class ListedItems(MessageReader):
 
 
 def _names(view: View) -> list[str]:
-    """Names of the lists that are read: lists of items, or else lists of codes."""
+    """Returns the names of the lists to read: lists of items, or else lists of codes."""
     kinds = {name: last_sent(view, name).kind for name in names(view)}
     known = view.public.rows is not None
     guessed = view.public.client is None and view.public.popularity is not None
@@ -118,7 +121,7 @@ def _names(view: View) -> list[str]:
 
 
 def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.int64]) -> Floats:
-    """Log-likelihood ratios of items (n, M) from one list: the smallest of the item's codes."""
+    """Returns log-likelihood ratios of items (n, M) from one list: the smallest of its codes."""
     codes, places = np.unique(of_items, return_inverse=True)
     ratio = _Lists.of(view, name, codes).ratio(users)
     places = places.reshape(of_items.shape)
@@ -126,14 +129,14 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
-    """Codes of each item in a list, (M, h); None if they are unknown."""
+    """Returns the codes of each item in a list, (M, h); None if they are unknown."""
     if last_sent(view, name).kind is Kind.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.rows
 
 
 def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
-    """Evidence on items from the codes that are matched to them by frequency."""
+    """Returns evidence on items from the codes that are matched to them by frequency."""
     popularity = view.public.popularity
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
@@ -155,7 +158,9 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
-    """Matches values by rank: probability (D, M) that ``first`` (D,) belongs to ``second`` (M,).
+    """Returns the probability (D, M) that values ``first`` and ``second`` belong together, by rank.
+
+    first, second: values of each kind, (D,) and (M,).
 
     The largest value matches the largest. Equal values share their ranks, and so do values whose
     difference, in units of their square root, is at most the root mean square difference of values
@@ -174,9 +179,9 @@ def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
 
 
 def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
-    """First and last rank of the values near each value, in descending order.
+    """Returns the first and the last rank of the values near each value, in descending order.
 
-    Near means within ``near`` times the square root of the value.
+    A value is near if it differs by less than ``near`` times the square root of the value.
     """
     order, span = np.sort(-values), near * np.sqrt(np.maximum(values, 1.0))
     return (
@@ -204,11 +209,14 @@ class _Classes:
         return _fit(data, None, places)[0]
 
     def ratio(self, data: ListStatistics, *, places: bool) -> Floats:
-        """Log-likelihood ratios (n, D) of own codes against decoys."""
+        """Returns log-likelihood ratios (n, D) of own codes against decoys."""
         return _fit(data, self, places)[1]
 
     def sum_tenths(self, data: ListStatistics, often: Floats) -> Floats:
-        """Log-ratio of each code from its tenths, (n, D); ``often`` (E,) counts its lists."""
+        """Returns the log-ratio of each code from its tenths, (n, D).
+
+        ``often`` (E,) counts the lists of each user that contain a code.
+        """
         place, number = np.einsum("kt,kte->ke", self.log_ratios, data.tenths)
         ratio = np.zeros(data.once.shape)
         ratio.ravel()[data.key] = place + number / (1.0 + (often - 1.0) * self.correlation)
@@ -216,7 +224,7 @@ class _Classes:
 
     @classmethod
     def maximise(cls, data: ListStatistics, p_own: Floats, own: Floats, often: Floats) -> _Classes:
-        """Maximisation step: parameters from the probabilities ``p_own`` (n, D) of own codes.
+        """Computes parameters from probabilities ``p_own`` (n, D) of own codes (maximisation step).
 
         own: expected counts of own codes that are listed not at all, once, or more often, at any
             scale (3,)
@@ -239,9 +247,9 @@ class _Classes:
 
 
 def _fit(data: ListStatistics, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
-    """The parameters, fitted unless they are ``known``, and log-likelihood ratios (n, D).
+    """Returns the parameters, fitted unless they are ``known``, and log-likelihood ratios (n, D).
 
-    ``parts`` (3, n, D) are own codes and two classes of decoys. The last step computes only them.
+    ``parts`` (3, n, D) are own codes and two classes of decoys. The last step computes only these.
     """
     if not places:
         nowhere = np.zeros_like(data.tenths[0])
@@ -284,9 +292,9 @@ class _Lists:
     """Model of the lists of ``codes``, fitted to a sample of the senders.
 
     view, name: view and component of the lists
-    codes: codes of interest, ascending (D,)
+    codes: ascending codes whose lists are modelled (D,)
     some: users of the sample
-    classes: parameters of own codes and decoys, None with a single round
+    classes: parameters of own codes and decoys; None with a single round
     places: True if positions are informative, because lists are not sorted
     others: rate of a code that nobody owns, per entry of a list
     rule: number of decoys, if own codes are the beginning of lists; else None
@@ -341,7 +349,7 @@ class _Lists:
         return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
-        """Log-likelihood ratios (n, D) of own codes, from the lists of ``users``."""
+        """Returns log-likelihood ratios (n, D) of own codes, from the lists of ``users``."""
         some = blocks(len(users), len(self.codes), _BLOCK)
         none = np.zeros((0, len(self.codes)))
         return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
@@ -364,21 +372,21 @@ class _Lists:
         return np.asarray(ratio.clip(-SURE, SURE))
 
     def chance(self, users: NDArray[np.int64]) -> Floats:
-        """Probability that each code is a user's own: (n, D)."""
+        """Returns the probability that each code is a user's own, (n, D)."""
         sample = Evidence(users=self.some, log_ratio=self.ratio(self.some))
         return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
 
 
 def _is_sorted(data: ListStatistics) -> bool:
-    """True if most lists have their codes in ascending order."""
+    """Checks whether most lists have their codes in ascending order."""
     return bool(data.ascending.sum() > 0.5 * data.rounds.sum())
 
 
 def _beginning(data: ListStatistics) -> Floats:
-    """Length of the beginning that all lists of a user share, in any order: (n,).
+    """Returns the length of the beginning that all lists of a user share, in any order, (n,).
 
-    0 without such a beginning, or if nothing differs behind it. Lists share their first n codes if
-    n codes are among the first n in all of them.
+    The length is 0 without a shared beginning, or if nothing differs behind it. Lists share their
+    first n codes if n codes are among the first n in all of them.
     """
     places = np.sort(data.place, axis=1)
     same = places == np.arange(places.shape[1])
@@ -419,7 +427,7 @@ class _Rule:
         return np.rint((size - self.fixed) / (1.0 + self.per_own))
 
     def sizes(self, data: ListStatistics) -> Floats:
-        """Number of own codes at the beginning of each user's lists, (n,); NaN if unknown."""
+        """Returns the number of own codes at the beginning of each user's lists, or NaN."""
         common, own = _beginning(data), self._own(data.size).clip(min=0.0)
         return np.asarray(
             np.where(common > 0, np.fmin(common, np.where(own > 0, own, common)), own)
@@ -427,10 +435,10 @@ class _Rule:
 
 
 def _popular(data: ListStatistics) -> Floats | None:
-    """Log-ratio of each code to be in the beginning of a list, with a single round: (D,).
+    """Returns the log-ratio of each code to be in the beginning of a list, with one round, (D,).
 
-    The codes of beginnings and of the rest differ in frequency. None if lists are sorted, or if
-    lists with permuted pieces have beginnings that are as clear.
+    The codes of beginnings and those behind them differ in frequency. The result is None if lists
+    are sorted, or if lists with permuted pieces have beginnings that are as clear.
     """
     if _is_sorted(data):
         return None
@@ -444,7 +452,7 @@ def _popular(data: ListStatistics) -> Floats | None:
 
 
 def _is_turned(data: ListStatistics, log_ratio: Floats) -> bool:
-    """True if own codes are at the end of lists, where the frequencies of codes vary more."""
+    """Checks whether own codes are at the end of lists, where code frequencies vary more."""
     begin = _likely_beginning(data, log_ratio)
     parts = begin, np.isfinite(data.place) - begin
     head, rest = (part.sum(axis=0).std() / max(part.sum(axis=0).mean(), _LEAST) for part in parts)
@@ -452,7 +460,7 @@ def _is_turned(data: ListStatistics, log_ratio: Floats) -> bool:
 
 
 def _fit_beginnings(data: ListStatistics) -> tuple[Floats, Floats]:
-    """Log-ratios (D,) of codes in beginnings against the rest, and evidence of each split (n,)."""
+    """Returns log-ratios (D,) of codes in beginnings against others, and evidence per list (n,)."""
     there, order = np.isfinite(data.place), _order(data)
     own = np.where(there, 1 - np.where(there, data.place, 0) / data.size[:, None].clip(min=1), 0.0)
     for _ in range(_STEPS):
@@ -463,13 +471,13 @@ def _fit_beginnings(data: ListStatistics) -> tuple[Floats, Floats]:
 
 
 def _order(data: ListStatistics) -> NDArray[np.intp]:
-    """Codes in the order of each user's list, then unlisted ones: (n, W), W the longest list."""
+    """Returns codes in the order of each user's list, then unlisted codes, (n, longest list)."""
     longest = int(data.size.max(initial=0))
     return np.argsort(data.place, axis=1, kind="stable")[:, :longest]
 
 
 def _before(data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp]) -> Floats:
-    """Log-likelihood of each length of the beginning: (n, W + 1)."""
+    """Returns the log-likelihood of each length of the beginning, (n, W + 1)."""
     inside = np.arange(order.shape[1]) < data.size[:, None]
     evidence = np.cumsum(np.where(inside, log_ratio[order], 0.0), axis=1)
     evidence = np.where(inside, evidence, -np.inf)
@@ -479,7 +487,7 @@ def _before(data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp]) ->
 def _likely_beginning(
     data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp] | None = None
 ) -> Floats:
-    """Probability that each code is in the beginning of a user's list: (n, D)."""
+    """Returns the probability that each code is in the beginning of a user's list, (n, D)."""
     order = _order(data) if order is None else order
     evidence = _before(data, log_ratio, order)
     longer = np.cumsum(softmax(evidence, axis=1)[:, ::-1], axis=1)[:, ::-1][:, 1:]

@@ -1,9 +1,9 @@
-"""Interactions read from an item table in which noise moves every row, from all senders together.
+"""Reader of item tables in which noise moves every row; it combines the messages of all senders.
 
 A row that the device moved changes along the common direction of the device's rows (see
-``item_rows``), own items one way and negatives the other; noise has equal size in all directions.
-One message reveals little about its direction and the sizes of steps, but all messages together
-reveal much:
+``item_rows``), own items one way and negatives the opposite way; noise has equal size in all
+directions. One message reveals little about its direction and the sizes of steps, but all messages
+together reveal much:
 
 1. Entries pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise and x
    for Gaussian noise. The spread of most entries decides which. For a small shift no other function
@@ -22,11 +22,11 @@ reveal much:
 3. The position z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for an item drawn
    k times as a negative, with g_k from 1 to k and Poisson-distributed k. Each message has its own
    step a, drawn from a normal distribution that is estimated from all messages. They also give
-   the tilt t of each item, which depends on what the model has learnt about it, and its popularity
+   the tilt t of each item, which depends on how well the model has learned it, and its popularity
    if that is unknown.
-4. The evidence on an item is the likelihood ratio of own items against the rest. The sign of the
-   direction is the more likely one, either for all users together, or with users who go the other
-   way reversed. With one negative per own item, the sign follows from the user's vector, if it is
+4. The evidence on an item is the likelihood ratio of own items against all other items. The sign of
+   the direction is the more likely sign, for all users together or with users of the opposite sign
+   reversed. With one negative per own item, the sign follows from the user's vector, if it is
    sent. Without negatives, own items may move either way. Evidence of rounds adds up.
 
 Noise is independent between entries. Positions from even and from odd columns therefore correlate
@@ -52,16 +52,17 @@ from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
 from fedrec_auditor.targets.transcript import Kind, View
 
+# Maximum number of messages that are read per user.
 ROUNDS = 8
-"""Number of messages that are read per user."""
-_NUMBERS = 2**22  # largest number of positions to which common parameters are fitted
+_NUMBERS = 2**22  # maximum number of positions to which common parameters are fitted
 
 
 class NoisyRows(MessageReader):
-    """Reads messages that move every row of an item table.
+    """Reader of item tables in which noise changes every row.
 
-    Several messages per user of the first and last rounds are read, of all senders, for any request
-    of users. Memory: two numbers for every row of the messages of the users requested, and 256 MiB.
+    Several messages per user of the first and last rounds are read, from all senders, whichever
+    users are requested. Memory: two numbers for every row of the messages of the requested users,
+    and 256 MiB.
     """
 
     reference = (
@@ -72,13 +73,13 @@ class NoisyRows(MessageReader):
     wanted = "an item table whose rows all move"
 
     def reads(self, view: View) -> bool:
-        """True if the view has such a table, and no other reader is more informative."""
+        """Checks whether every row of an item table changes, and no other reader is better."""
         others = (InputWeights(), RankOneChanges(), RankOneGradients())
         moving = bool(item_messages(view)) and not moves_some_rows(view)
         return moving and not any(reader.reads(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Log-likelihood ratios, added over rounds."""
+        """Returns log-likelihood ratios of interactions, added over rounds, with a prior."""
         rounds = item_messages(view, per_user=ROUNDS)
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items
@@ -100,7 +101,7 @@ class NoisyRows(MessageReader):
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Sums (n, d) of the vectors that ``users`` send for themselves; None without such vectors."""
+    """Returns sums (n, d) of the vectors that ``users`` send for themselves; None without any."""
     out = None
     for _, beside in with_vectors(view, ROUNDS):
         if beside is None or beside.component.kind not in (Kind.VECTOR, Kind.MODEL):

@@ -1,19 +1,19 @@
-"""User vector and interactions from a rank-one item gradient.
+"""Reader of user vectors and interactions from a rank-one item gradient.
 
 An FCF client sends G = (s - V x) x^T for the broadcast V (M, F), its vector x and
 s_i = c_i - (c_i - 1) x.v_i at touched items (its interactions), 0 elsewhere. Write x = t b with
 |b| = 1. Then
 
-1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
-2. at untouched items a_i = -t^2 q_i with q = V b: most items determine t^2;
-3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched ones (an item is
-   missed only if its prediction x.v_i is exactly c / (c - 1)): their sum determines the sign of t.
+1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b; 2. at untouched
+items a_i = -t^2 q_i with q = V b: most items determine t^2; 3. s_i = (a_i + t^2 q_i) / t is 0 at
+untouched items and mostly positive at touched items (an item is missed only if its prediction x.v_i
+is exactly c / (c - 1)): their sum determines the sign of t.
 
-Step 2 must be robust to touched items, which may outnumber the untouched ones. The scale t^2 is the
-densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them), refined
-by least squares on the items that agree with it. Touched items have ratios t^2 c - t c / q_i, which
-spread with q_i, so that the estimate breaks down only if fewer than a tenth of the items are
-untouched, or noise exceeds the signal.
+Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
+the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
+refined by least squares on the items that agree with it. Touched items have ratios t^2 c - t c /
+q_i, which spread with q_i, so that the estimate breaks down only if fewer than a tenth of the items
+are untouched, or noise exceeds the signal.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
-_CERTAIN = 8.0  # standard deviations of untouched items, beyond which a residual is decisive
-_LOOKED_AT = 16  # number of messages that show the loss of the gradients
-_ONE_DIRECTION = 0.95  # smallest share of a message's squares along one direction without noise
-_APART = 4.0  # largest deviation of untouched items from the closed form, as a multiple of noise
+_CERTAIN = 8.0  # standard deviations of untouched items, above which a residual is decisive
+_LOOKED_AT = 16  # number of messages from which the loss of the gradients is recognised
+_ONE_DIRECTION = 0.95  # minimum share of a message's squares along one direction without noise
+_APART = 4.0  # maximum deviation of untouched items from the closed form, as a multiple of noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOneFit:
-    """Solutions of steps 1 to 3 for n messages.
+    """Solution for x and s of n item gradients G = (s - V x) x^T with the broadcast item table V.
 
-    vectors: x, or 0 if the message is not such a gradient (n, F)
-    residuals: s, or 0 likewise (n, M)
-    noise: standard deviation of s at untouched items, or infinity likewise (n,)
+    vectors: user vectors x (n, F), or 0 if a message does not have this form
+    residuals: s for each item (n, M), 0 for an item without interaction
+    noise: standard deviation of s at items without interaction (n,); infinity if a message does not
+        have this form
     """
 
     vectors: NDArray[np.float64]
@@ -52,11 +53,12 @@ class RankOneFit:
 
 
 class RankOneGradients(MessageReader):
-    """Reads gradients of a loss over all items, from the last round in which each user sent one.
+    """Reader of gradients of a loss over all items, from the last message of each user.
 
-    The evidence on an item is the likelihood ratio of its residual: 0 for an untouched item against
-    the smallest residual of a touched one, 1 + alpha (1 - x.v_i), under normal noise with the
-    spread of the untouched items. ``alpha`` is public. Cost: O(M F^2 + M log M) per user.
+    The evidence on an item is the likelihood ratio of its residual: 0 for an item without
+    interaction, against the smallest residual of an item with one, 1 + alpha (1 - x.v_i), under
+    normal noise. Items without interaction show the size of the noise. ``alpha`` is public. Cost:
+    O(M F^2 + M log M) per user.
     """
 
     reference = (
@@ -67,16 +69,17 @@ class RankOneGradients(MessageReader):
     wanted = "gradients of a squared loss over all items"
 
     def reads(self, view: View) -> bool:
-        """True if such gradients are linked to users, and the view has the broadcast.
+        """Checks whether the view links gradients of a loss over all items to users.
 
-        A loss with sampled negatives or pseudo items is not a loss over all items.
+        The broadcast model must be known. A loss with sampled negatives or pseudo items is not a
+        loss over all items.
         """
         rounds = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and downhill(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Vectors and log-likelihood ratios, from each user's last message."""
+        """Returns user vectors and log-likelihood ratios of interactions, by each last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.GRADIENT,))
         way = downhill(rounds[-1])
@@ -91,17 +94,17 @@ class RankOneGradients(MessageReader):
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
+# Results of ``downhill`` by component, kept because every reader calls it.
 _WAYS: weakref.WeakKeyDictionary[Wire, float] = weakref.WeakKeyDictionary()
-"""Results of ``downhill`` by component, because every reader calls it."""
 
 
 def downhill(messages: ModelMessages) -> float:
-    """Sign of gradients of a squared loss over all items: 1 downhill, -1 uphill; 0 if none fits.
+    """Returns the sign of gradients of a squared loss over all items, or 0 for other messages.
 
-    Messages that leave rows unmoved are not gradients of a loss over all items. Unless noise hides
-    the rank of one, untouched items must agree with the closed form within the noise, which the
-    remaining directions show. If the sign is not public, the one that separates items better is
-    taken.
+    The sign is 1 if they point downhill, and -1 if uphill. Messages that leave rows unchanged are
+    not gradients of a loss over all items. Unless noise hides the rank of one, items without
+    interaction must agree with the closed form within the noise, which the remaining directions
+    show. If the sign is not public, it is the sign that separates items better.
     """
     if messages.base is None or not len(messages.component):
         return 0.0
@@ -140,17 +143,21 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
 
 
 def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
-    """Top right singular vector of each matrix, (n, M, F) -> (n, F), from the F x F Gram matrix."""
+    """Returns the top right singular vector (n, F) of each matrix (n, M, F), by its Gram matrix."""
     gram = (gradients.transpose(0, 2, 1) @ gradients).astype(np.float64)
     return np.linalg.eigh(gram)[1][:, :, -1]
 
 
 def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
-    """Solves steps 1 to 3 for all users of a block: (n, M, F) gradients, (M, F) broadcast."""
+    """Solves G = (s - V x) x^T for user vectors x and residuals s.
+
+    gradients: item gradients G of n users (n, M, F)
+    items: broadcast item table V (M, F)
+    """
     b = directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
     q = b @ items.T.astype(np.float64)
-    # Rounding counts as noise, so that the noise of exact uploads is positive.
+    # Rounding counts as noise, so that the noise of exact uploads is not zero.
     rounding = 4 * np.finfo(gradients.dtype).eps * np.abs(a).max(axis=1)
     square, spread = _bulk(a, q, rounding)
     signal = a + square[:, None] * q
@@ -167,7 +174,7 @@ def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
 def _bulk(
     a: NDArray[np.float64], q: NDArray[np.float64], rounding: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Robust estimate of t^2 >= 0 in a = -t^2 q + noise, and the noise's standard deviation."""
+    """Returns a robust estimate of t^2 >= 0 in a = -t^2 q + noise, and the noise's deviation."""
     ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
     width = max(1, int(_WINDOW * a.shape[1]))
     with np.errstate(invalid="ignore"):
@@ -192,7 +199,11 @@ def _bulk(
 
 
 def log_ratio(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
-    """Log-likelihood ratios of touched against untouched items: (n, M), from the residuals."""
+    """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
+
+    items: broadcast item table (M, F)
+    alpha: public parameter of the loss
+    """
     expected = 1.0 + alpha * (1.0 - solved.vectors @ items.T.astype(np.float64))
     noise = np.maximum(solved.noise, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):

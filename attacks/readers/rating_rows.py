@@ -1,4 +1,4 @@
-"""Ratings, and user vectors, from the rows of an item table that a device's local descent moved.
+"""Ratings and user vectors, from the item-table rows that a device's local training moved.
 
 For a squared error, a device with vector u moves the row v of an item rated r in each of T steps by
 
@@ -12,8 +12,9 @@ follows:
 1. The line of most rows' changes (``item_rows.line``) is the direction of u, with entries >= 0.
 2. Ratings are whole numbers from 1 to R. For a given length of u, each rating predicts the final
    row, step by step and with P. The best length minimises the median distance, over some rows, to
-   the nearest prediction. The search tries every sixth length, and the best ones without P.
-3. At that length, the rating with the nearest prediction is taken.
+   the nearest prediction. The search tries every sixth length, and the lengths that are best if P
+   is ignored.
+3. At that length, the guess is the rating with the nearest prediction.
 
 u itself moves by a share 1 / users of such steps, which is neglected. A device with few ratings
 takes such long steps that P moves its rows more than the loss does; its ratings are recovered less
@@ -33,9 +34,9 @@ from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = 96
-_EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best without P: 28 lengths in all
+_EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best ones without P: 28 in all
 _SHORTEST = 0.1  # share of the largest length, whose square is the largest rating
-_ROWS = 24  # number of rows to compare lengths by
+_ROWS = 24  # number of rows by which lengths are compared
 _SETTINGS = {"bound", "learning_rate", "local_steps"}
 _MOST = 20  # largest rating
 
@@ -43,9 +44,10 @@ Floats = NDArray[np.float32]
 
 
 class RatingRows(MessageReader):
-    """Reads item tables after known steps on a squared error, from each user's last message.
+    """Reader of item tables after known local steps on a squared error of ratings.
 
-    Cost: a local training of some rows for every rating and length that is tried, 10 ms per user.
+    Each user's last message is read. Cost: a local training of some rows for every rating and every
+    tried length of the user's vector, 10 ms per user.
     """
 
     reference = (
@@ -56,14 +58,14 @@ class RatingRows(MessageReader):
     wanted = "item tables after local steps on ratings"
 
     def reads(self, view: View) -> bool:
-        """True if the view has such tables, and the steps and the scale of ratings are public."""
+        """Checks whether item tables are sent, and local steps and rating scale are public."""
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
         return on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Vectors (n, d) and ratings (n, M), 0 for rows that did not move."""
+        """Returns user vectors (n, d) and ratings (n, M), which are 0 for unchanged rows."""
         rounds = item_messages(view, (Kind.MODEL,))
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
@@ -105,7 +107,7 @@ class _Local:
     def read(
         self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
     ) -> tuple[Floats, NDArray[np.float64]]:
-        """Ratings (n, m) behind ``change`` of ``rows`` (n, m, d), and the vectors (n, d)."""
+        """Returns ratings (n, m) that explain ``change`` of ``rows`` (n, m, d), and vectors."""
         direction = np.abs(line(change))
         step = (self.rate / np.maximum(is_moved.sum(axis=1), 1)).astype(np.float32)
         few = np.linspace(0, np.maximum(is_moved.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
@@ -127,9 +129,9 @@ class _Local:
     def roughly(
         self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
     ) -> Floats:
-        """Median distance of rows' positions on the line to the nearest prediction: (n, L).
+        """Returns the median distance of rows, along the line, to the nearest prediction, (n, L).
 
-        P is assumed to change nothing.
+        P is assumed to change nothing. ``lengths`` (L,) are the tried lengths of the user's vector.
         """
         size = lengths[:, None, None]  # (L, 1, 1), then rows (m, 1), then ratings
         share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
@@ -139,7 +141,7 @@ class _Local:
         return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
 
     def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
-        """Squared distance of each row to the prediction of each rating: (n, m, R)."""
+        """Returns the squared distance of each row to the prediction of each rating, (n, m, R)."""
         from fedrec_auditor.attacks.parts.local_steps import distances
 
         out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)

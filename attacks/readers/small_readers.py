@@ -1,4 +1,7 @@
-"""Small readers: clear entries, input weights, sums of groups, user rows, rank-one changes."""
+"""Readers of simple messages: clear entries, input weights, sums of groups, user rows.
+
+The file also has readers of popularity alone and of rank-one changes of an item table.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 
 class ClearEntries(MessageReader):
-    """Reads bits or ratings of items that are sent unchanged, or with noise of unknown kind.
+    """Reader of bits or ratings of items that are sent unchanged, or with noise of unknown kind.
 
     There is one number per item. If most numbers are 0, an item of 0 is not the user's; otherwise
     an item is more likely the user's if its number is larger.
@@ -43,12 +46,18 @@ class ClearEntries(MessageReader):
     wanted = "bits and ratings of items, sent unchanged"
 
     def reads(self, view: View) -> bool:
-        """True if linked bits or ratings of items exist, and the bits have no known channel."""
+        """Checks whether the view links bits or ratings of items to users.
+
+        Bits with a known channel are excluded, because another reader uses the channel.
+        """
         clear = view.public.channel is None or find_component(view, Kind.BITS) is None
         return clear and find_component(view, Kind.BITS, Kind.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence from the mean number of each item over rounds; of ratings, also the means."""
+        """Returns evidence from the mean number of each item over rounds, and the mean ratings.
+
+        Ratings are part of the result only if the numbers are ratings.
+        """
         name = find_component(view, Kind.BITS, Kind.RATINGS)
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
@@ -83,13 +92,13 @@ class ClearEntries(MessageReader):
 # the chain rule; for one example see Phong et al. 2018, Privacy-preserving deep learning via
 # additively homomorphic encryption, section 3.
 
-_LOOKED_AT = 16  # number of messages that show whether all columns move
+_LOOKED_AT = 16  # number of messages from which it is seen whether all columns move
 
 
 class InputWeights(MessageReader):
-    """Reads a layer with one input per item: an autoencoder's first layer, or a linear model.
+    """Reader of a layer with one input per item: an autoencoder's first layer, or a linear model.
 
-    Messages move some columns of a matrix with one column per item, and leave the rest unchanged.
+    The columns that a message changes, in a matrix with one column per item, show the user's items.
 
     The first and last rounds are read (``uploads.read_rounds``). A square matrix is not read
     because rows and columns could both be the items.
@@ -103,13 +112,16 @@ class InputWeights(MessageReader):
     wanted = "weights of a layer with one input per item"
 
     def reads(self, view: View) -> bool:
-        """True if devices leave such columns unmoved, and no item table has unmoved rows."""
+        """Checks whether messages leave some columns of a layer with one input per item unchanged.
+
+        A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
+        """
         return not moves_some_rows(view) and bool(input_messages(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Strong evidence: for items whose column moved in any round, and against all other items.
+        """Returns strong evidence for items whose column changed, and against all other items.
 
-        A user whose columns never moved has evidence 0.
+        A user whose columns never changed has evidence 0.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
         for sent in input_messages(view):
@@ -120,9 +132,10 @@ class InputWeights(MessageReader):
 
 
 def input_messages(view: View) -> tuple[ModelMessages, ...]:
-    """Messages, by rounds, of the first matrix with a column per item that a message left unmoved.
+    """Returns the messages about the first matrix of which some item columns stay unchanged.
 
-    Only a few messages of the last round are checked. Empty if there is no such matrix.
+    The matrix has one column per item. There is one entry per round. Only a few messages of the
+    last round are checked. The result is empty if there is no such matrix.
     """
     for rounds in model_messages(view).values():
         shape = rounds[-1].component.shape
@@ -139,21 +152,23 @@ def input_messages(view: View) -> tuple[ModelMessages, ...]:
 # (n, M d) of the users.
 #
 # 1. If rows stay unmoved in some rounds, a user's own items move in each round of the user. A round
-#    with the user in which the row of i stays is the strongest evidence against i, and a round in
-#    which it moves is evidence for i, of -ln of the share of rounds in which it moves.
+#    with the user in which row i does not move is the strongest evidence against item i. A round in
+#    which it moves is evidence for item i, of -ln of the share of rounds in which it moves.
 # 2. If every row moves, G is estimated by ridge regression, P' (P P' + I)^-1 A with centred P and
 #    A. The evidence is the excess of the square of a row over the usual value for its user and
 #    item, weighted by the part of the excess that other participants would not show.
 #
 # Source: Lam et al., Gradient Disaggregation, ICML 2021, with unknown P; the rest derived here.
 
-_STILL = 1e-9  # share of the largest entry, below which a change is rounding of a sum
+_STILL = 1e-9  # share of the largest entry, below which a change is a rounding error of a sum
 
 
 class Participation(MessageReader):
-    """Reads sums of an item table over groups of users that change from round to round.
+    """Reader of sums of an item table over groups of users that change from round to round.
 
-    Participation in the rounds in which a row moved is evidence on single users."""
+    If an item's row changes in the rounds in which a user takes part, the user may have interacted
+    with the item.
+    """
 
     reference = (
         "participants of the rounds in which a row moves: Lam et al., Gradient Disaggregation, "
@@ -163,11 +178,14 @@ class Participation(MessageReader):
     wanted = "sums of an item table over changing groups"
 
     def reads(self, view: View) -> bool:
-        """True if the view has sums of an item table over groups that change."""
+        """Checks whether the view shows sums of an item table over changing groups of users."""
         return has_changing_groups(view) and any(True for _ in item_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence from all rounds. Memory: their sums, and two arrays of users times items."""
+        """Returns log-likelihood ratios of interactions from the sums of all rounds.
+
+        Memory: the sums of all rounds, and two tables of users by items.
+        """
         groups, sums = [], []
         for seen in view.rounds:
             for _, sources in item_steps(view, only=seen):
@@ -188,7 +206,7 @@ class Participation(MessageReader):
 
 
 def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Excess over the usual value, weighted by the part of its variance that is not noise: (n, M).
+    """Returns the excess over the usual value, weighted by the share of its variance beyond noise.
 
     The variance of noise follows from the same sums with false participants, namely those of each
     round rotated by a different number of positions.
@@ -214,7 +232,7 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
 
 
 class UserRows(MessageReader):
-    """Reads the rows of users in a model that clients receive, or that is published.
+    """Reader of the user rows of a model that clients receive, or that is published.
 
     The evidence is the prediction x_u . v_i, which is larger for items in the training data.
 
@@ -230,7 +248,7 @@ class UserRows(MessageReader):
     wanted = "a model with one row per user"
 
     def reads(self, view: View) -> bool:
-        """True if the vantage shows only models, with one row per user and one per item."""
+        """Checks whether the view shows only models, which have one row per user and per item."""
         table = item_table(last_model(view), view.public.n_items)
         users = None if table is None else user_table(last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
@@ -238,7 +256,7 @@ class UserRows(MessageReader):
         return models and complete and not names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Predictions in standard deviations."""
+        """Returns predictions of the model as evidence, in standard deviations from their mean."""
         model = last_model(view)
         table = item_table(model, view.public.n_items)
         assert table is not None, "refused"
@@ -254,20 +272,21 @@ class UserRows(MessageReader):
         )
 
 
-# See ``uploads.popularity_of``; it gives no evidence on single users.
+# The estimate of ``uploads.popularity_of``, which gives no evidence on single users.
 
 
 class Popularity(MessageReader):
-    """Reads the popularity of items, if nothing in the view belongs to a single user.
+    """Reader of the popularity of items, if nothing in the view belongs to a single user.
 
-    Items are ordered by how far all messages together move them; users get no evidence."""
+    The estimate is how far all messages together move an item. Users get no evidence.
+    """
 
     reference = "common direction of all steps, derived in attacks/parts/uploads.py"
 
     wanted = "a model with one row per item"
 
     def reads(self, view: View) -> bool:
-        """True if the view has an item table, and nothing that is more informative."""
+        """Checks whether the view shows an item table and nothing that is more informative."""
         more = names(view) or has_changing_groups(view) or UserRows().reads(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not as_pseudonymous(view)
@@ -275,7 +294,7 @@ class Popularity(MessageReader):
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Position of every item along the common direction, in standard deviations."""
+        """Returns the estimated popularity of items, in standard deviations, and zero evidence."""
         return Evidence(
             users=users,
             log_ratio=np.zeros((len(users), view.public.n_items)),
@@ -290,16 +309,16 @@ class Popularity(MessageReader):
 # Positions of the rows along u are c |u| (r - p). For a squared error the closed form removes p,
 # and leaves 0 at items without interaction; for a cross entropy p hardly differs between items.
 # Several steps blur both a little. Positions, or the residuals of the closed form, fall into two
-# groups, separated where the variance between the groups is largest (Otsu 1979). The reader takes
-# positions or residuals, whichever have the larger share of variance between groups. The smaller
-# group is taken for own items, so that the answer is reversed for a device with more than half of
-# all items. Source: derived here.
+# groups, separated where the variance between the groups is largest (Otsu 1979). The reader uses
+# positions or residuals, whichever have the larger share of variance between groups. It assumes
+# that the smaller group is own items, so that the answer is reversed for a device with more than
+# half of all items. Source: derived here.
 
-_SHARE = 0.95  # smallest share of a message's squares along one direction, in most messages
+_SHARE = 0.95  # minimum share of a message's squares along one direction, in most messages
 
 
 class RankOneChanges(MessageReader):
-    """Reads changes of an item table by some steps on a loss over all items.
+    """Reader of changes of an item table by some steps on a loss over all items.
 
     Such changes move every row and have a rank of nearly one. Each user's last message counts.
 
@@ -314,7 +333,10 @@ class RankOneChanges(MessageReader):
     wanted = "an item table whose rows all move along one direction"
 
     def reads(self, view: View) -> bool:
-        """True if a few messages have this form, and no other reader is more informative."""
+        """Checks whether messages change an item table along nearly one direction per message.
+
+        A view that a more informative reader can read is not read.
+        """
         # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
         if InputWeights().reads(view) or RankOneGradients().reads(view):
             return False
@@ -333,7 +355,11 @@ class RankOneChanges(MessageReader):
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence from the distance of each row's position to the cut between the groups."""
+        """Returns evidence from the position of each row's change along the message's direction.
+
+        The positions are divided into two groups, of which the smaller is assumed to be the user's
+        items.
+        """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in item_messages(view):
             assert sent.base is not None

@@ -1,4 +1,4 @@
-"""``auditor account``: epsilon of the user's own noise, per round and in total; no simulation."""
+"""Command ``auditor account``: bounds epsilon of the user's own noise, per round and in total."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from fedrec_auditor.auditor.commands.options import AsJson, extra, with_options
 
 _NOISE = {
     "gaussian": extra(
-        str, "Gaussian noise on sums: standard deviation / clipping norm.", metavar="z=NUMBER"
+        str, "Gaussian noise on sums: standard deviation over clipping norm.", metavar="z=NUMBER"
     ),
-    "laplace": extra(str, "Laplace noise on sums: scale / L1 clipping norm.", metavar="b=NUMBER"),
+    "laplace": extra(str, "Laplace noise on sums: scale over L1 norm.", metavar="b=NUMBER"),
     "randomized_response": extra(
         str,
-        "Local reports on k categories; or p=NUMBER, the probability of the true category.",
+        "Randomized response on k categories; or p=NUMBER, the probability of the true category.",
         metavar="epsilon=NUMBER,k=2",
     ),
     "event": extra(
-        Path, "An event of dp-accounting as JSON: its type and its fields.", metavar="EVENT.json"
+        Path, "JSON file of a dp-accounting event: its type and its fields.", metavar="EVENT.json"
     ),
-    "rate": extra(float, "Share of users (or units) sampled per round; all if left out."),
-    "rounds": extra(int, "Number of rounds, or of reports per user; 1 if left out."),
-    "delta": extra(float, "Delta of every epsilon; 0 if left out."),
+    "rate": extra(float, "Share of users (or units) that a round samples. Default: all."),
+    "rounds": extra(int, "Number of rounds, or of reports per user. Default 1."),
+    "delta": extra(float, "Delta of every epsilon. Default 0."),
     "sampling": extra(
         str,
-        "poisson (the default): each unit independently; fixed: --rate times --users users.",
+        "poisson (the default) samples units independently; fixed samples --rate times --users.",
         metavar="poisson|fixed",
     ),
-    "users": extra(int, "With --sampling fixed: number of users from which a round samples."),
-    "unit": extra(str, "The clipped unit, which is hidden: user (the default) or interaction."),
-    "interactions_per_user": extra(int, "With --unit interaction: also users with this many."),
+    "users": extra(int, "Number of users from which a round samples, for --sampling fixed."),
+    "unit": extra(str, "Unit that is clipped and hidden: user (the default) or interaction."),
+    "interactions_per_user": extra(int, "Interactions of a user: also bound epsilon of users."),
     "adjacency": extra(
         str,
-        "The adjacency of the claim: shown first, and used by --target-epsilon.",
+        "Adjacency of the claim. It is shown first, and --target-epsilon refers to it.",
         metavar="add-remove|replace",
     ),
-    "shuffle": extra(int, "Users whose local reports are shuffled."),
+    "shuffle": extra(int, "Number of users whose local reports are shuffled."),
     "target_epsilon": extra(
         float,
-        "Find the option that is left out, so that all rounds keep this epsilon: the noise "
-        "(`--gaussian z`), --rounds or --rate.",
+        "Compute the option that is left out, so that all rounds together have this epsilon: the "
+        "noise (`--gaussian z`), --rounds or --rate.",
     ),
     "claimed_epsilon": extra(
         str,
-        "Test this claim for all rounds: a number, or an accountant that takes these settings by "
-        "name.",
+        "Claimed epsilon of all rounds, to be tested: a number, or an accountant that takes these "
+        "settings by name.",
         metavar="NUMBER or PACKAGE.MODULE:CALLABLE",
     ),
 }
+# Options of `auditor claims` that `auditor account` accepted in earlier versions.
 _OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")
-"""Options of `claims` that this command had in earlier versions."""
 
 
 @with_options(_NOISE)
@@ -70,14 +70,13 @@ def command(
 ) -> None:
     """Compute upper and lower bounds on epsilon of your own noise, per round and in total.
 
-    Exits with 1 if a claimed epsilon is refuted. The claims of papers are judged by `auditor
-    claims`.
+    Exits with 1 if a claimed epsilon is refuted. Claims of papers are judged by `auditor claims`.
     """
     if moved or of_claims:
         words = shlex.join(word for word in sys.argv[2:] if word != "--entry")
         raise InputError(
-            f"Expected your own noise, such as --gaussian z=1.1, got {words}. Claims of papers "
-            f"and targets are judged by `auditor claims {words}`."
+            f"Expected your own noise, such as --gaussian z=1.1, got {words}. For claims of papers "
+            f"and targets, use `auditor claims {words}`."
         )
     if "event" in options:
         try:
@@ -110,5 +109,5 @@ def _claim(text: str) -> Any:
     except ValueError:
         raise InputError(
             f"Expected a number or PACKAGE.MODULE:CALLABLE for --claimed-epsilon, got {text!r}. "
-            "Give one of these."
+            "Give, for example, 1.0."
         ) from None

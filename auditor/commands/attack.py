@@ -1,4 +1,4 @@
-"""``auditor attack``: attacks on recorded uploads."""
+"""Command ``auditor attack``: runs attacks on recorded uploads."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from fedrec_auditor.auditor.plan.plan import SIDE
 @planned("columns", *SIDE, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
-    recording: Annotated[Path, typer.Argument(help="The directory of a recording.")],
+    recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],
     truth: Annotated[
-        str | None, typer.Option(help="The senders' true data: a table, a data set or a path.")
+        str | None, typer.Option(help="True data of the senders: name of a data set, or a path.")
     ] = None,
     senders: Annotated[
-        Path | None, typer.Option(help="A CSV file of sender,user, if senders are pseudonyms.")
+        Path | None, typer.Option(help="CSV file with columns sender,user, for pseudonyms.")
     ] = None,
     client: Annotated[
-        str | None, typer.Option(help="The devices' code: module:object, or the name of a target.")
+        str | None, typer.Option(help="Code of the clients: MODULE:OBJECT, or name of a target.")
     ] = None,
     out: Out = Path("attack"),
     jobs: Jobs = None,
@@ -47,7 +47,7 @@ def command(
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
-    """Run every attack with a suitable reader on recorded uploads, and compare with the truth."""
+    """Run all suitable attacks on recorded uploads, and compare guesses with the truth."""
     from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
     from fedrec_auditor.reports.record.record import Record
 

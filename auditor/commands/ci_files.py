@@ -1,4 +1,4 @@
-"""SARIF and JUnit files of commands that leave no run directory."""
+"""Writes SARIF and JUnit files for commands that have no run directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def check_files(*paths: Path | None) -> None:
-    """InputError if a file cannot be written at its path; to be called before any work."""
+    """Raises InputError if a file cannot be created at one of ``paths``. Called before any work."""
     for path in filter(None, paths):
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(
-                f"Expected a file in a folder that exists, got {path}. Make the folder, or name "
+                f"Expected a file in a folder that exists, got {path}. Create the folder, or give "
                 "another file."
             )
 
@@ -34,10 +34,15 @@ def render_files(
     place: tuple[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, str]:
-    """Renders the requested files: content by path.
+    """Renders the requested files, and returns their contents by path.
 
-    ``place`` is a source file and a line in it, as the location of results in SARIF. Without a
-    place, the location is the SARIF file itself.
+    ``findings``: the findings to write.
+    ``sarif``, ``junit``: paths of the files, or None.
+    ``gate``: levels at which findings are failures.
+    ``checks``: further checks for the files.
+    ``place``: source file and line that SARIF states as the location of results; None for the SARIF
+        file itself.
+    ``seed``: seed that the files state.
     """
     if sarif is None and junit is None:
         return {}
@@ -63,7 +68,10 @@ def render_files(
 
 
 def write_files(files: Mapping[str, str]) -> None:
-    """Writes each file completely or not at all; IncompleteError if that fails."""
+    """Writes each file completely or not at all. Raises IncompleteError if that fails.
+
+    ``files``: contents by path.
+    """
     from fedrec_auditor.reports.record.store import write_atomically
 
     for path, content in files.items():
@@ -71,7 +79,9 @@ def write_files(files: Mapping[str, str]) -> None:
 
 
 def find_source(found: Any) -> tuple[str, int] | None:
-    """Path (below the working folder) and line of the source of an object; None if unknown."""
+    """Path (below the working directory) and line of an object's source code; None if they are
+    unknown.
+    """
     try:
         file = inspect.getsourcefile(found)
         line = inspect.getsourcelines(found)[1]

@@ -1,4 +1,6 @@
-"""``auditor claims``: the papers' claims against proofs and exact bounds, without simulation."""
+"""Command ``auditor claims``: judges papers' claims by proofs and exact bounds, without
+simulation.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from fedrec_auditor.reports.documents.catalogue import CatalogueRow
     from fedrec_auditor.reports.record.rows import CheckRow, Finding, Row
 
+# Maximum number of users, and of items.
 _MOST = 10**12
-"""Most users, or items, of a population."""
 _NUMBER = re.compile(r"\d+[a-z]?")
 _FILES = ("sarif", "junit")
+# Options that each subject of the command allows, besides --json and --jobs.
 _TAKES: dict[str, tuple[str, ...]] = {
     "a target": ("set", "users", "items", *_FILES),
     "a number": _FILES,
@@ -31,26 +34,25 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "--all": ("only", "markdown", *_FILES),
     "--tables": (),
 }
-"""Subjects of the command, and the options that each allows besides --json and --jobs."""
 
 
 Subject = Annotated[
     str | None,
     typer.Argument(
         metavar="[NUMBER | TARGET]",
-        help="An entry number of the catalogue, such as 22, or a target (`auditor list targets`).",
+        help="Number of an entry in the catalogue, such as 22, or target (`auditor list targets`).",
     ),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="The whole catalogue.")]
+Everything = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
 OfPaper = Annotated[
-    str | None, typer.Option(help="The entries of one paper (`auditor list papers`).")
+    str | None, typer.Option(help="Judge the entries of one paper (`auditor list papers`).")
 ]
 Tables = Annotated[
-    bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
+    bool, typer.Option("--tables", help="Judge the papers' tables of epsilons, entry by entry.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Setting of the target. Repeatable."),
 ]
 Users = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
 Items = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
@@ -58,13 +60,13 @@ Only = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WORD",
-        help="Show only entries with this verdict, such as violated or wrong; repeatable.",
+        help="Show only entries with this verdict, such as violated or wrong. Repeatable.",
     ),
 ]
 AsMarkdown = Annotated[
-    bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
+    bool, typer.Option("--markdown", help="Print the catalogue as Markdown (docs/claims.md).")
 ]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes; one is usually enough.")]
+Jobs = Annotated[int | None, typer.Option(help="Number of processes. One is usually enough.")]
 
 
 def command(
@@ -84,9 +86,9 @@ def command(
 ) -> None:
     """Judge the papers' privacy claims by proofs and exact computation only.
 
-    Judges one entry of the catalogue, with its derivation; all entries, or the entries of one
-    paper; or one target in every scope, with any settings (sizes are those of MovieLens 100K unless
-    given). No data are read and nothing is simulated.
+    Judges one entry of the catalogue and shows its derivation; or all entries, or those of one
+    paper; or all claims of one target, with any settings (by default for the size of MovieLens
+    100K). No data are read and nothing is simulated.
     """
     numbered = subject is not None and bool(_NUMBER.fullmatch(subject))
     target = None if numbered or tables else subject
@@ -105,7 +107,7 @@ def command(
     )
     check_files(sarif, junit)
     if markdown and (as_json or only):
-        raise InputError("Expected --markdown without --json and --only, got one. Drop it.")
+        raise InputError("Expected --markdown without --json and --only, got several. Omit one.")
     words = parse_verdicts(only or ())
 
     from fedrec_auditor.reports.record.store import plain
@@ -134,14 +136,14 @@ def command(
 
 
 def _workers(jobs: int | None) -> int:
-    """Number of worker processes for the option --jobs."""
+    """Number of worker processes for the value of --jobs."""
     from fedrec_auditor.auditor.run.resources import make_resources
 
     return make_resources(jobs).jobs
 
 
 def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence[CatalogueRow]:
-    """Judges the catalogue's entries with this number, of a paper, or all entries."""
+    """Judges the entries of the catalogue with this number, of a paper, or all entries."""
     from fedrec_auditor.auditor.judging import catalogue
 
     if paper is not None:
@@ -160,7 +162,7 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
 
 
 def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
-    """Prints each entry with its derivation, or a table of the entries with these ``words``."""
+    """Prints each entry with its derivation, or a table of the entries with these verdicts."""
     from rich.console import Console
 
     from fedrec_auditor.reports.documents.catalogue import entry_part
@@ -173,7 +175,7 @@ def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_f
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
-    """Rows of the papers' tables of epsilons; prints them if ``show``."""
+    """Rows of the papers' tables of epsilons, which are printed if ``show``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -187,7 +189,7 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
 
 
 def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bool) -> None:
-    """Prints the findings of a target, and the catalogue's entries on it if ``with_entries``."""
+    """Prints the findings on a target, and the catalogue's entries on it if ``with_entries``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -202,22 +204,24 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
-    """InputError unless exactly one subject is given, and every given option fits it."""
+    """Raises InputError unless exactly one subject is given, and every given option fits it."""
     if len(judged) != 1:
         raise InputError(
-            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)} of them. Give one, "
-            "for example `auditor claims 22` or `auditor claims fmf-ldp`."
+            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)} of them. Write, for "
+            "example, `auditor claims 22` or `auditor claims fmf-ldp`."
         )
     for name in given:
         able = [kind for kind, names in _TAKES.items() if name in names]
         if judged[0] not in able:
             raise InputError(
-                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Drop one of them."
+                f"Expected --{name} with {' or '.join(able)}, got {judged[0]}. Omit one of them."
             )
 
 
 def parse_verdicts(given: Sequence[str]) -> list[Word]:
-    """The verdicts with these names, in upper or lower case; InputError for an unknown name."""
+    """Converts texts to verdicts, in upper or lower case. Raises InputError for an unknown
+    verdict.
+    """
     known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *Arithmetic)}
     verdicts = []
     for text in given:
@@ -233,9 +237,9 @@ def parse_verdicts(given: Sequence[str]) -> list[Word]:
 def _findings(
     name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
-    """Judges every scoped claim of a target with the ``given`` settings."""
+    """Judges every scoped claim of the target ``name``, with the ``given`` settings."""
     if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
-        raise InputError(f"Expected a target, got the paper {name}. Say --paper {name}.")
+        raise InputError(f"Expected a target, got the paper {name}. Use --paper {name}.")
     FAMILIES["targets"].check(name)
     settings = amend(None, {"settings": [f"{name}.{each}" for each in given]})
 
@@ -256,12 +260,12 @@ def _findings(
         raise InputError(
             f"Expected settings of {name} whose epsilon can be computed in doubles and in memory, "
             f"got {' '.join(given) or 'its own'} with {n_users} users and {n_items} items "
-            f"({type(error).__name__}: {error}). Give less extreme ones."
+            f"({type(error).__name__}: {error}). Give less extreme settings."
         ) from error
 
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
-    """The numbers of entries as checks for CI; a check fails if the number is wrong."""
+    """The numbers in entries as checks for CI files. A check fails if the number is wrong."""
     from fedrec_auditor.reports.documents.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import number

@@ -1,10 +1,10 @@
-"""The ``auditor`` command, also ``python -m fedrec_auditor``.
+"""The command line ``auditor``, which is also ``python -m fedrec_auditor``.
 
-Exit codes: 0 no finding at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
-input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`,
-`verify`, `attack` and `report` keep these codes even if their output is lost. All other commands
-exit with 141, as shells do, if the reader of their output closes it, and with 3 if the output
-cannot be written.
+Exit codes: 0 for no finding at the --fail-on level, 1 for a finding at this level, 2 for wrong
+usage or bad input, and 3 if the audit could not be completed, or if a finding is UNSOUND or
+INCONCLUSIVE. `run`, `verify`, `attack` and `report` keep these codes even if their output is lost.
+All other commands exit with 141, as shells do, if the reader of their output closes it, and with 3
+if the output cannot be written.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 
 def _glossary(*words: type[Word]) -> str:
-    """The meaning of each verdict, one paragraph per verdict."""
+    """Meanings of all verdicts in ``words``, one paragraph per verdict."""
     return "\n\n".join(f"{word.value}: {word.meaning}" for kind in words for word in kind)
 
 
 app = typer.Typer(
     name="auditor",
-    help="Audits the privacy claims of federated recommenders: is the epsilon true?",
+    help="Audits privacy claims of federated recommenders: tests whether a claimed epsilon holds.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -79,7 +79,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Options of the command itself, without a sub-command."""
+    """Options of ``auditor`` itself, without a command."""
 
 
 app.command("run", epilog=_glossary(Verdict))(run.command)
@@ -99,9 +99,9 @@ app.command("doctor")(doctor.command)
 
 
 def main() -> None:
-    """Runs the command line; every refusal is one line on standard error."""
+    """Runs the command line. An error is reported in one line on standard error."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) == signal.SIG_DFL:  # respects nohup
+        if signal.getsignal(ending) == signal.SIG_DFL:  # a signal that nohup ignores stays ignored
             signal.signal(ending, signal.default_int_handler)
     open_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -118,19 +118,19 @@ def _run() -> int:
         return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("Interrupted.", INCOMPLETE)
-    except (SystemExit, BrokenPipeError) as error:  # rich and typer turn the latter into the former
+    except (SystemExit, BrokenPipeError) as error:  # rich turns a broken pipe into an exit
         named = any(not word.startswith("-") for word in sys.argv[1:])
-        if isinstance(error, SystemExit) and not (error.code or named):  # a shell's completion
+        if isinstance(error, SystemExit) and not (error.code or named):  # completion in a shell
             return 0
         discard_output()
         return CLOSED_PIPE
     except OSError as error:
-        return _refuse(f"Expected to read and write files, got: {error}. Mend that.", INCOMPLETE)
+        return _refuse(f"Expected to read and write files, got: {error}. Check them.", INCOMPLETE)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_usage(error, message()), BAD_INPUT)
         traceback.print_exc()
-        return _refuse("This is a fault of auditor; please report these lines.", INCOMPLETE)
+        return _refuse("This is an error in auditor. Please report these lines.", INCOMPLETE)
     except BaseException as error:
         return _refuse(f"Expected the command to end, got {type(error).__name__}.", INCOMPLETE)
     if code == _TYPER_INTERRUPTED:
@@ -144,14 +144,14 @@ def _refuse(message: str, code: int) -> int:
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """The ASCII spelling of a character that the terminal's encoding lacks."""
+    """ASCII spelling of a character that the encoding of the terminal lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
 
 
 def _usage(error: Exception, message: str) -> str:
-    """Typer's message for wrong usage in one line, with the given value and the remedy."""
+    """Typer's message about wrong usage in one line, with the given value and the remedy."""
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
     path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
@@ -168,7 +168,9 @@ def _usage(error: Exception, message: str) -> str:
 
 
 def _given(names: Sequence[str]) -> str | None:
-    """The value of the option with these names in the command line; the last one if repeated."""
+    """Value of the option with one of these ``names`` in the command line, the last one if
+    repeated.
+    """
     for word, after in reversed([*itertools.pairwise([*sys.argv, ""])]):
         name, sign, value = word.partition("=")
         if name in names:

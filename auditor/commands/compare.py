@@ -1,4 +1,4 @@
-"""``auditor compare``: what changed between two runs."""
+"""Command ``auditor compare``: shows the differences between two runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from fedrec_auditor.auditor.commands.options import Allow, AsJson
 
 
 def command(
-    before: Annotated[Path, typer.Argument(help="The earlier run, or its report.json.")],
-    now: Annotated[Path, typer.Argument(help="The later run, or its report.json.")],
+    before: Annotated[Path, typer.Argument(help="Directory of the earlier run, or report.json.")],
+    now: Annotated[Path, typer.Argument(help="Directory of the later run, or report.json.")],
     allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two audits; exit with 1 if a verdict, epsilon or attack is worse in the later one.
+    """Compare two runs, and exit with 1 if a verdict, an epsilon or an attack is worse.
 
-    Exits with 3 if nothing is worse, but one audit was not completed, the audits have no claim in
-    common (or, without claims, no attack), or a system of the later one was not assessed.
+    Exits with 3 if nothing is worse, but a run was not completed, the runs have no claim in common
+    (or, without claims, no attack), or a system of the later run was not assessed.
 
-    Compares verdicts, lower and upper bounds on epsilon, results of attacks and utility, beyond
-    noise; and the systems, claims, settings, versions and data that differ.
+    Compares verdicts, lower and upper bounds on epsilon, results of attacks, and utility, and
+    reports differences beyond noise. Also reports the systems, claims, settings, versions and data
+    that differ.
     """
     from rich.console import Console
 

@@ -1,4 +1,6 @@
-"""``auditor doctor``: facts about this installation, or about data as they are read."""
+"""Command ``auditor doctor``: shows facts about this installation, or about data as they
+are read.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ _NEVER_CACHED = ("synthetic", "table")
 
 @planned(*DATA)
 def command(options: dict[str, Any], as_json: AsJson = False) -> None:
-    """Show versions, cores, memory, the torch device, the data caches and broken plug-ins.
+    """Show versions, cores, memory, the torch device, cached data sets and broken plug-ins.
 
-    With --data, --users or --items, show instead how these data are read.
+    With --data, --users or --items, show how these data are read instead.
     """
     if options:
         from fedrec_auditor.auditor.plan.planned_data import load_planned
@@ -62,7 +64,9 @@ def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
 
 
 def _read(data: Interactions) -> dict[str, str | list[str]]:
-    """Sizes, attributes with the shares of their classes, flags of items, and notes."""
+    """Facts about interactions: sizes, shares of attribute classes, counts of item flags,
+    and notes.
+    """
     import numpy as np
 
     pairs = data.n_users * data.n_items
@@ -90,7 +94,9 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
 
 
 def _span(data: Interactions) -> str:
-    """The smallest and the largest rating, in words; "all" and the rating if they are equal."""
+    """The smallest and largest rating in words, such as "1 to 5"; "all" and the rating if they are
+    equal.
+    """
     if not data.ratings.nnz:
         return "none"
     lowest, highest = float(data.ratings.data.min()), float(data.ratings.data.max())
@@ -98,7 +104,7 @@ def _span(data: Interactions) -> str:
 
 
 def _times(data: Interactions) -> str:
-    """The first and the last timestamp, in UTC."""
+    """The first and last timestamp in UTC, in words."""
     if data.timestamps is None or not data.timestamps.size:
         return "none"
     times = data.timestamps

@@ -1,4 +1,4 @@
-"""``auditor estimate``: a lower bound on epsilon from saved scores of canaries."""
+"""Command ``auditor estimate``: a lower bound on epsilon from saved scores of canaries."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ Scores = Annotated[
     typer.Argument(
         metavar="SCORES.npz",
         help="Arrays in_scores (n, ...) and out_scores (m, ...), one row per training with and "
-        "without the canary; in_ids and out_ids if canaries have identifiers.",
+        "without the canary. If canaries have identifiers, also in_ids (n,) and out_ids (m,).",
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="The claimed epsilon, to be tested.")]
-Delta = Annotated[float, typer.Option(help="The delta of the claim.")]
+Epsilon = Annotated[float | None, typer.Option(help="Claimed epsilon to be tested.")]
+Delta = Annotated[float, typer.Option(help="Delta of the claim and of the bound.")]
 EstimatorName = Annotated[
     str | None,
     typer.Option(
-        help="A name of `auditor list estimators`. Default: joint-binomial (all-thresholds if one "
-        "side has fewer than 200 scores and the other many more). With --one-run: auto (the "
-        "default), guesses or trade-off."
+        help="Estimator from `auditor list estimators`. Default: joint-binomial, or all-thresholds "
+        "if one array has fewer than 200 scores and the other has many more. With --one-run: auto "
+        "(the default), guesses or trade-off."
     ),
 ]
 OfOneRun = Annotated[
     bool,
     typer.Option(
         "--one-run",
-        help="All scores come from a single training, for which a separate fair coin decided "
-        "whether to include each canary.",
+        help="All scores come from one training, which includes each canary independently with "
+        "probability 1/2.",
     ),
 ]
 Repeats = Annotated[
     bool,
     typer.Option(
-        "--repeats", help="Accept repeated scores: each is of a training (or canary) of its own."
+        "--repeats", help="Accept equal scores, although each is of another training or canary."
     ),
 ]
 WithCurve = Annotated[
@@ -62,10 +62,10 @@ WithCurve = Annotated[
 ]
 Renyi = Annotated[
     list[float] | None,
-    typer.Option(metavar="ORDER", help="Also bound a Renyi divergence of this order; repeatable."),
+    typer.Option(metavar="ORDER", help="Also bound the Renyi divergence of ORDER. Repeatable."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
-Seed = Annotated[int, typer.Option(help="Seed of the split: some scores select, the rest test.")]
+Seed = Annotated[int, typer.Option(help="Seed of the split into scores that select and that test.")]
 
 
 def command(
@@ -83,10 +83,10 @@ def command(
     allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bound epsilon from below by scores with and without a canary, from any source.
+    """Bound epsilon from below by scores of trainings with and without a canary.
 
-    Each score comes from a training of its own, or all scores from one training (--one-run). Exits
-    with 1 if the claim is refuted; exits with 3 if the scores are too few to refute it. With
+    Each score comes from a separate training, or all scores come from one training (--one-run).
+    Exits with 1 if the claim is refuted, and with 3 if the scores are too few to refute it. With
     --curve or --renyi the estimator is all-thresholds.
     """
     from fedrec_auditor.auditor.verification.verification import entry
@@ -133,7 +133,7 @@ def command(
 
 
 def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> Curve:
-    """Points of a curve: epsilon at each of ``deltas``, Renyi divergences of ``orders``."""
+    """Points of curves: epsilon at each of ``deltas``, and Renyi divergences of ``orders``."""
     return {
         "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
         "renyi": [{"order": each, "divergence": band.renyi(each)} for each in orders],
@@ -141,7 +141,7 @@ def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float
 
 
 def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
-    """Judges the claim of the command line by a measured bound."""
+    """Judges the claim on the command line by a measured bound."""
     from fedrec_auditor.accountants.statements import Claim
     from fedrec_auditor.accountants.verdict import judge
 
@@ -158,7 +158,9 @@ def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
 def _describe_power(
     bound: Bound, judgement: Judgement, epsilon: float, one_run: bool
 ) -> Iterator[tuple[str, str]]:
-    """Describes how many scores would refute an unsubstantiated claim half of the time."""
+    """Yields the number of scores that would refute an unsubstantiated claim in half of all
+    cases.
+    """
     from fedrec_auditor.accountants.verdict import Verdict
     from fedrec_auditor.auditor.worlds.measure import Power
     from fedrec_auditor.auditor.worlds.one_run import OneRun
@@ -170,7 +172,12 @@ def _describe_power(
 
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
-    """Yields labelled lines: verdict (without a label), bound with its scope, method."""
+    """Yields pairs of label and text: the verdict (with an empty label), the bound, its scope and
+    method.
+
+    ``bound``: the measured bound.
+    ``judgement``: judgement of the claim; None without a claim.
+    """
     from fedrec_auditor.reports.say import WORDS, capitalized
 
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
@@ -198,13 +205,13 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, s
 
 
 def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
-    """The estimator of a curve; InputError if another one is requested."""
+    """The estimator of curves. Raises InputError if another estimator is requested."""
     from fedrec_auditor.accountants.errors import InputError
 
     if one_run or estimator not in (None, _BAND):
         got = "--one-run" if one_run else f"--estimator {estimator}"
         raise InputError(
-            f"Expected --curve and --renyi with the estimator {_BAND}, got {got}. Leave it out."
+            f"Expected the estimator {_BAND} for --curve and --renyi, got {got}. Leave that out."
         )
     return _BAND
 

@@ -1,4 +1,4 @@
-"""``auditor list``: the members of every family, or the settings of a target."""
+"""Command ``auditor list``: lists the members of every family, or the settings of a target."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def command(
         str | None,
         typer.Argument(
             metavar="[FAMILY | TARGET]",
-            help=f"One of: {', '.join(_KINDS)}; all if left out. Or a target, for its settings.",
+            help=f"Family: {', '.join(_KINDS)}. Default: all. Or a target, to list its settings.",
         ),
     ] = None,
     paper: Annotated[str | None, typer.Option(help="List only the targets of this paper.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what can be audited (targets), and the parts of audits: attacks, estimators, ..."""
+    """List the systems that can be audited (targets), and attacks, estimators and other parts."""
     from fedrec_auditor.reports.writers.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
@@ -79,14 +79,16 @@ def command(
 
 
 def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
-    """The targets of a paper; InputError with similar names if the paper is unknown."""
+    """Names of the targets of a paper. Raises InputError with similar names if the paper is
+    unknown.
+    """
     FAMILIES["papers"].check(paper)
     package, place = papers()[paper].package, FAMILIES["targets"].module
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
-    """Prints a target, its paper, and its settings: default, allowed values, meaning."""
+    """Prints a target, its paper, and the default, allowed values and meaning of each setting."""
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
     target = FAMILIES["targets"].member(name)()

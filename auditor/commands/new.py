@@ -1,4 +1,4 @@
-"""``auditor new``: writes template files for a user's own system."""
+"""Command ``auditor new``: writes template files for a user's own system."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class TemplateKind(StrEnum):
-    """Kinds of templates."""
+    """Kinds of template files."""
 
     SYSTEM = "system"
 
 
 def command(
     kind: Annotated[TemplateKind, typer.Argument(help="Kind of the template: system.")],
-    name: Annotated[str, typer.Argument(help="Name of the system, such as my-recommender.")],
-    folder: Annotated[Path, typer.Option(help="Folder for the files.")] = Path(),
+    name: Annotated[str, typer.Argument(help="Name of your system, such as my-recommender.")],
+    folder: Annotated[Path, typer.Option(help="Existing folder for the files.")] = Path(),
 ) -> None:
-    """Write a commented file for your own system, and a test that passes without changes."""
+    """Write a commented file for your own system, and a test for it that passes."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
-            f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another one."
+            f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another name."
         )
     module = name.replace("-", "_").lower()
     made = {
@@ -35,11 +35,11 @@ def command(
         folder / f"test_{module}.py": "test_system.py.txt",
     }
     if not folder.is_dir():
-        raise InputError(f"Expected --folder to be a folder, got {str(folder)!r}. Make it first.")
+        raise InputError(f"Expected an existing --folder, got {str(folder)!r}. Create it first.")
     if there := [str(path) for path in made if path.exists()]:
         raise InputError(
-            f"Expected a new file, got the existing {' and '.join(there)}. Remove it, or give "
-            "another name."
+            f"Expected names of new files, got the existing {' and '.join(there)}. Remove these "
+            "files, or give another name."
         )
     texts = files("fedrec_auditor.auditor.starting")
     for path, template in made.items():

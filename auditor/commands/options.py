@@ -1,4 +1,4 @@
-"""Options shared by several commands: name, type and help text of each."""
+"""Options that several commands share, with the name, type and help text of each."""
 
 from __future__ import annotations
 
@@ -29,83 +29,93 @@ if TYPE_CHECKING:
 
 
 class Extra(NamedTuple):
-    """An option that a command passes on if it is given: its type and its form for typer."""
+    """An option that a command receives only if it is given.
+
+    ``kind``: type of the option's value.
+    ``form``: declaration of the option for typer.
+    """
 
     kind: Any
     form: Any
 
 
 def extra(kind: Any, help: str, *, name: str | None = None, metavar: str | None = None) -> Extra:
-    """An option of type ``kind``; its name is that of the parameter unless ``name`` is given."""
+    """Makes an option.
+
+    ``kind``: type of its value.
+    ``help``: help text.
+    ``name``: name on the command line; None for the name of the parameter.
+    ``metavar``: placeholder of the value in the help.
+    """
     return Extra(kind, typer.Option(*filter(None, (name,)), help=help, metavar=metavar))
 
 
 _OF_A_TABLE = {
-    "separator": extra(str, "For a table: one of , ; | :: tab and space. Detected if left out."),
+    "separator": extra(str, "Separator of a table: , ; | :: tab or space. Default: detected."),
     "no_header": extra(
-        bool, "For a table: the first line is data; columns are named 1, 2, ...", name="--no-header"
+        bool, "The table has no header line. Its columns are named 1, 2, ...", name="--no-header"
     ),
-    "no_quotes": extra(bool, "For a table: quotes are ordinary characters.", name="--no-quotes"),
+    "no_quotes": extra(bool, "Quotes in the table are ordinary characters.", name="--no-quotes"),
 }
 
 
 class Exemption(StrEnum):
-    """Outcomes that a user may exempt from exit code 3."""
+    """Outcomes for which a user may prevent exit code 3 (option --allow)."""
 
     INCONCLUSIVE = INCONCLUSIVE
     NOT_ASSESSED = NOT_ASSESSED
 
 
 Out = Annotated[Path, typer.Option(help="Directory of the run, for its reports.")]
-PlanFile = Annotated[Path | None, typer.Option(help="A plan file (TOML).")]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes; all cores if left out.")]
+PlanFile = Annotated[Path | None, typer.Option(help="TOML file with a plan.")]
+Jobs = Annotated[int | None, typer.Option(help="Number of worker processes. Default: all cores.")]
 Memory = Annotated[
     float | None,
-    typer.Option(help="Limit of memory in GiB, all workers together; the machine's if left out."),
+    typer.Option(help="Memory limit of all workers together, in GiB. Default: the machine's."),
 ]
 FailAt = Annotated[
     FailOn,
     typer.Option(
-        help="Exit with 1 on a finding at this level; leak, critical, high, medium: on a system "
-        "at this level."
+        help="Exit with 1 if a claim's verdict is at this level or worse; for critical, high and "
+        "medium, if a system's severity is; for leak, if a claim is refuted or a system leaks."
     ),
 ]
 FailAtVerdict = Annotated[
     FailOn,
     typer.Option(
-        help="Exit with 1 if the verdict is at this level or above. No attack runs here: leak, "
-        "critical and high count as violated, medium as unsubstantiated."
+        help="Exit with 1 if the verdict is at this level or above. This command runs no attacks: "
+        "leak, critical and high count as violated, and medium as unsubstantiated."
     ),
 ]
 LeakMargin = Annotated[
     float,
-    typer.Option(help="For leak: least advantage of an attack, (x - guessing) / (1 - guessing)."),
+    typer.Option(help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."),
 ]
 Allow = Annotated[
     list[Exemption] | None,
     typer.Option(
-        help="Do not exit with 3 for this outcome. inconclusive: a sample too small to refute; "
-        "not-assessed: a system with unknown leak or severity, if --fail-on needs these."
+        help="Do not exit with 3 for this outcome. inconclusive: a sample is too small to refute a "
+        "claim. not-assessed: the leak or severity of a system is unknown, and --fail-on needs it."
     ),
 ]
 Baseline = Annotated[
     Path | None,
-    typer.Option(help="An earlier report.json: exit with 1 only on findings that are worse."),
+    typer.Option(help="Earlier report.json. Exit with 1 only if findings are worse than in it."),
 ]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the report of another plan in --out.")
 ]
-Sarif = Annotated[Path | None, typer.Option(help="Also write the findings as a SARIF file.")]
-Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Sarif = Annotated[Path | None, typer.Option(help="Also write the findings to this SARIF file.")]
+Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report to this file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def with_options(
     extras: Mapping[str, Extra],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that adds options to a command, in place of its parameter ``options``.
+    """Decorator that adds options to a command, in place of its parameter ``options``.
 
-    The parameter receives a mapping of the given options.
+    ``extras``: the options, by name. The parameter receives a mapping of those that are given.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,9 +123,9 @@ def with_options(
         def wrapper(**given: Any) -> None:
             options = {name: given.pop(name) for name in extras}
             for name, value in list(options.items()):
-                if value is None or value is False or value == []:  # 0 is given
+                if value is None or value is False or value == []:  # but 0 is a given value
                     del options[name]
-            for name in _OF_A_TABLE.keys() & options.keys():  # stated like columns
+            for name in _OF_A_TABLE.keys() & options.keys():  # the plan has them among its columns
                 value = options.pop(name)
                 text = f"{name.removeprefix('no_')}={'no' if value is True else value}"
                 options["columns"] = [*options.get("columns", ()), text]
@@ -143,13 +153,22 @@ def with_options(
 
 
 def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that adds options for these fields of a plan, as ``Plan`` declares them."""
+    """Decorator that adds options for fields of a plan to a command, as ``Plan`` declares them.
+
+    The fields are given by ``names``. The parameter ``options`` of the command receives their
+    values.
+    """
     options = {name: _option(name) for name in names}
     return with_options(options | _OF_A_TABLE if "columns" in names else options)
 
 
 def read_plan_with(file: Path | None, options: Mapping[str, Any]) -> Plan:
-    """The plan of a file with ``options`` over it, checked before large modules are imported."""
+    """Reads a plan file and overrides its fields by ``options``. The result is checked early.
+
+    ``file``: path of the plan file, or None for a plan with defaults.
+
+    Raises InputError for a wrong value before large modules are imported.
+    """
     before = None
     if file is not None:
         from fedrec_auditor.auditor.plan.plan import read_plan
@@ -170,7 +189,7 @@ def _option(name: str) -> Extra:
 
 
 def _plain_type(annotation: Any) -> Any:
-    """The plain type of an annotation, without None and metadata."""
+    """The type in an annotation, without None and metadata."""
     options = [each for each in get_args(annotation) if each is not type(None)]
     origin = get_origin(annotation)
     if origin in (Union, UnionType, Annotated):
@@ -180,9 +199,10 @@ def _plain_type(annotation: Any) -> Any:
 
 @contextmanager
 def resumable(out: Path, units: str = "tasks") -> Iterator[Observer]:
-    """Yields an observer that shows progress on standard error; Ctrl-C gives IncompleteError.
+    """Yields an observer that shows progress on standard error. Ctrl-C raises IncompleteError.
 
-    The message says that the finished ``units`` (tasks, parts) are kept in ``out``.
+    ``out``: directory in which finished work is stored.
+    ``units``: plural noun for the finished work in the message, such as tasks or parts.
     """
     from rich.console import Console
 
@@ -193,5 +213,5 @@ def resumable(out: Path, units: str = "tasks") -> Iterator[Observer]:
             yield observe
     except KeyboardInterrupt as error:
         raise IncompleteError(
-            f"Interrupted. Finished {units} are kept in {out}; the same command resumes."
+            f"Interrupted. Finished {units} are kept in {out}. Repeat the command to resume."
         ) from error

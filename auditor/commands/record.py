@@ -1,4 +1,6 @@
-"""``auditor record``: writes all messages of a training, for attacks at another time or place."""
+"""Command ``auditor record``: writes all messages of a training to a directory, for later
+attacks.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ from fedrec_auditor.auditor.plan.plan import DATA
 @planned(*DATA, "settings", "seed", "quick")
 def command(
     options: dict[str, Any],
-    target: Annotated[str, typer.Argument(help="A target (`auditor list`), or module:object.")],
-    out: Annotated[Path, typer.Option(help="A new directory for the recording.")],
+    target: Annotated[str, typer.Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
+    out: Annotated[Path, typer.Option(help="New directory for the recording.")],
     plan: PlanFile = None,
     with_truth: Annotated[
-        bool, typer.Option("--with-truth", help="Also write the ratings of the training.")
+        bool, typer.Option("--with-truth", help="Also write the training data.")
     ] = False,
     memory: Memory = None,
 ) -> None:
-    """Record a training for `auditor attack`: every message, its sender, and the models."""
+    """Record a training for `auditor attack`: all messages, their senders, and the models."""
     chosen = read_plan_with(plan, {**options, "targets": target, "games": ("local",)})
 
     from fedrec_auditor.auditor.own.recorded_uploads import record_plan

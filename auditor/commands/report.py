@@ -1,4 +1,4 @@
-"""``auditor report``: renders the reports of a record again, or shows one system in full."""
+"""Command ``auditor report``: writes the reports of a run again, or prints one system in full."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run directory with a report.json.")],
+    run: Annotated[Path, typer.Argument(help="Directory of a run, which has a report.json.")],
     target: Annotated[
         str | None,
-        typer.Argument(help="A system of the run, to show in full instead of writing reports."),
+        typer.Argument(help="A system of the run to print in full, instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Level of findings that are failures in junit.xml.")
+        FailOn, typer.Option(help="Level from which findings are failures in junit.xml.")
     ] = FailOn.VIOLATED,
     allow: Allow = None,
     leak_margin: Annotated[
         float,
         typer.Option(
-            help="For leak: least advantage of an attack, (x - guessing) / (1 - guessing)."
+            help="Minimum advantage for leak: (x - guessing) / (1 - guessing) of an attack."
         ),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[Path | None, typer.Option(help="A folder for all figures (SVG).")] = None,
-    tables: Annotated[Path | None, typer.Option(help="A folder for all tables (CSV).")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Folder for all figures (SVG).")] = None,
+    tables: Annotated[Path | None, typer.Option(help="Folder for all tables (CSV).")] = None,
 ) -> None:
-    """Write all reports again from report.json, or show one system in full."""
+    """Write all reports of a run again from its report.json, or print one system in full."""
     from rich.console import Console
 
     from fedrec_auditor.reports.record import store
@@ -50,8 +50,8 @@ def command(
     if target is not None:
         if gate != DEFAULT_GATE or baseline or figures or tables:
             raise InputError(
-                f"Expected RUN and a system without options, got options with {target!r}. No "
-                "report is written for a single system: leave out the options or the system."
+                f"Expected no options with a system, got options with {target!r}. No report is "
+                "written for a single system. Leave out the options or the system."
             )
         _show(record, target, run)
         return
@@ -59,7 +59,7 @@ def command(
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
     outcome = GateOutcome.of(record, gate, before)
-    if before is None:  # without a baseline the code is 0
+    if before is None:  # without a baseline the exit code is 0
         outcome = replace(outcome, code=0)
     record.save(run, gate)
     drawn = None if figures is None else write_pictures(record, figures)

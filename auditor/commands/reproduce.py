@@ -1,4 +1,4 @@
-"""``auditor reproduce``: measures the tables of the papers again."""
+"""Command ``auditor reproduce``: measures the tables of papers again."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ from fedrec_auditor.auditor.plan.members import pairs
 
 def command(
     names: Annotated[
-        list[str], typer.Argument(help="Names of `auditor list reproductions`, or all.")
+        list[str], typer.Argument(help="Names from `auditor list reproductions`, or all.")
     ],
-    out: Annotated[Path, typer.Option(help="Directory for the page.")] = Path("reproductions"),
+    out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("reproductions"),
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="Path of a data set, such as ml-1m=PATH."),
+        typer.Option(metavar="NAME=PATH", help="Path of the data set NAME, such as ml-1m=PATH."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEXT", help="Only parts with this text in their names: ml-100k; repeatable."
-        ),
+        typer.Option(metavar="TEXT", help="Run only parts whose name contains TEXT. Repeatable."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Short trainings, few repetitions: not comparable.")
+        bool, typer.Option("--quick", help="Use short trainings, not comparable to the paper.")
     ] = False,
     jobs: Jobs = None,
 ) -> None:
-    """Measure the figures of the papers again, and explain each difference."""
+    """Measure the printed numbers of papers again, and compare them with the papers."""
     from fedrec_auditor.auditor.reproductions import reproduction
 
     chosen = reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""``auditor run``: audits targets and writes a report."""
+"""Command ``auditor run``: audits targets and writes a report."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def command(
     out: Out = Path("audit"),
     jobs: Jobs = None,
     device: Annotated[
-        str, typer.Option(help="Torch device on which clients are simulated: cpu, cuda.")
+        str, typer.Option(help="Torch device on which clients are simulated: cpu or cuda.")
     ] = "cpu",
     memory: Memory = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
-        typer.Option(help="Where workers run: loky on this machine, dask or ray on a cluster."),
+        typer.Option(help="Place of worker processes: loky for this machine; dask or ray cluster."),
     ] = "loky",
     address: Annotated[
         str | None,
-        typer.Option(help="Address: tcp://HOST:8786 for dask; not needed on a ray cluster."),
+        typer.Option(help="Address of a dask scheduler, tcp://HOST:8786, or of a ray cluster."),
     ] = None,
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
@@ -54,7 +54,7 @@ def command(
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
-    """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
+    """Audit targets: test their claims by proofs, bounds and measurements, and run attacks."""
     chosen = read_plan_with(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources

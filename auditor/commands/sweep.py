@@ -1,4 +1,6 @@
-"""``auditor sweep``: runs a plan over a grid of settings, with several trainings per setting."""
+"""Command ``auditor sweep``: audits systems over a grid of settings, with several trainings
+each.
+"""
 
 from __future__ import annotations
 
@@ -33,30 +35,30 @@ def command(
         typer.Option(
             "--set",
             metavar="[TARGET.]NAME=VALUE,VALUE",
-            help="A setting and its values; privacy=1,4 multiplies the noise by these factors; "
-            "repeatable.",
+            help="Setting and its values. privacy=1,4 multiplies the noise by these factors. "
+            "Repeatable.",
         ),
     ] = None,
     along: Annotated[
         Literal["privacy"] | None,
-        typer.Option(help="privacy: 1/16 to 16 times the noise, for systems with a noise setting."),
+        typer.Option(help="Use 1/16 to 16 times the noise, for systems with a noise setting."),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Find the least noise that keeps a condition: 'attacks <= guessing + .05', "
-            "'epsilon(user, training) <= 4'; or the most noise: 'utility >= .9 unprotected'.",
+            help="Find the smallest noise with 'attacks <= guessing + .05' or 'epsilon(user, "
+            "training) <= 4', or the largest noise with 'utility >= .9 unprotected'.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of trainings per setting.")] = 3,
     plan: PlanFile = None,
-    out: Annotated[Path, typer.Option(help="Directory for the sweep.")] = Path("sweep"),
+    out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("sweep"),
     jobs: Jobs = None,
     memory: Memory = None,
     force: Force = False,
 ) -> None:
-    """Sweep settings, to show the utility and the privacy of more or less protection."""
+    """Audit systems under several settings, to relate utility and leaks to the protection."""
     chosen = read_plan_with(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
@@ -77,7 +79,9 @@ def command(
 
 
 def show(swept: Sweep, out: Path) -> None:
-    """Prints the points of every system and the paths of the files; exits with 3 on errors."""
+    """Prints the points of every system and the paths of the files. Exits with 3 if there are
+    errors.
+    """
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE

@@ -1,4 +1,4 @@
-"""``auditor verify``: tests one mechanism or callable against a claimed epsilon."""
+"""Command ``auditor verify``: tests a mechanism or a callable against a claimed epsilon."""
 
 from __future__ import annotations
 
@@ -41,45 +41,45 @@ Tested = Annotated[
     str,
     typer.Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
-        help="Name of a mechanism (`auditor list mechanisms`), or your own mechanism or callable "
-        "f(x, rng) or f(x, rng, size).",
+        help="Name of a mechanism (`auditor list mechanisms`), or your own mechanism, or your own "
+        "function f(x, rng) or f(x, rng, size).",
     ),
 ]
 Epsilon = Annotated[float, typer.Option(help="The claimed epsilon.")]
 Delta = Annotated[float, typer.Option(help="The claimed delta.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of NAME. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the mechanism NAME. Repeatable."),
 ]
 Inputs = Annotated[
     str | None,
     typer.Option(
-        help="Inputs to compare in pairs, as a JSON list; a list in it becomes an array. "
-        "Default: [0, 1] for callables, the whole domain for mechanisms."
+        help="Inputs to compare in pairs, as a JSON list. An inner list becomes an array. Default: "
+        "[0, 1] for functions, the whole domain for mechanisms."
     ),
 ]
 Samples = Annotated[
     int | None,
     typer.Option(
-        help="Draws per measured input. Default 1000000, or 100000 if a call returns one output."
+        help="Number of draws per input. Default 1000000, or 100000 if a call returns one output."
     ),
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option(help="Approximate limit of time: draw fewer if all draws would take longer."),
+    typer.Option(help="Approximate time limit for draws. Fewer draws are made if necessary."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of a measured bound.")]
 Seed = Annotated[int, typer.Option(help="Seed of the draws.")]
 Trace = Annotated[
     bool,
-    typer.Option(help="Whether to try a proof from the code first, by all paths of its draws."),
+    typer.Option(help="First try to compute epsilon exactly, from all paths of the code's draws."),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds after which the command gives up.")]
+Timeout = Annotated[float, typer.Option(help="Seconds after which the command is stopped.")]
 Waived = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CHECK",
-        help="Waive a failed check, or `inconclusive`: a sample too small to refute. Repeatable.",
+        help="Check that may fail, or `inconclusive` if the sample may be too small. Repeatable.",
     ),
 ]
 
@@ -102,10 +102,10 @@ def command(
     sarif: Sarif = None,
     junit: Junit = None,
 ) -> None:
-    """Test whether a local randomizer keeps a claimed epsilon, or show inputs that refute it.
+    """Test a claimed epsilon of a local randomizer, and show inputs that refute it.
 
-    Exits with 1 if the claim is refuted or a check failed that is not waived; exits with 3 if the
-    sample is too small to refute the claim.
+    Exits with 1 if the claim is refuted, or if a check fails that --allow does not name. Exits with
+    3 if the sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import answer_within
     from fedrec_auditor.reports.record.store import plain
@@ -158,24 +158,26 @@ def command(
 def _verify(
     target: str, settings: Sequence[str], inputs: str | None, **options: Any
 ) -> tuple[Any, Verification]:
-    """Loads the mechanism or callable of this name, and verifies it with these ``options``."""
+    """Loads the mechanism or callable ``target``, and verifies it with these ``options``."""
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # warnings of the callable; a refusal is one line
+        warnings.simplefilter("ignore")  # warnings of the callable, because errors are one line
     from fedrec_auditor.auditor.verification import verify_ldp
     from fedrec_auditor.targets.wrapped.client import foreign_errors
 
     folders = tempfile.TemporaryDirectory(prefix="auditor-")
     with folders as folder, foreign_errors(target):
-        # Hypothesis writes files; these must not be in the user's working folder.
+        # Hypothesis writes files, which must not be in the user's working directory.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
         tested = load(target, settings)
         pairs = None if inputs is None else parse(inputs)
-        # No progress is displayed, because the process is ended at the deadline.
+        # No progress is displayed, because the process is stopped at the timeout.
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
 def _rows(target: str, verification: Verification, waived: Sequence[str]) -> list[CheckRow]:
-    """The checks as rows of a record; waived checks, and checks not run, neither pass nor fail."""
+    """The checks as rows of a record. Waived checks, and checks that did not run, neither pass nor
+    fail.
+    """
     from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.record.rows import CheckRow
 
@@ -192,7 +194,7 @@ def _rows(target: str, verification: Verification, waived: Sequence[str]) -> lis
 
 
 def _again() -> str:
-    """This command line, up to the number of draws."""
+    """The given command line, with --samples at its end, for the number of draws to be added."""
     words = sys.argv[1:]
     kept = [
         word
@@ -203,9 +205,11 @@ def _again() -> str:
 
 
 def load(target: str, settings: Sequence[str] = ()) -> Any:
-    """Loads the mechanism of this name with these settings, or imports ``package.module:name``.
+    """Loads the mechanism ``target`` with these settings, or imports the object
+    ``package.module:name``.
 
-    The name may be dotted, and the working folder is on the path. InputError if it does not exist.
+    The name may contain dots, and the module may be in the working directory. Raises InputError if
+    the mechanism or the object does not exist.
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
     from fedrec_auditor.auditor.plan.members import make_mechanism
@@ -214,8 +218,8 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         return make_mechanism(target, settings)
     if settings:
         raise InputError(
-            f"Expected --set for a mechanism of `auditor list mechanisms`, got {target!r}. Leave "
-            "the settings out."
+            f"Expected --set only with a mechanism of `auditor list mechanisms`, got {target!r}. "
+            "Leave the settings out."
         )
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
@@ -234,21 +238,26 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
         why = f"{type(error).__name__}: {message_of(error)}"
         raise InputError(
-            f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). "
-            "Check the names, without .py, and that the module is on the path."
+            f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). Check the "
+            "names, which have no .py at the end, and that the module is on the path."
         ) from error
     return member
 
 
 def parse(inputs: str) -> list[Any]:
-    """Parses the inputs in a JSON list: numbers, strings, booleans unchanged, lists as arrays."""
+    """Parses inputs from a JSON list. Numbers, texts and booleans are unchanged, and lists become
+    arrays.
+
+    Raises InputError if the text is not a JSON list, or if an inner list has rows of different
+    lengths.
+    """
     import numpy as np
 
     try:
         values = json.loads(inputs, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"Expected --inputs as a JSON list such as [0, 1], got {inputs!r} ({error}). Quote it."
+            f"Expected --inputs as a JSON list, got {inputs!r} ({error}). Write '[0, 1]' in quotes."
         ) from error
     if not isinstance(values, list):
         raise InputError(
@@ -268,7 +277,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _show(text: str, *, plainly: bool) -> None:
-    """Prints a text, with coloured keywords unless ``plainly``."""
+    """Prints a text, with coloured keywords unless ``plainly`` is true."""
     if plainly:
         print(text)
         return

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from known output probabilities; no samples are needed."""
+"""Exact lower bounds on epsilon, computed from known output probabilities without sampling."""
 
 from fedrec_auditor.auditor.exact.lower_bound import delta_at, exact_lower_bound, has_curve
 

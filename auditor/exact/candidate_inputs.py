@@ -1,4 +1,6 @@
-"""Candidate inputs of a search for the largest epsilon, and the search itself by Hypothesis."""
+"""Candidate inputs of the search for the largest epsilon, and a maximizing search with
+Hypothesis.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
 
 
 _LARGE = 1e6
-# Smallest number of examples, and number of entries of all examples above which there are fewer.
+# Smallest number of examples, and total number of entries above which the number is reduced.
 _FEWEST, _WORK = 30, 1 << 18
 
 
 def count_examples(most: int, entries: int) -> int:
-    """The number of examples with this many entries: at most ``most``, fewer if they are large."""
+    """Returns the number of Hypothesis examples: ``most``, or fewer (but at least 30) if an example
+    has many ``entries``.
+    """
     return max(_FEWEST, min(most, _WORK // entries))
 
 
@@ -40,14 +44,19 @@ def search_with_hypothesis(
     examples: int,
     above: float = math.inf,
 ) -> tuple[float, Any]:
-    """The largest score among ``examples`` examples that Hypothesis steers to it, with its example.
+    """Maximizes ``score`` over examples that Hypothesis generates, and returns the largest score
+    with its example.
 
-    If a score exceeds ``above``, it is instead the simplest such example, as Hypothesis shrinks,
-    and its score.
+    - ``strategy``: Hypothesis strategy for the examples.
+    - ``score``: function to maximize. Hypothesis steers the examples towards large values.
+    - ``seed``: seed of Hypothesis.
+    - ``examples``: largest number of examples.
+    - ``above``: threshold. If a score exceeds it, the result is the simplest such example, as
+      Hypothesis shrinks it, and its score.
 
-    The result is (-inf, None) if the strategy gives nothing. Equal seeds give equal examples, as
-    long as the same modules are loaded (Hypothesis tries constants of the user's code); nothing is
-    stored between calls. An AuditError that ``score`` raises is raised again.
+    The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples,
+    as long as the same modules are loaded (Hypothesis tries constants of the user's code). Nothing
+    is stored between calls. An AuditError that ``score`` raises is raised again.
     """
     from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
     from hypothesis.errors import NoSuchExample, Unsatisfiable
@@ -102,14 +111,14 @@ _MOST_PAIRS = 2016
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateInputs:
-    """Inputs from which the search forms pairs.
+    """Inputs of a randomizer from which the search for the largest epsilon forms pairs.
 
-    - ``strategy``: draws inputs.
-    - ``listed``: all inputs, if they are known; else None.
+    - ``strategy``: Hypothesis strategy that draws inputs.
+    - ``listed``: all inputs, if they are known; otherwise None.
     - ``shown``: a few inputs, with which the search explores the outputs.
     - ``pairs``: all pairs of ``listed`` if there are few, and pairs of extreme inputs: the smallest
-      and the largest of a domain, if finite, and the worst ones that the mechanism states.
-    - ``given``: true if the user named the inputs.
+      and the largest of a domain, if finite, and the worst-case inputs that the mechanism states.
+    - ``given``: true if the user gave the inputs.
     - ``whole``: true if ``listed`` contains every input of the domain. If no domain is known, a
       list counts as the whole domain.
     """
@@ -125,7 +134,11 @@ class CandidateInputs:
     def of(
         cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
-        """The given inputs, or those of the domain of ``dist``; InputError if there are none."""
+        """Collects candidates from the given ``inputs`` or, if they are None, from the domain of
+        ``dist``.
+
+        Raises InputError if there are neither inputs nor a domain, or fewer than two inputs.
+        """
         from hypothesis import strategies as st
 
         everything = None if dist.domain is None else _enumerated(dist.domain)
@@ -134,8 +147,8 @@ class CandidateInputs:
         if inputs is None:
             if dist.domain is None:
                 raise InputError(
-                    f"Expected inputs for {dist.sampler.name}, whose domain is not known, got "
-                    "none. Give a list of inputs or a Hypothesis strategy."
+                    f"Expected inputs for {dist.sampler.name}, whose domain is unknown, got none. "
+                    "Give inputs as a list or as a Hypothesis strategy."
                 )
             strategy, listed, extreme = inputs_of(dist.domain), everything, [_ends(dist.domain)]
             if dist.named is not None:
@@ -145,7 +158,7 @@ class CandidateInputs:
         else:
             listed = [dist.check(value) for value in inputs]
             if len(listed) < 2:
-                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Name a pair.")
+                raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give a pair.")
             strategy = st.sampled_from(listed)
         if listed is not None:
             count = min(_SHOWN, len(listed))
@@ -175,7 +188,9 @@ class CandidateInputs:
 def _some(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
-    """Different inputs of a strategy, checked; for a ``whole`` domain, worst-case inputs first."""
+    """Different inputs that a strategy draws. For a ``whole`` domain, the mechanism's worst-case
+    inputs come first.
+    """
     different: dict[Hashable, Any] = {}
     if whole and dist.named is not None:
         different = {input_key(value): value for value in dist.named.inputs[:4]}
@@ -188,25 +203,27 @@ def _some(
     if len(different) < 2:
         raise InputError(
             "Expected a strategy with at least 2 different inputs, got "
-            f"{[describe(value) for value in different.values()]}. Widen it."
+            f"{[describe(value) for value in different.values()]}. Widen the strategy."
         )
     return list(different.values())[:_SHOWN]
 
 
 def _ends(domain: Domain) -> list[Any]:
-    """The inputs with the smallest and with the largest entries, if they are finite."""
+    """The inputs whose entries all equal the lower or the upper end of the domain, if the end is
+    finite.
+    """
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
     return [np.full(domain.shape, end) if domain.shape else _plain(end) for end in ends]
 
 
 def _spelled(value: Any) -> str:
-    """An input as text, with numbers by their value: 1, 1.0 and True are the same."""
+    """An input as text. Numbers are written by value, so that 1, 1.0 and True are equal."""
     array = np.asarray(value)
     return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:
-    """Every input of a small domain, the simplest first; None if there are many."""
+    """Every input of a small domain, with the simplest first; None if there are too many."""
     size = math.prod(domain.shape)
     if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
         return None
@@ -217,11 +234,12 @@ def _enumerated(domain: Domain) -> list[Any] | None:
 
 
 def inputs_of(domain: Domain) -> SearchStrategy[Any]:
-    """A Hypothesis strategy for every input of ``domain``, biased to its ends.
+    """Returns a Hypothesis strategy for all inputs of ``domain``, biased towards the ends of the
+    domain.
 
     Examples shrink towards the simplest input. They are numbers for a domain without shape, and
-    float64 arrays of its shape otherwise: constant arrays, arrays with few entries that differ, and
-    arbitrary ones. All are finite, even if the domain is not.
+    otherwise float64 arrays of its shape: constant arrays, arrays with a few different entries, and
+    arbitrary arrays. All examples are finite, even if the domain is not.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> inputs_of(BitFlip.symmetric(1.0).domain)
@@ -253,5 +271,5 @@ def _entries(domain: Domain) -> SearchStrategy[Any]:
 
 
 def _plain(value: float) -> int | float:
-    """An integer as an int: people read witnesses."""
+    """An integral value as an int, for readable witnesses."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)

@@ -1,4 +1,6 @@
-"""Candidate outputs of a search: drawn outputs, and outputs that may exist beyond the draws."""
+"""Candidate outputs of the search for the largest epsilon: drawn outputs, and possible outputs that
+were not drawn.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ Floats = NDArray[np.float64]
 
 _DRAWS = 256
 _MOST = 1 << 14
+# Total number of entries drawn for all inputs to find rare outputs, if outputs are few and repeat.
 RARE_DRAWS = 1 << 21
-"""Number of entries drawn for all inputs if outputs are few and repeat, to find rare outputs."""
-# Largest number of entries if a call gives one output only; and number that are drawn at once.
+# Largest number of entries if a call returns a single output, and number of draws per call.
 _SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
@@ -30,26 +32,28 @@ _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
 _GRIDS = 64
 # Larger integers do not fit into int64.
 _FARTHEST = 2.0**62
-# Tolerance of the sum of probabilities, for rounding: outputs of a smaller probability may be
-# missed.
+# Tolerance of the sum of probabilities. Outputs with a smaller total probability may be missed.
 _WHOLE = 1e-9
+# Text for the probability of the outputs that a list of "all outputs" may lack.
 EXCEPT_RARE = f" but for {_WHOLE:g} of probability"
-"""The exception that "all outputs" may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateOutputs:
-    """Properties of a randomizer's outputs, as draws under some inputs show them.
+    """Outputs of a randomizer drawn under some inputs, and the properties of its outputs that these
+    draws show.
 
     - ``pool``: the different drawn outputs, (k, *output shape).
-    - ``symbols``: true if outputs are names, bits or few numbers on no grid, so that only
-      combinations of drawn values are possible.
-    - ``step``: distance between the values of an entry (1 for integers); 0 if they lie on no grid.
-    - ``origin``: values of an entry are ``origin`` plus a number of steps.
+    - ``symbols``: true if outputs are names, bits or a few numbers that are not on a grid, so that
+      only combinations of drawn values are possible.
+    - ``step``: distance between neighbouring values of an entry (1 for integers); 0 if they are not
+      on a grid.
+    - ``origin``: offset of the grid. The values of an entry are ``origin`` plus multiples of
+      ``step``.
     - ``continuous``: true if no output repeats, so that the outputs have densities.
     - ``centre``, ``spread``: centre and width of the range of each entry.
     - ``every``: all possible outputs, (m, *output shape), if they are few enough to be determined;
-      else None.
+      otherwise None.
     """
 
     pool: NDArray[Any]
@@ -65,7 +69,9 @@ class CandidateOutputs:
     def of(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
-        """Explores outputs by new draws, at most ``samples`` under each of some ``inputs``."""
+        """Draws outputs, at most ``samples`` under each of some ``inputs``, and determines their
+        properties.
+        """
         drawn = np.concatenate(
             [
                 dist.draw(value, min(_DRAWS, samples), seed + k)
@@ -106,10 +112,10 @@ class CandidateOutputs:
         return self.pool.shape[1:]
 
     def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
-        """Every possible output, if this can be determined; else None.
+        """All possible outputs, if they can be determined; otherwise None.
 
-        Their probabilities must sum to 1 under each of ``inputs``, within rounding, and no number
-        next to them or far from them on their grid may be possible.
+        Their probabilities must sum to 1 under each of ``inputs``, within rounding, and no further
+        point of their grid, nearby or far away, may be possible.
         """
         if self.continuous:
             return None
@@ -125,7 +131,8 @@ class CandidateOutputs:
         return outputs[np.isfinite(table).any(axis=0)]
 
     def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:
-        """Outputs that were not drawn: between the outputs of the two inputs, and far beyond them.
+        """Returns outputs that were not drawn: between the outputs of the inputs ``a`` and ``b``,
+        and far beyond them.
 
         Both orders of the pair matter: steps lead away from ``b`` beyond ``a``, and from ``a``
         beyond ``b``.
@@ -147,15 +154,16 @@ class CandidateOutputs:
         return self._rounded(outputs[inside.all(axis=1)])
 
     def apart(self, output: Any) -> bool:
-        """Whether an entry of a vector lies outside the range of all drawn outputs."""
+        """Whether an entry of the vector ``output`` lies outside the range of all drawn outputs."""
         if self.symbols or not self.shape:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
     def strategy(self) -> SearchStrategy[Any]:
-        """A Hypothesis strategy for all possible outputs as far as they are known.
+        """Returns a Hypothesis strategy for all possible outputs, as far as they are known.
 
-        If they are not known, it draws numbers near and far, or drawn outputs if these are symbols.
+        If they are not known, it generates numbers near and far, or drawn outputs if these are
+        symbols.
         """
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
@@ -192,7 +200,9 @@ class CandidateOutputs:
         return rounded.astype(np.int64) if self.pool.dtype.kind in "iu" else rounded
 
     def box(self) -> NDArray[Any]:
-        """The drawn outputs, and all combinations of their entries and values between, if few."""
+        """Returns all combinations of the grid values of the entries, or only the drawn outputs if
+        there are too many combinations.
+        """
         flat = self.pool.reshape(len(self.pool), -1)
         columns = [np.unique(column) for column in flat.T]
         if not self.symbols:
@@ -223,9 +233,9 @@ class CandidateOutputs:
 def _seldom_too(
     dist: OutputDistribution, inputs: CandidateInputs, pool: NDArray[Any], seed: int, samples: int
 ) -> NDArray[Any]:
-    """Adds listed outputs, and outputs that occur once in 100,000 draws, to few repeated ones.
+    """Adds listed outputs, and outputs that occur once in 100,000 draws, to ``pool``.
 
-    Outputs are drawn in blocks, of which only the different ones are stored.
+    Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
     most = (RARE_DRAWS if dist.sampler.sized else _SINGLY) // max(1, math.prod(pool.shape[1:]))
@@ -240,7 +250,7 @@ def _seldom_too(
 
 
 def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
-    """The values of a grid between the ends of ``column``, unless there are too many."""
+    """Values of a grid between the ends of ``column``, or ``column`` if there are too many."""
     if not step or (column[-1] - column[0]) / step >= _MOST:
         return column
     first, last = (round((float(end) - origin) / step) for end in (column[0], column[-1]))
@@ -248,13 +258,15 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
 
 
 def sums_to_one(log_probs: Floats) -> bool:
-    """Whether the probabilities of every row sum to 1, within rounding."""
+    """Whether the probabilities of every row of ``log_probs`` sum to 1, within rounding."""
     with np.errstate(over="ignore"):
         return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
 def _by_simplicity(outputs: NDArray[Any]) -> list[Any]:
-    """The outputs with the smallest entries first; names in their order."""
+    """The outputs ordered by the sum of the absolute values of their entries. Names keep their
+    order.
+    """
     if outputs.dtype.kind not in "biuf":
         return list(outputs)
     sizes = np.abs(outputs.reshape(len(outputs), -1).astype(float)).sum(axis=1)

@@ -1,4 +1,6 @@
-"""Checks of a randomizer; the first tests whether it follows the distribution that it claims."""
+"""Results of checks of a randomizer, and the check that its outputs follow the distribution that it
+claims.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """The result of a further check."""
+    """Status of a check of a randomizer: passed, failed or not run."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -35,14 +37,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of a check for a fault that a log-ratio cannot show.
+    """Result of a check of a randomizer for faults that log-ratios cannot show.
 
     - ``name``: name of the check, set by the code that runs it.
     - ``status``: passed, failed or not run.
-    - ``reason``: a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
-      the cause.
-    - ``bound``: the lower bound on epsilon that a failed check shows, if it counted an event of
-      output values that distinguishes inputs.
+    - ``reason``: one or two sentences: the evidence, the remedy of a failure, or the reason why the
+      check was not run.
+    - ``bound``: lower bound on epsilon, if a failed check counted outputs that distinguish inputs.
     """
 
     name: str = ""
@@ -52,27 +53,27 @@ class Check:
 
     @classmethod
     def passed(cls, reason: str) -> Check:
-        """The check ran and found nothing wrong."""
+        """Builds the result of a check that ran and found no fault."""
         return cls(status=Status.PASSED, reason=reason)
 
     @classmethod
     def failed(cls, reason: str, bound: Bound | None = None) -> Check:
-        """The check ran and found a fault."""
+        """Builds the result of a check that ran and found a fault."""
         return cls(status=Status.FAILED, reason=reason, bound=bound)
 
     @classmethod
     def not_run(cls, reason: str) -> Check:
-        """The check could not run, or could not decide."""
+        """Builds the result of a check that could not run, or could not decide."""
         return cls(status=Status.NOT_RUN, reason=reason)
 
 
+# Largest probability that the check fails for a correct sampler, over all inputs and all tests.
 LEVEL = 1e-6
-"""The probability that an honest sampler fails, over all inputs and all tests."""
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
-# Number of entries drawn in total, and smallest number of draws per input, however large they are.
+# Largest number of entries drawn in total, and smallest number of draws per input.
 _MOST_ENTRIES, _FEWEST = 1 << 21, 1000
 _MOST_INPUTS, _ALL_PAIRS = 12, 6
-# Tolerances: of a numerical integral over the whole line, which should be 1, and of rounding.
+# Tolerances of a numerical integral over the whole line, which should be 1, and of rounding.
 _MASS, _ROUNDING = 1e-5, 1e-9
 # Log-ratios that differ by less, relative to log-probabilities, count as equal.
 _DIGIT = 1e-9
@@ -80,7 +81,9 @@ _DIGIT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """Events with limits of their claimed probabilities, and their observed counts."""
+    """Events with lower and upper limits of their claimed probabilities, and their observed
+    counts.
+    """
 
     low: Floats
     high: Floats
@@ -104,19 +107,20 @@ def check_fit(
     samples: int,
     seed: np.random.SeedSequence,
 ) -> Check:
-    """Tests whether ``sampler`` follows ``dist.log_prob``; an honest one fails one time in 10^6.
+    """Tests whether the outputs of ``sampler`` follow ``dist.log_prob``. A correct sampler fails
+    with probability at most 1e-6.
 
-    For discrete outputs and for numbers, it tests the counts of cells and of all cells up to each
-    (as Kolmogorov and Smirnov's statistic does) against the claimed masses. Densities are
-    integrated, and must integrate to 1. For all outputs, vectors too, the claimed log-ratio of two
-    inputs must be calibrated: if the input is chosen with probability 1/2, an output y comes from
-    the first input with probability 1/(1 + e^-llr(y)). A drawn output that is claimed to be
-    impossible fails outright.
+    For discrete outputs and for numbers, the function tests the counts of cells and the cumulative
+    counts of cells (as Kolmogorov and Smirnov's statistic does) against the claimed masses.
+    Densities are integrated, and must integrate to 1. For all outputs, including vectors, the
+    claimed log-ratio of two inputs must be calibrated: if the input is chosen with probability 1/2,
+    an output y comes from the first input with probability 1/(1 + e^-llr(y)). If a drawn output is
+    impossible according to ``dist``, the check fails.
 
-    All tests are exact binomial tests, because a chi-square test with 5 expected is wrong by a
-    factor of hundreds at such small p-values. ``samples`` outputs are drawn for each of ``inputs``,
-    at most 12 of them (fewer samples if outputs are large); cells are chosen on one half of the
-    outputs and counted on the other half.
+    All tests are exact binomial tests, because a chi-square test with 5 expected counts is wrong by
+    a factor of hundreds at p-values this small. ``samples`` outputs are drawn for each of
+    ``inputs``, at most 12 of them, and fewer outputs if they are large. Cells are chosen on one
+    half of the outputs and counted on the other half.
     """
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
@@ -159,13 +163,13 @@ def check_fit(
 def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
-    """Tests of the draws of one input: counts of cells, and of all cells up to each."""
+    """Tests of the draws of one input: counts and cumulative counts of cells."""
     where = f"Under the input {describe(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise InputError(
-            f"{where}, the output {describe(drawn[impossible[0]])} was drawn, which the claimed "
-            "distribution calls impossible. Mend log_prob or the sampler."
+            f"{where}, the output {describe(drawn[impossible[0]])} was drawn, which is "
+            "impossible under the claimed distribution. Correct log_prob or the sampler."
         )
     half = len(drawn) // 2
     outputs, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
@@ -186,8 +190,8 @@ def _test_input(
     if mass.sum() > 1.0 + _ROUNDING:
         raise InputError(
             f"{where}, the claimed probabilities of {len(atoms)} outputs that were drawn sum to "
-            f"{mass.sum():.6g}, which is above 1. Mend log_prob: they may be densities of a "
-            "sampler whose outputs repeat."
+            f"{mass.sum():.6g}, which is above 1. Correct log_prob. It may return densities for "
+            "outputs that repeat."
         )
     fresh = drawn[half:]
     count = _counts(atoms, fresh)
@@ -220,7 +224,9 @@ def _test_input(
 
 
 def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
-    """Whether outputs are names, integers or a grid, or neighbouring doubles are impossible."""
+    """Whether outputs are names, integers or points of a grid, or the doubles next to them are
+    impossible.
+    """
     if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
         return True
     if drawn.ndim > 1:
@@ -231,7 +237,7 @@ def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
-    """The number of draws equal to each of ``outputs``, which are all different."""
+    """Number of draws equal to each of ``outputs``, which are all different."""
     if not len(outputs):
         return np.zeros(0, dtype=np.int64)
     _, codes = np.unique(np.concatenate([outputs, drawn]), axis=0, return_inverse=True)
@@ -242,9 +248,10 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
 def _intervals(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Edges between quantiles of ``drawn``, with limits of the mass of every interval.
+    """Edges between quantiles of ``drawn``, with lower and upper limits of the mass of every
+    interval.
 
-    InputError if the density, with the mass of ``atoms``, does not integrate to 1.
+    Raises InputError if the density, together with the mass of ``atoms``, does not integrate to 1.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
@@ -260,10 +267,10 @@ def _intervals(
             raise InputError(
                 f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
                 f"{atoms:.6g} in all, the claimed distribution sums to {total:.6g}, not to 1. "
-                "Outputs that repeat follow no density: mend the sampler or log_prob."
+                "Outputs that repeat have no density. Correct the sampler or log_prob."
             )
         raise InputError(
-            f"{where}, the claimed density integrates to {total:.6g}, not to 1. Mend the "
+            f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "
             "normaliser of log_prob."
         )
     owner = np.searchsorted(edges, grid[:-1], side="right")[cells.cell]
@@ -282,7 +289,7 @@ def _calibration(
 ) -> _Test:
     """Tests how often the i-th input produced an output, against the claimed log-ratios.
 
-    Outputs are sorted by their log-ratio; the tests are on blocks of them, and on all outputs
+    Outputs are sorted by their log-ratio. The tests are on blocks of them, and on all outputs
     beyond some ranks at either end. Given the outputs, the inputs that produced them are
     independent with probabilities 1/(1 + e^-llr). The number of i-th inputs has lighter tails than
     the binomial distribution of the mean probability (Hoeffding 1956, Theorem 4), so a binomial
@@ -323,7 +330,7 @@ def _calibration(
 
 
 def _pairs(inputs: int) -> list[tuple[int, int]]:
-    """All pairs of few inputs; each of many inputs with the next."""
+    """All pairs of inputs if there are few inputs, otherwise each input with the next one."""
     if inputs <= _ALL_PAIRS:
         return list(itertools.combinations(range(inputs), 2))
     return [(i, (i + 1) % inputs) for i in range(inputs)]

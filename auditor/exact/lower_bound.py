@@ -1,4 +1,4 @@
-"""The exact lower bound of a mechanism with known output probabilities, from their table."""
+"""Exact lower bound on epsilon, and exact delta, of a mechanism with known output probabilities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = 2.0**1022
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
-    """Whether ``exact_lower_bound`` gives a bound at ``delta``; at delta 0 it always does."""
+    """Whether ``exact_lower_bound`` can compute a bound at ``delta``. At delta 0 it always can."""
     if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True
     worst_case = mechanism.worst_case()
@@ -23,21 +23,22 @@ def has_curve(mechanism: Mechanism, delta: float) -> bool:
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
-    """A proved lower bound: no smaller epsilon holds for ``mechanism`` at ``delta``.
+    """Computes a certain lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
+    probabilities.
 
     - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs,
       times the number of copies that may have the worst pair at once. The bound is infinite if an
-      output is possible under one input and impossible under the other, or if the ratio has no
-      bound.
+      output is possible under one input and impossible under another, or if the log-ratio is
+      unbounded.
     - At delta > 0 the bound is the smallest epsilon at which the hockey-stick divergence of the
-      worst pair is at most delta. This needs finitely many outputs, or a mechanism that is a
-      ``PrivacyCurve`` (InputError otherwise).
+      worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
+      ``PrivacyCurve``. Otherwise InputError is raised.
 
-    The result is always a lower bound, and equals the exact epsilon except in two cases, which the
-    source names. Several copies of outputs with more than two different ratios are composed from
-    below, without a witness. Copies that may see different pairs are tried with equal pairs, and a
-    single asymmetric pair with as many copies of each orientation as time allows. The witness names
-    the pair.
+    The bound equals the exact epsilon except in two cases, which its source names. Several copies
+    of outputs with more than two different ratios are composed into a lower bound, without a
+    witness. If copies may have different pairs of inputs, only equal pairs are tried. A single
+    asymmetric pair is also tried with its inputs exchanged in some of the copies, for as many
+    numbers of copies as time allows. The witness names the pair.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -63,12 +64,12 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
 
 
 def delta_at(mechanism: Mechanism, epsilon: float) -> float:
-    """The smallest delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
+    """Computes the smallest delta at which ``mechanism`` is (``epsilon``, delta)-DP, exactly.
 
-    This is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
-    inputs. InputError unless the mechanism is a ``PrivacyCurve`` or has finitely many outputs;
-    several copies must also have at most two ratios, and all combinations of their pairs must be
-    tried.
+    The result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
+    inputs. Raises InputError unless the mechanism is a ``PrivacyCurve`` or has finitely many
+    outputs. Several copies must also have at most two different ratios, and all combinations of
+    their pairs must be tried.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
@@ -81,7 +82,7 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
 
 
 def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
-    """The smallest epsilon on a privacy curve that is known, from below."""
+    """Lower bound on the smallest epsilon of a known privacy curve at ``delta``."""
 
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - ROUNDING) <= delta
@@ -94,13 +95,13 @@ def _exhaustive(mechanism: Mechanism) -> WorstCase:
     if worst_case is None or not worst_case.exhaustive:
         raise InputError(
             f"Expected a mechanism with finitely many outputs at delta > 0, got {mechanism}. "
-            "Ask for delta 0, or measure with an estimator."
+            "Set delta to 0, or measure epsilon with an estimator."
         )
     return worst_case
 
 
 def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
-    """Log-probabilities of one copy, worst-case inputs by worst-case outputs."""
+    """Table of the log-probabilities of one copy, for worst-case inputs and worst-case outputs."""
     part = worst_case.part or mechanism
     return ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),

@@ -1,4 +1,4 @@
-"""A randomizer that states its own output probabilities."""
+"""Randomizers together with the output probabilities that they claim."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+# A log-probability of -inf is not used against a claim that allows a log-probability below minus
+# this value.
 DEEPEST = 600.0
-"""A claim that allows an output a log-probability below minus this is not refuted by log 0."""
 # Doubles are 0 below e^-746 and have few digits below e^-730.
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
 _COARSE = 2.0**10
@@ -33,15 +34,16 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """A sampler and its log-probability: two functions.
+    """Pair of functions: a sampler and its log-probability.
 
-    - ``sample``: takes (value, rng) or (value, rng, size) and draws an output.
-    - ``log_prob``: takes (output, value) and gives the logarithm of the probability, or of the
-      density, of one output or of many along the first axis; of one only if outputs are not arrays
-      but, for example, dictionaries.
-    - ``domain``: the possible inputs; without it, the caller must give inputs.
-    - ``outputs``: all possible outputs along the first axis, if they can be listed; then no output
-      is too rare to be examined.
+    - ``sample``: takes (value, rng) or (value, rng, size), where ``value`` is an input, and draws
+      an output.
+    - ``log_prob``: takes (output, value) and returns the logarithm of the probability, or of the
+      density, of one output or of many outputs along the first axis. It takes single outputs only
+      if outputs are not arrays but, for example, dictionaries.
+    - ``domain``: the possible inputs. Without it, the caller must give inputs.
+    - ``outputs``: all possible outputs along the first axis, if they can be listed. With a list,
+      even the rarest output is examined.
     """
 
     sample: Callable[..., Any]
@@ -55,20 +57,20 @@ class Density:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDistribution:
-    """A sampler with the output probabilities that it claims for each input.
+    """Sampler of a randomizer together with the output probabilities that it claims for each input.
 
-    - ``origin``: the object from which it was made.
+    - ``origin``: the object from which this was made.
     - ``sampler``: draws outputs.
-    - ``density``: log-probabilities of outputs, given the input.
+    - ``density``: function that returns log-probabilities of outputs, given the input.
     - ``domain``: the possible inputs, if known.
     - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``density`` confirms
       them.
-    - ``unbounded``: true if the origin states that no log-ratio is the largest.
+    - ``unbounded``: true if the origin states that its log-ratios have no maximum.
     - ``outputs``: all possible outputs, if the origin lists them.
     - ``densities``: ``density`` of many outputs that are not arrays, if the origin has such a
       function.
-    - ``atoms``: the numbers with a positive probability, if other numbers have a density and the
-      origin knows which.
+    - ``atoms``: numbers with a positive probability, if other numbers have a density and the origin
+      knows which.
     """
 
     origin: Any
@@ -85,15 +87,15 @@ class OutputDistribution:
     def of(cls, origin: Any) -> OutputDistribution:
         """Wraps a ``Mechanism``, a ``Density``, or any object with a sampler and ``log_prob``.
 
-        InputError for other objects.
+        Raises InputError for other objects.
         """
         if isinstance(origin, OutputDistribution):
             return origin
         density = getattr(origin, "log_prob", None)
         if not callable(density) or isinstance(origin, type):
             raise InputError(
-                f"Expected a sampler with log_prob(output, value), got {origin!r}. Wrap the two as "
-                "Density(sample=..., log_prob=...), or let the probabilities be measured."
+                f"Expected a sampler with log_prob(output, value), got {origin!r}. Give "
+                "Density(sample=..., log_prob=...), or verify the sampler without log_prob."
             )
         domain = getattr(origin, "domain", None)
         dist = cls(
@@ -115,29 +117,31 @@ class OutputDistribution:
         return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
-        """Log-probabilities (n,) of drawn ``outputs`` (n, *output shape).
+        """Returns log-probabilities (n,) of drawn ``outputs`` (n, *output shape) under the input
+        ``value``.
 
-        InputError if the function raises, or gives NaN, +inf or another shape.
+        Raises InputError if the function raises an error, or returns NaN, +inf or another shape.
         """
         try:
             log_probs = self._ask(outputs, value)
         except Exception as error:
             raise InputError(
                 f"Expected log-probabilities of outputs for the input {value!r}, got "
-                f"{type(error).__name__}: {error}. Mend log_prob."
+                f"{type(error).__name__}: {error}. Correct log_prob."
             ) from error
         wrong = np.flatnonzero(np.isnan(log_probs) | np.isposinf(log_probs))
         if len(wrong):
             raise InputError(
                 f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for output "
-                f"{describe(outputs[wrong[0]])} under the input {describe(value)}. Mend log_prob."
+                f"{describe(outputs[wrong[0]])} under the input {describe(value)}. Fix log_prob."
             )
         return log_probs
 
     def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> Floats:
-        """Log-probabilities (inputs, n) under each of ``inputs``, of outputs that were not drawn.
+        """Returns log-probabilities (inputs, n), under each of ``inputs``, of ``outputs`` that were
+        not drawn.
 
-        NaN for an output on which the function fails.
+        The entry is NaN for an output on which the function fails.
         """
         rows = []
         for value in inputs:
@@ -149,9 +153,10 @@ class OutputDistribution:
         return np.stack(rows)
 
     def spelling(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """A copy that represents outputs as words if some outputs for ``inputs`` are not arrays.
+        """Returns a copy that represents outputs as words if some outputs for ``inputs`` are not
+        arrays.
 
-        See ``Fields``. ``log_prob`` then receives the original outputs of these words.
+        See ``Fields``. ``log_prob`` still receives the original outputs.
         """
         if self.worst_case is not None:
             return self
@@ -159,36 +164,38 @@ class OutputDistribution:
 
     @property
     def spelt(self) -> Fields | None:
-        """The reader that converts outputs to words, if they are not arrays; else None."""
+        """Object that converts outputs to words if they are not arrays; otherwise None."""
         return self.sampler.reader
 
     @property
     def named(self) -> WorstCase | None:
-        """The worst-case sets if they consist of whole inputs and outputs and so can name them."""
+        """Worst case that the mechanism states, if it lists whole inputs and outputs and can name
+        them; otherwise None.
+        """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.part is not None else worst_case
 
     def name_input(self, value: Any) -> str:
-        """The text of an input, in the mechanism's own words if it has any."""
+        """Returns the text of an input, in the mechanism's own words if it defines any."""
         return self.named.name_input(value) if self.named else describe(value)
 
     def name_output(self, output: Any) -> str:
-        """The text of an output, in the mechanism's own words if it has any."""
+        """Returns the text of an output, in the mechanism's own words if it defines any."""
         return self.named.name_output(output) if self.named else describe(output)
 
     def check(self, value: Any) -> Any:
-        """Returns ``value`` if it is one input of the domain; InputError otherwise."""
+        """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""
         if self.domain is not None:
             shape = self.domain.check(value).shape
             if shape != self.domain.shape:
                 raise InputError(
                     f"Expected one input of shape {self.domain.shape}, got shape {shape}. "
-                    "Give the inputs one by one."
+                    "Give single inputs."
                 )
         return value
 
     def draw(self, value: Any, size: int, seed: int) -> NDArray[Any]:
-        """``size`` draws; equal for equal ``seed``."""
+        """Draws ``size`` outputs under the input ``value``. Equal seeds give equal outputs."""
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
     def _with_all(self, outputs: list[Any]) -> OutputDistribution:
@@ -214,7 +221,9 @@ class OutputDistribution:
         return found
 
     def _singly(self, outputs: NDArray[Any], value: Any) -> Floats:
-        """Log-probabilities, output by output, each different one once, as Python scalars."""
+        """Log-probabilities, computed output by output as Python scalars, once per different
+        output.
+        """
         if outputs.ndim > 1:
             return np.array([float(self.density(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
@@ -234,7 +243,7 @@ class OutputDistribution:
 
 
 def input_key(value: Any) -> Hashable:
-    """A key that distinguishes inputs to the last bit and by their type."""
+    """Returns a dictionary key that distinguishes inputs to the last bit and by their type."""
     array = np.asarray(value)
     bits: Hashable = repr(value) if array.dtype.kind == "O" else array.tobytes()
     return type(value).__name__, array.dtype.str, array.shape, bits
@@ -245,8 +254,8 @@ def _confirmed(
 ) -> WorstCase | None:
     """``worst_case`` as far as the mechanism's ``log_prob`` confirms it; None if it does not.
 
-    The log-probability of the whole must be the sum over its copies. Outputs are exhaustive only if
-    they differ and their probabilities sum to 1.
+    The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
+    exhaustive only if they differ and their probabilities sum to 1.
     """
     part = worst_case.part or mechanism
     try:
@@ -266,7 +275,9 @@ def _confirmed(
 
 
 def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: Floats) -> bool:
-    """Whether the whole's log-probability at ``copies`` worst outputs is the sum of the part's."""
+    """Whether the mechanism's log-probability of ``copies`` outputs is the sum of the
+    log-probabilities of its part.
+    """
     copies, shape = worst_case.copies, mechanism.output_shape
     outer = len(shape) - len(part.output_shape)
     if shape[outer:] != part.output_shape or copies != math.prod(shape[:outer]):
@@ -283,12 +294,13 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
 
 
 def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """``log_probs`` (inputs, outputs) without ratios that exist only because of underflow.
+    """Returns ``log_probs`` (inputs, outputs) without ratios that exist only because of underflow.
 
-    A log-probability computed as log(p) is log 0 if p is below the smallest double. So a log 0 (or
-    the few digits that remain just above it) counts only if a claim of ``epsilon`` forbids such a
-    small probability; otherwise it is raised until the claim allows it. A log-probability computed
-    in logarithms can be smaller than that, and is used as it is unless it is log 0.
+    A log-probability computed as log(p) is -inf if p is below the smallest double. So -inf (or a
+    value just above the smallest double, which has few digits) counts only if a claim of
+    ``epsilon`` forbids a probability this small. Otherwise it is raised until the claim allows it.
+    A log-probability computed in logarithms can be smaller than that, and is used unchanged unless
+    it is -inf.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
@@ -297,7 +309,7 @@ def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
 
 
 def is_single_precision(log_probs: Floats) -> bool:
-    """Whether log-probabilities were computed in single precision, judged by their bits."""
+    """Whether log-probabilities were computed in single precision, according to their bits."""
     finite = log_probs[np.isfinite(log_probs)]
     with np.errstate(over="ignore"):
         fit = np.array_equal(finite.astype(np.float32), finite)

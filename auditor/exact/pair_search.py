@@ -1,4 +1,6 @@
-"""The search for the pair of inputs with the largest log-ratio, or divergence at delta > 0."""
+"""Search for the pair of inputs with the largest log-ratio or, at delta > 0, hockey-stick
+divergence.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +50,14 @@ _ENDLESS = 1e5
 
 @dataclass(frozen=True, slots=True)
 class PairEpsilon:
-    """The ``epsilon`` that two inputs show, and its ``witness``.
+    """Lower bound on epsilon that two inputs show, with its witness.
 
-    - ``epsilon``: -inf if the pair shows nothing.
-    - ``witness``: inputs and output in words.
-    - ``a``, ``b``, ``output``: if epsilon is the log-ratio of one output: this output, which is
-      more probable under ``a`` than under ``b``.
+    - ``epsilon``: the lower bound; -inf if the pair shows nothing.
+    - ``witness``: the inputs and the output, as text.
+    - ``a``, ``b``, ``output``: for the log-ratio of a single output, that output, which is more
+      probable under ``a`` than under ``b``.
     - ``typical``: typical log-probability of outputs drawn under the pair, if further outputs may
-      exist; else None.
+      exist; otherwise None.
     """
 
     epsilon: float = -math.inf
@@ -68,12 +70,13 @@ class PairEpsilon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSearch(ABC):
-    """The search for the largest epsilon at ``delta`` over pairs of inputs, against a claim.
+    """Search for the largest epsilon at ``delta`` over pairs of inputs, to be compared with a
+    claim.
 
     - ``dist``: the output probabilities.
-    - ``inputs``, ``outputs``: candidates.
+    - ``inputs``, ``outputs``: candidate inputs and outputs.
     - ``epsilon``: the claimed epsilon.
-    - ``delta``: the delta at which the epsilon is measured.
+    - ``delta``: delta at which epsilon is computed.
     - ``seed``: seed of all draws and of Hypothesis.
     - ``cache``: results by pair of inputs.
 
@@ -94,7 +97,7 @@ class PairSearch(ABC):
     examples: ClassVar[int]
 
     def bound(self) -> Bound:
-        """The largest epsilon that the search finds.
+        """Runs the search and returns the largest epsilon as a lower bound.
 
         Its witness is the simplest pair that exceeds the claim.
         """
@@ -129,7 +132,8 @@ class PairSearch(ABC):
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
     def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """The largest epsilon of the pair in both directions, and at ``output`` too if it is given.
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in both directions,
+        also at ``output`` if it is given.
 
         The result of a pair is cached, because the search returns to a pair with other outputs and
         when it simplifies.
@@ -146,33 +150,45 @@ class PairSearch(ABC):
 
     @abstractmethod
     def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """The largest epsilon over ``outputs`` with these log-probabilities, (2, outputs)."""
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show on ``outputs`` with
+        log-probabilities ``log_probs``, (2, outputs).
+        """
 
     @abstractmethod
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """The largest epsilon of a pair whose set of possible outputs is not known."""
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show if the set of possible
+        outputs is unknown.
+        """
 
     @abstractmethod
     def report(self, best: PairEpsilon) -> tuple[float, str]:
-        """The epsilon to report for the best pair, and the beginning of its source."""
+        """Returns the epsilon to report for the best pair, and the beginning of the text of its
+        source.
+        """
 
     def refine(self, best: PairEpsilon) -> PairEpsilon:
-        """The best result, or a larger epsilon near it."""
+        """Returns a result with a larger epsilon than the ``best`` result, for similar outputs, or
+        ``best`` itself.
+        """
         return best
 
     def witness_of(self, result: PairEpsilon) -> Witness | None:
-        """The witness of a result, with the event whose probabilities it states."""
+        """Returns the witness of a result, with the event whose probabilities it states."""
         return result.witness
 
     def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
-        """A result for the same pair with the simplest output that exceeds ``above``."""
+        """Returns a result for the same pair of inputs with the simplest output whose epsilon
+        exceeds ``above``.
+        """
         return result
 
 
 def simplest_witness(
     simplest: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
 ) -> Witness | None:
-    """The witness of the simplest pair that exceeds a claim, with a note on the largest epsilon."""
+    """Returns the witness of the simplest pair that exceeds a claim, with a note on the largest
+    epsilon.
+    """
     if simplest.witness is None or best.witness is None or not simplest.epsilon < best.epsilon:
         return simplest.witness or best.witness
     note = (
@@ -188,20 +204,24 @@ _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
-# The largest difference between the log-ratio at a number and in an interval around it.
+# Largest difference between the log-ratio at a number and in an interval around it.
 _LESS, _HALVINGS = 1e-3, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatio(PairSearch):
-    """Log-ratios of outputs that were drawn, of outputs beyond them, and of Hypothesis outputs."""
+    """Search at delta 0 by log-ratios of drawn outputs, of outputs beyond them, and of outputs that
+    Hypothesis proposes.
+    """
 
     measure = "log-ratio"
     singly = True
     examples = 200
 
     def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """The largest ratio of the pair, also at ``output`` unless all outputs were compared."""
+        """Returns the largest log-ratio of the inputs ``a`` and ``b``, also at ``output`` unless
+        all outputs were already compared.
+        """
         result = PairSearch.look(self, a, b)
         if output is None or result.typical is None:
             return result
@@ -211,7 +231,12 @@ class LogRatio(PairSearch):
     def compare(
         self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
-        """The largest ratio among ``outputs``; see ``_ratios`` for outputs that were not drawn."""
+        """Returns the largest log-ratio of the inputs ``a`` and ``b`` among ``outputs``, in both
+        directions.
+
+        ``typical`` is the typical log-probability of drawn outputs, to exclude outputs that are too
+        rare, or None for drawn outputs.
+        """
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
         ratios = [self._ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
@@ -228,13 +253,15 @@ class LogRatio(PairSearch):
             output=self.dist.name_output(outputs[k]),
             probability_a=_exp(log_u),
             probability_b=_exp(log_v),
-            # No integral shows that a vector that was not drawn is possible at all.
+            # A vector that was not drawn may be impossible; no integral checks that.
             note="no draw was as far out; if impossible, log_prob must be -inf" if unseen else "",
         )
         return PairEpsilon(epsilon, witness, u, v, outputs[k])
 
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """The largest ratio over outputs that were drawn and outputs beyond them."""
+        """Returns the largest log-ratio of the inputs ``a`` and ``b`` over drawn outputs and
+        outputs beyond them.
+        """
         drawn_a, drawn_b, far = self._drawn(a, b)
         drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
@@ -245,10 +272,10 @@ class LogRatio(PairSearch):
         return replace(max(ratios, key=lambda each: each.epsilon), typical=typical)
 
     def report(self, best: PairEpsilon) -> tuple[float, str]:
-        """The largest log-ratio.
+        """Returns the largest log-ratio and the beginning of the text of its source.
 
-        The result is infinite if the mechanism states so and the ratio still grows at the limit of
-        the search.
+        The log-ratio is infinite if the mechanism states so and the ratio still grows at the limit
+        of the search.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
@@ -260,7 +287,9 @@ class LogRatio(PairSearch):
         return best.epsilon, "the largest log-ratio found,"
 
     def refine(self, best: PairEpsilon) -> PairEpsilon:
-        """Moves entries of the output to their values in other outputs, while the ratio rises."""
+        """Replaces entries of the best output by their values in other outputs, as long as the
+        log-ratio increases.
+        """
         if not best.epsilon > 0.0:
             return PairEpsilon()
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
@@ -288,9 +317,11 @@ class LogRatio(PairSearch):
         return best
 
     def witness_of(self, result: PairEpsilon) -> Witness | None:
-        """The witness, with the widest interval whose ratios are almost as large, and its masses.
+        """Returns the witness, for a density with an interval around the output instead of the
+        single number.
 
-        The interval contains the number, whose outputs have a density, which is integrated.
+        The interval is the widest whose log-ratios are almost as large, and its probabilities are
+        integrals of the density.
         """
         witness = result.witness
         if witness is None or not self.outputs.continuous:
@@ -325,7 +356,9 @@ class LogRatio(PairSearch):
         return densities
 
     def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
-        """A result for the same pair with the simplest output whose ratio exceeds ``above``."""
+        """Returns a result for the same pair of inputs with the simplest output whose log-ratio
+        exceeds ``above``.
+        """
 
         def at(output: Any) -> PairEpsilon:
             return self._undrawn(result.a, result.b, np.asarray(output)[None])
@@ -340,7 +373,7 @@ class LogRatio(PairSearch):
         return at(output) if epsilon > above else result
 
     def _grows(self, best: PairEpsilon) -> bool:
-        """Whether the ratio of the pair still grows towards the least probable outputs."""
+        """Whether the log-ratio of the pair still grows towards the least probable outputs."""
         drawn_a, _, far = self._drawn(best.a, best.b)
         log_probs = self.dist.try_log_probs(far, (best.a, best.b))
         depth = float(np.median(self.dist.log_prob(drawn_a, best.a))) - log_probs.max(axis=0)
@@ -361,10 +394,10 @@ class LogRatio(PairSearch):
         return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
     def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
-        """The log-ratio of each output, first input over second; -inf if it does not count.
+        """Log-ratio of each output, first input over second; -inf if the output does not count.
 
         An output that was not drawn counts only if its log-probability, as the claim permits it, is
-        near the ``typical`` one of drawn outputs: further out, doubles underflow.
+        near the ``typical`` log-probability of drawn outputs. Further out, doubles underflow.
         """
         counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
         if typical is not None:
@@ -386,16 +419,19 @@ _UNDERFLOW = -690.0
 
 
 class NoCurve(InputError):
-    """The divergence cannot be computed here; the sampler can still be measured."""
+    """Error for outputs whose hockey-stick divergence cannot be computed. The sampler can still be
+    measured.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence(PairSearch):
-    """Hockey-stick divergences at ``delta`` > 0, never above the true ones.
+    """Search at ``delta`` > 0 by hockey-stick divergences that are never above the true
+    divergences.
 
-    They are computed over all outputs if these are known, over drawn outputs and their neighbours
-    if outputs are discrete, and over cells of the line if outputs are numbers with a density.
-    NoCurve for vectors with a density.
+    They are summed over all outputs if these are known, or over drawn outputs and their neighbours
+    if outputs are discrete. They are integrated over cells of the line if outputs are numbers with
+    a density. Raises NoCurve for vectors with a density.
     """
 
     measure = "epsilon"
@@ -403,12 +439,14 @@ class Divergence(PairSearch):
     examples = 60
 
     def report(self, best: PairEpsilon) -> tuple[float, str]:
-        """The largest epsilon, and how it was computed."""
+        """Returns the largest epsilon and a text on how it was computed."""
         how = "integrated from below" if self.outputs.continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """The smallest epsilon at ``delta`` over these outputs."""
+        """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
+        ``delta``)-DP on ``outputs``.
+        """
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
         if not self.outputs.shape:
@@ -416,13 +454,18 @@ class Divergence(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """The smallest epsilon over drawn outputs and their neighbours, or over cells of a line."""
+        """Returns the smallest epsilon for which ``a`` and ``b`` satisfy (epsilon, ``delta``)-DP on
+        drawn outputs and their neighbours.
+
+        Outputs with a density are integrated over cells of the line. Raises NoCurve if this is
+        impossible.
+        """
         if self.outputs.continuous and self.outputs.shape:
             raise NoCurve(
-                f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
-                f"(`delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
-                "density. Ask for delta 0, give the curve, or pass the sampler alone to be "
-                "measured."
+                f"Expected discrete outputs, numbers, or a mechanism with a privacy curve (the "
+                f"method `delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
+                "density. Set delta to 0, give the curve, or pass only the sampler, to measure "
+                "it."
             )
         drawn = np.concatenate([self.dist.draw(value, _SUMMED, self.seed) for value in (a, b)])
         if self.outputs.continuous:
@@ -430,8 +473,8 @@ class Divergence(PairSearch):
         if self.outputs.every is None and self.dist.spelt is not None:
             raise NoCurve(
                 "Expected a known set of all outputs at delta > 0, or numbers, got outputs that "
-                "are not arrays and may contain densities. List them as Density(outputs=...), ask "
-                "for delta 0, or pass the sampler alone to be measured."
+                "are not arrays and may have densities. List them in Density(outputs=...), set "
+                "delta to 0, or pass only the sampler, to measure it."
             )
         outputs = np.unique(np.concatenate([drawn, self.outputs.box()]), axis=0)
         return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))

@@ -1,4 +1,6 @@
-"""The largest epsilon that claimed probabilities show: exhaustive, or searched by Hypothesis."""
+"""Search for the largest epsilon that a randomizer's claimed output probabilities show, exhaustive
+or by Hypothesis.
+"""
 
 from __future__ import annotations
 
@@ -44,23 +46,26 @@ def exact_search(
     seed: np.random.SeedSequence,
     samples: int = RARE_DRAWS,
 ) -> Bound:
-    """An exact lower bound: no smaller epsilon holds at ``delta`` by the mechanism's probabilities.
+    """Computes an exact lower bound on epsilon at ``delta`` from the output probabilities that a
+    mechanism states.
 
-    - ``mechanism``: anything that ``OutputDistribution.of`` accepts.
+    - ``mechanism``: any object that ``OutputDistribution.of`` accepts.
     - ``epsilon``, ``delta``: the claim.
-    - ``inputs``: confine the search to a list or to a Hypothesis strategy.
+    - ``inputs``: list of inputs or Hypothesis strategy to which the search is restricted, or None
+      for all inputs.
     - ``seed``: seed of draws and of Hypothesis.
-    - ``samples``: number of draws for each of some inputs (at most 2^21 numbers in all) if outputs
-      are few and repeat, so that rare outputs are found.
+    - ``samples``: number of draws for each of some inputs (at most 2^21 numbers in total) if
+      outputs are few and repeat, so that rare outputs are found.
 
-    The search is exhaustive and exact if inputs and outputs are finitely many. Otherwise the bound
-    is the largest ratio among worst-case inputs and outputs, as far as ``log_prob`` confirms them,
-    and among those that Hypothesis finds; if it exceeds the claim, the witness is the simplest pair
-    that does. At delta > 0 the bound is from the hockey-stick divergence: by the mechanism's own
-    curve, over all or many discrete outputs, or integrated from below if outputs are numbers.
+    The search is exhaustive and exact if there are finitely many inputs and outputs. Otherwise the
+    bound is the largest ratio among the mechanism's worst-case inputs and outputs, as far as
+    ``log_prob`` confirms them, and among those that Hypothesis finds. If the bound exceeds the
+    claim, the witness is the simplest pair that does so. At delta > 0 the bound follows from the
+    hockey-stick divergence: from the mechanism's own privacy curve, from a sum over all or many
+    discrete outputs, or from an integral over numbers, bounded from below.
 
-    InputError for inputs outside the domain, if there are neither inputs nor a domain, and at delta
-    > 0 for vectors of continuous outputs without a curve.
+    Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
+    at delta > 0 for vectors of continuous outputs without a privacy curve.
     """
     dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
     candidates = CandidateInputs.of(dist, inputs, entropy)
@@ -90,7 +95,9 @@ def _exhaustive(
     epsilon: float,
     delta: float,
 ) -> Bound:
-    """All inputs by all outputs; the witness is the first pair that exceeds the claim, if any."""
+    """Bound over all inputs and all outputs. The witness is the first pair that exceeds the claim,
+    if any.
+    """
     listed = inputs.listed or []
 
     def bound(rows: list[int]) -> Bound:
@@ -121,7 +128,9 @@ def _exhaustive(
 
 
 def _known(dist: OutputDistribution, delta: float) -> Bound | None:
-    """The bound by the mechanism's own curve or worst-case sets, if ``log_prob`` confirms it."""
+    """Bound from the mechanism's own privacy curve or worst-case sets, if ``log_prob`` confirms
+    them; otherwise None.
+    """
     is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
     if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
         is_known |= isinstance(dist.origin, PrivacyCurve)
@@ -129,11 +138,12 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
 
 
 def _larger(first: Bound | None, second: Bound) -> Bound:
-    """The larger of two bounds; if they are equal the ``second``, whose witness is the simplest.
+    """Returns the larger of two bounds. If they are equal, it is the ``second``, whose witness is
+    the simplest.
 
-    The ``first`` is the mechanism's own, if it is known. If the probabilities of the second's
-    witness are below the smallest double, the first's is the witness, because it states the same
-    for one copy in representable numbers.
+    The ``first`` is the mechanism's own bound, if it is known. If the probabilities of the second
+    witness are below the smallest double, the first witness is used, because it states the same
+    event for one copy in representable numbers.
     """
     if first is None:
         return second

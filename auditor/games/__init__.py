@@ -1,1 +1,3 @@
-"""Games: experiments that compare an adversary's guesses with a truth that it does not see."""
+"""Games are experiments that compare an adversary's guesses with a truth that the adversary does
+not see.
+"""

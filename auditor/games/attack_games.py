@@ -1,4 +1,4 @@
-"""Functions that score attacks on a training, by family of the attack."""
+"""Functions that score an attack on a training, one per family of attacks."""
 
 from __future__ import annotations
 

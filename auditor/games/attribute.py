@@ -1,4 +1,6 @@
-"""Scores attribute inference: the adversary knows some users' attribute and guesses all others."""
+"""Scores attribute inference: the adversary knows the attribute of some users and guesses that of
+others.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,22 @@ from fedrec_auditor.targets.transcript import View
 SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
 DRAWS, QUICK_DRAWS = 10, 3
 QUICK_WIDTH = 20_000
-_MAX_SHARED = 1024  # maximum senders whose readings are kept for the next attack
+_MAX_SHARED = 1024  # maximum number of senders whose tables are kept for the next attack
 _READINGS = 14
-_FIRST = ("gender", "age_group")  # attributes of the paper come first
+_FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer come first
 _ALL, _TRUE = "all uploads", "true interaction set"
 _NO_READING = "No rows or columns of the messages move as its categories would, or several do."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """One attribute, and draws of the users whose class the adversary knows.
+    """One attribute to infer, and draws of the users whose class the adversary knows.
 
     ``key``: name of the attribute.
-    ``share``: share of known users among the subjects.
-    ``subjects``: the users (n,).
-    ``backgrounds``: what the adversary knows in each draw.
+    ``attribute``: class of each user.
+    ``share``: share of the subjects whose class is known.
+    ``subjects``: users whose class is known or guessed (n,).
+    ``backgrounds``: knowledge of the adversary in each draw.
     """
 
     key: str
@@ -62,30 +65,32 @@ class _Question:
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack: one row per attribute and share of known users, and reasons for omissions.
+    """Scores an attribute attack: returns one row per attribute and share of known users.
 
-    Subjects are the users who have a value of the attribute and whose messages are read. If each
-    round samples users, these are senders of the first and last rounds, at most the number for
-    which an attack has memory. The figure is macro F1 over the users whose class is not known.
+    The subjects are the users who have a value of the attribute and whose messages the attack
+    reads. If each round samples users, these are senders of the first and last rounds, at most as
+    many as fit into the attack's memory. The metric is macro F1 over the subjects whose class is
+    not known.
 
-    An attack that learns runs at several shares of known users, and chooses the readings of the
-    uploads that it uses, or none. At the largest share, each reading (all components, or one group
-    of components) is also attacked by itself, so that the leak can be traced; not in a quick audit.
-    An attack that does not learn runs once, without known users, and has a second row for the users
-    whose attribute it reads with certainty. An attribute that cannot be attacked has a row with the
-    reason.
+    An attack that learns from known users runs at several shares of known users, and selects the
+    tables of the uploads that it uses by cross-validation. At the largest share, unless the audit
+    is quick, each table (of all components, or of one group of components) is also attacked by
+    itself, which shows the source of a leak. An attack that does not learn runs once, without known
+    users. It may have a second row for the users whose attribute it infers with certainty. An
+    attribute that cannot be attacked has a row with the reason.
 
-    The paper does not say how it averages F1 over classes. Macro F1 is used, because other averages
-    are near the majority class's share for an adversary who has learned nothing; they are
-    ``further`` figures. All figures are means over draws of the known users; the draws are the same
-    for every reading.
+    Zhang et al., whose attacks these are, do not say how they average F1 over classes. Macro F1 is
+    used, because other averages are close to the share of the majority class for an adversary who
+    has learned nothing. The other averages are listed as further metrics. All values are means over
+    the draws of known users, which are the same for every table.
 
-    Baselines: the most frequent class among the known users (``majority``); random classes in their
-    known proportions (``random``, exact expectation); and, for an attack that learns, the same
-    attack on the view without uploads (``no upload``), from the other attributes, which the attack
-    on the uploads gets, too. If nobody is known, the proportions are those of the users whose
-    attribute is guessed. The gain over the best baseline has an interval over the same users and
-    draws. The row also has the figure of the same attack on the true interaction set.
+    Baselines: the most frequent class among the known users (``majority``); random classes with the
+    frequencies of the known users (``random``, exact expectation); and, for an attack that learns,
+    the same attack without uploads (``no upload``), which sees only the users' other attributes.
+    The attack on the uploads also sees these attributes. If no user is known, the frequencies are
+    those of the users whose attribute is guessed. The gain over the best baseline has an interval
+    over the same users and draws. Rows of an attack that learns also have its macro F1 on the true
+    interactions.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -120,10 +125,11 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def most_held(users: int, width: int) -> float:
-    """Maximum bytes that an attack holds for messages of ``width`` numbers from ``users`` users.
+    """Maximum memory of an attribute attack in bytes, for ``users`` users who send ``width``
+    numbers each.
 
-    Counted are a reading, a copy of its rows of known users, and the inner products of rows of all
-    readings.
+    The memory consists of one table of the uploads, a copy of its rows of known users, and the
+    inner products of the rows of all tables.
     """
     numbers, max_users = most_read(users)
     size = 4.0 * (2 + max(SHARES)) * min(numbers, users * width)
@@ -131,7 +137,7 @@ def most_held(users: int, width: int) -> float:
 
 
 def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
-    """Reason why the attribute of these users cannot be guessed; empty if it can."""
+    """Reason why the attribute of ``subjects`` (n,) cannot be guessed, or an empty string."""
     n = len(subjects)
     if n < 2:
         return f"the attack reads messages of {n} users, and needs two."
@@ -141,7 +147,9 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
 
 
 def _condense_uploads(game: Game) -> ViewWithReadings:
-    """The readings of the uploads; those of at most ``_MAX_SHARED`` senders are kept."""
+    """Tables of the uploads. They are kept for the next attack if they have at most ``_MAX_SHARED``
+    rows.
+    """
     if _ALL not in game.condensed:
         readings = add_readings(game.view)
         if readings.inputs and len(readings.inputs[SUMMARY].users) > _MAX_SHARED:
@@ -155,7 +163,7 @@ def _condense_uploads(game: Game) -> ViewWithReadings:
 def _rows_by_learning(
     game: Game, whole: ViewWithReadings, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
-    """The rows of one attribute, for an attack that learns from known users."""
+    """Yields the rows of attribute ``key`` for an attack that learns from known users."""
     usable = [name for name, one in whole.inputs.items() if not one.problem]
     for name, each in whole.inputs.items():
         if each.problem:
@@ -190,9 +198,10 @@ def _rows_by_learning(
 
 
 def _too_wide_readings(game: Game, whole: ViewWithReadings, usable: list[str]) -> list[str]:
-    """Readings that a quick audit leaves out for an attack that reads columns.
+    """Names of tables that a quick audit leaves out, because the attack would sort too many
+    columns.
 
-    The narrowest reading is never left out.
+    The narrowest table is never left out.
     """
     attack = game.attack
     if not (game.quick and isinstance(attack, LearningAttack) and attack.reads_columns):
@@ -203,10 +212,10 @@ def _too_wide_readings(game: Game, whole: ViewWithReadings, usable: list[str]) -
 
 
 def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
-    """Reason why the attack does not run on the true interaction set; empty if it does.
+    """Reason why the attack does not run on the true interactions, or an empty string if it does.
 
-    An attack that sorts columns has a limit of size. Attacks that read only inner products run on a
-    set of any size, some columns at a time.
+    An attack that sorts columns has a maximum table size. Other attacks read inner products only,
+    which are computed for any number of columns, one block at a time.
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
     if size <= NUMBERS or not (isinstance(attack, LearningAttack) and attack.reads_columns):
@@ -218,7 +227,9 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
 
 
 def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
-    """Draws the known users; no draws if each has users of one class only."""
+    """Draws the known users. ``backgrounds`` is empty if the known users of each draw have a single
+    class.
+    """
     attribute, n = game.interactions.attributes[key], len(subjects)
     count = min(max(1, round(share * n)), n - 1)
     draws = QUICK_DRAWS if game.quick else DRAWS
@@ -244,7 +255,7 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
 
 
 def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
-    """The attack's guesses in every draw, and the number of draws for each reading that it used."""
+    """The attack's guesses in every draw, and the number of draws in which it used each table."""
     attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
     draws: tuple[Labels, ...]
     if isinstance(attack, LearningAttack):
@@ -271,7 +282,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
 
 
 def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
-    """Guesses without uploads, by baseline."""
+    """Guesses without uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.without_uploads(), question)
     labels = [background.labels for background in question.backgrounds]
     return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
@@ -280,7 +291,9 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses
 
 
 def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) -> dict[str, Guesses]:
-    """Guesses by the frequency of classes among ``labels``, an array (k,) per draw."""
+    """Guesses by the frequencies of the classes in ``labels``, which holds one array (k,)
+    per draw.
+    """
     shares = np.stack([np.bincount(each, minlength=guesses.classes) / len(each) for each in labels])
     majority = np.eye(guesses.classes)[shares.argmax(axis=1)]
     return {
@@ -290,7 +303,7 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
 
 
 def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
-    """The attack's figure from the true interaction set; None if the set is too large for it."""
+    """Mean macro F1 of the attack on the true interactions; None if it does not run on them."""
     if not isinstance(game.attack, LearningAttack) or _why_not_from_truth(game, question.subjects):
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
@@ -309,23 +322,25 @@ def _row(
     baselines: Mapping[str, Guesses],
     from_interactions: float | None,
 ) -> AttackRow:
-    """The row of one question, from ``view``; ``part`` names its reading, empty for all."""
+    """The row of one question. ``part`` names the table of ``view`` in the row; empty for all
+    tables.
+    """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
     others = "" if question.backgrounds[0].side is None else " and all users' other attributes"
     note = (
-        f"The adversary knows the attribute of {share:.0%} of users{others}; mean over {draws} "
-        "draws of the known users, interval over users and draws."
+        f"The adversary knows the attribute of {share:.0%} of users{others}. The figure is a mean "
+        f"over {draws} draws of the known users. Its interval is over users and draws."
     )
     if not part and any(read):
         used = ", ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
-            " It uses the readings of the uploads that distinguish the known users best in "
-            "cross-validation among them; if no reading helps, it guesses classes without uploads. "
-            f"Readings used (number of draws): {used}."
+            " The attack uses the features of uploads that classify the known users best in cross-"
+            "validation. If no features help, it guesses without uploads. "
+            f"Features used (number of draws): {used}."
         )
         if game.quick:
-            note += " An audit without --quick also attacks each of these readings by itself."
+            note += " An audit without --quick also attacks with each set of features alone."
     metric = f"{key} {MACRO} ({share:.0%} known{part})"
     row = _row_with_gain(game, metric, guesses, baselines, note, from_interactions)
     return row.model_copy(update={} if part else {"users": _by_user(game, guesses, question)})
@@ -355,7 +370,9 @@ def _row_with_gain(
 
 
 def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
-    """Each user's share of right guesses, over the draws in which the class is not known."""
+    """Success for each user: the share of right guesses among the draws in which the class is not
+    known.
+    """
     is_unknown = guesses.guessed != CLASS_KNOWN
     right = np.count_nonzero(is_unknown & (guesses.guessed == guesses.truth), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
@@ -364,7 +381,9 @@ def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
 
 
 def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
-    """The rows of attribute ``key`` if no subject's class is known; no rows without guesses."""
+    """The rows of attribute ``key`` if no user's class is known; empty if the attack guesses
+    nothing.
+    """
     attribute = game.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
@@ -386,10 +405,12 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
 
 
 def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -> AttackRow:
-    """The row of the share of ``subjects`` (n,) whose attribute is read with certainty, and right.
+    """The row of the share of ``subjects`` (n,) whose attribute is inferred with certainty and
+    correctly.
 
-    The baseline is 0, because nobody is certain of an attribute without messages. If a reading
-    declared certain is wrong, the baseline is the most frequent class among the users read.
+    The baseline is 0, because without messages no attribute can be certain. If an inference that
+    the attack declares certain is wrong, the baseline is the share of the most frequent class
+    instead.
     """
     assert guess.certain is not None
     users = guess.users[guess.certain]
@@ -401,8 +422,8 @@ def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: st
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},
-        f"Read with certainty: the attribute of {len(users)} of {len(subjects)} users whose "
-        f"messages are read; {int(right.sum())} of them right.",
+        f"The attack is certain of the attribute of {len(users)} of {len(subjects)} users whose "
+        f"messages it reads, and right for {int(right.sum())} of them.",
     )
 
 

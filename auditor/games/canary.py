@@ -1,4 +1,6 @@
-"""Canaries: designed users, each with one of two histories; one canary, or many in one training."""
+"""Canaries: designed users with two alternative histories each, as one canary or many in one
+training.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,24 @@ from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Population
 
+# Number of items, at the end of the catalogue, that only a canary may rate.
 NEW_ITEMS = 4
-"""Number of items at the end of the catalogue that only a canary rates."""
 _Read = TypeVar("_Read")
+# Units of claims that every game can test by a canary.
 UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
-"""Units whose presence or values every game can distinguish by a canary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """One or m canaries: users of a ``crowd``, each with one of two histories.
+    """One or more canaries: designed users that join a ``crowd``, each with one of two histories.
 
     ``names``: descriptions of the two histories.
-    ``profiles``: the first histories of all canaries, one row each, then all second histories, over
-        the catalogue of the crowd.
+    ``profiles``: one row per history over the catalogue of the crowd: the first histories of all m
+        canaries, then their second histories.
     ``crowd``: the users who are not canaries.
-    ``known``: number of items that are not new; items with larger numbers are new.
+    ``known``: number of items that are not new. Items with larger indices are new.
 
-    The number of users does not depend on the histories, because papers take it as public.
+    The number of users is the same for both histories, because papers take this number as public.
     """
 
     names: tuple[str, str]
@@ -55,9 +57,11 @@ class Canaries:
 
         ``crowd``: all other users.
         ``names``: descriptions of the two histories.
-        ``histories``: ratings (n_items,) in each history, 0 for items without a rating.
-        ``flipped``: attributes that have their last category in the second history, and their first
-            category in the first history.
+        ``histories``: ratings (n_items,) of each of the two histories, 0 for items without a
+            rating.
+        ``flipped``: names of attributes that have their first category in the first history and
+            their last category in the second history. All other attributes have their first
+            category in both.
         """
         nobody = crowd.take(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
@@ -69,42 +73,57 @@ class Canaries:
 
     @cached_property
     def items(self) -> NDArray[np.intp]:
-        """Items in at least one history of each canary (m, k), if k is the same for all."""
+        """Indices of the items that are in at least one history of each canary (m, k).
+
+        All canaries must have the same number k of such items.
+        """
         rated: Any = abs(self.profiles.ratings)
         either = rated[: len(self)] + rated[len(self) :]
         either.sort_indices()
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
     def population(self, first: NDArray[np.bool_]) -> Interactions:
-        """The crowd and the canaries, with the first history if ``first`` (m,), else the second."""
+        """Users of the crowd and all canaries, as one data set.
+
+        ``first``: whether each canary has its first history (m,). If false, it has its second
+            history.
+        """
         return join_users(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
 
     @property
     def worlds(self) -> tuple[Interactions, Interactions]:
-        """The population with all canaries' first histories, and with all second histories."""
+        """The population with the first histories of all canaries, and the population with the
+        second histories.
+        """
         every = np.ones(len(self), np.bool_)
         return self.population(every), self.population(~every)
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
-        """Whether a table of this shape has one row per item."""
+        """Whether a table of this ``shape`` has one row per item."""
         return len(shape) > 0 and shape[0] == self.crowd.n_items
 
     def first_new_row(self, shape: tuple[int, ...]) -> int:
-        """First row of new items in an item table, of canaries in a user table; else 0."""
+        """Index of the first new item in an item table, or of the first canary in a user table;
+        otherwise 0.
+        """
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.known if self.is_item_table(shape) else users * of_users
 
     def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the rows of new items or canaries in a table of this shape; see ``new_rows``."""
+        """Shape of ``new_rows`` of a table with this ``shape``."""
         return (shape[0] - self.first_new_row(shape), *shape[1:]) if shape else ()
 
     def new_rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """Rows of new items in an item table, of canaries in a user table; else all rows."""
+        """Rows of new items if ``part`` is an item table, of canaries if it is a user table;
+        otherwise all rows.
+        """
         return part[self.first_new_row(part.shape) :] if np.ndim(part) else part
 
     def new_total(self, sent: Component) -> NDArray[Any]:
-        """Sum of the messages in ``new_rows`` only; other rows are not computed."""
+        """Sum over senders of the messages ``sent``, restricted to ``new_rows``. Other rows are not
+        computed.
+        """
         first = self.first_new_row(sent.shape)
         return (sent.tail(first) if first else sent).total()
 
@@ -112,15 +131,17 @@ class Canaries:
 def small_population(
     interactions: Interactions, n_users: int, n_items: int, catalogue: int | None = None
 ) -> Interactions:
-    """Reduces the data to a dense part, and adds ``NEW_ITEMS`` items that nobody has rated.
+    """Selects a small, dense part of the data, and appends ``NEW_ITEMS`` items that nobody has
+    rated.
 
-    ``n_items``: number of items; the items with most ratings are kept.
-    ``n_users``: number of users; kept are the users with most ratings of these items, but not users
-        who rated more than half of them, so that negatives can be drawn.
-    ``catalogue``: size of a catalogue that cannot change; then all its items are kept, and the last
-        ``NEW_ITEMS`` items lose their ratings and count as new.
+    ``n_items``: number of items to keep; the items with the most ratings are kept.
+    ``n_users``: number of users to keep; the users with the most ratings of the kept items are
+        kept. Users who rated more than half of these items come last, so that negatives can be
+        drawn.
+    ``catalogue``: number of items of a catalogue that cannot change, or None. If given, all items
+        are kept, and the last ``NEW_ITEMS`` items lose their ratings and count as new.
 
-    New items have the genre that is rarest among the kept items, if the data have genres.
+    If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if catalogue is not None:
         old = interactions.keep(interactions.ratings.indices < interactions.n_items - NEW_ITEMS)
@@ -150,15 +171,18 @@ def small_population(
 
 
 def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
-    """The ``count`` users with the largest ``sizes`` of at most half of the items, in order."""
+    """Indices of ``count`` users with the largest ``sizes``; users with over half of the items come
+    last.
+    """
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
 def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields canaries that may be easiest to distinguish in ``scope``, of ``UNITS`` or attributes.
+    """Yields canaries that may be easy to distinguish in ``scope``, whose unit is in ``UNITS`` or
+    an attribute.
 
-    Their histories have extreme ratings of new items. For add or remove of a user, the second
-    history is empty; for replacement of a user, an empty history is one of the candidates.
+    Their histories have extreme ratings of new items. If a user is added or removed, the second
+    history is empty. If a user is replaced, some of the second histories are empty.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
@@ -214,10 +238,11 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
 
 
 def data_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields canaries with histories of the population, if the unit of ``scope`` is a user.
+    """Yields canaries that have the histories of users in ``population``, if the unit of ``scope``
+    is a user.
 
-    The first history is that of the user with most items. The second history is that of the user
-    who has the fewest of these items, or empty.
+    The first history is that of the user with the most items. The second history is empty, or that
+    of the user who shares the fewest items with the first.
     """
     ratings = population.ratings.toarray().astype(np.float32)
     if scope.unit is not Unit.USER or not ratings.any():
@@ -232,10 +257,10 @@ def data_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries
 
 
 def item_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields one canary per item, whose first history is this item only.
+    """Yields one canary per item. Its first history consists of this item only.
 
-    The second history is empty; for replacement of a user it is the next item only. No
-    canaries if values of ratings or attributes are hidden.
+    The second history is empty, or consists of the next item if the adjacency of ``scope`` is
+    replacement. Nothing is yielded unless the unit of ``scope`` is a user or an interaction.
     """
     if scope.unit not in (Unit.USER, Unit.INTERACTION):
         return
@@ -249,9 +274,10 @@ def item_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries
 def read_all(
     designed: Iterable[Canaries], read: Callable[[Canaries], _Read]
 ) -> tuple[list[tuple[Canaries, _Read]], list[InputError]]:
-    """Applies ``read`` to each of the ``designed`` canaries; also returns errors of the client.
+    """Applies ``read`` to each of the canaries ``designed``; returns pairs of canary and result,
+    and errors.
 
-    A client may fail at a history that no user has.
+    The errors are InputErrors of the client, whose code may refuse a history that no real user has.
     """
     results, refused = [], list[InputError]()
     for canary in designed:
@@ -263,17 +289,25 @@ def read_all(
 
 
 def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -> str:
-    """Words on canaries at which a client fails; raises its error if no canary is ``remaining``."""
+    """Returns a text on the canaries that the client refuses, which is empty if it refuses none.
+
+    ``refused``: errors of the client, one per refused canary.
+    ``remaining``: canaries that are not refused.
+
+    Raises the last error if no canary remains.
+    """
     if not refused:
         return ""
     if not remaining:
         raise refused[-1]
     error = str(refused[-1]).rstrip(".")
-    return f"; {len(refused)} more are left out, at which the client fails: {error}"
+    return f"; {len(refused)} more are left out because the client fails at them: {error}"
 
 
 def claim_population(population: Interactions, n_features: int) -> Population:
-    """Numbers for which claims are computed: of the population with one canary."""
+    """Numbers of users, items and features for which claims are computed: ``population`` and one
+    canary.
+    """
     return Population(
         n_users=population.n_users + 1, n_items=population.n_items, n_features=n_features
     )
@@ -282,9 +316,10 @@ def claim_population(population: Interactions, n_features: int) -> Population:
 def add_user(
     population: Interactions, history: NDArray[np.float32], flipped: Collection[str] = ()
 ) -> Interactions:
-    """Adds one user with the ratings ``history`` (n_items,) to the population.
+    """Appends one user to the population, with the ratings ``history`` (n_items,).
 
-    Attributes of the new user have their first category, or the last one if they are ``flipped``.
+    The new user has the first category of each attribute, or the last category if it is in
+    ``flipped``.
     """
     rated, times = np.count_nonzero(history), population.timestamps
     user = replace(
@@ -322,20 +357,22 @@ def join_users(crowd: Interactions, more: Interactions) -> Interactions:
     )
 
 
+# Default number of canaries in a full and in a quick audit; see ``default_canaries``.
 CANARIES, QUICK_CANARIES = 1_000, 200
-"""Default number of canaries, if there are at least half as many users."""
 
 
 def design_canaries(
     scope: Scope, interactions: Interactions, count: int, rng: np.random.Generator
 ) -> Canaries | None:
-    """Designs ``count`` canaries whose two histories differ in the unit of ``scope``, in new items.
+    """Designs ``count`` canaries whose two histories differ in one change of ``scope``, in new
+    items.
 
-    Each canary has its own new items, if these do not more than double the catalogue. Otherwise the
-    number of new items is that of the catalogue, each canary has two or more, and few canaries have
+    Each canary has new items of its own if that at most doubles the catalogue. Otherwise as many
+    new items are added as the catalogue has, each canary has at least two, and few canaries have
     the same items. New items have random genres, and canaries have the attributes of random users,
-    so that models without item parameters distinguish canaries, too. For add or remove of a user,
-    the second history is empty. None if the scope is of a rating's value and all ratings are equal.
+    so that models without item parameters also distinguish canaries. If a user or an interaction is
+    added or removed, the second history lacks the items that differ. Returns None if the unit is
+    the value of a rating and all ratings are equal.
     """
     data = interactions.ratings.data
     high, low = (float(data.max()), float(data.min())) if len(data) else (1.0, 1.0)
@@ -343,7 +380,7 @@ def design_canaries(
         return None
     swapped = scope.adjacency is not Adjacency.ADD_REMOVE and not scope.is_value
     wide = 1 if count * (1 + swapped) <= interactions.n_items else 2
-    is_single = scope.unit is not Unit.USER  # histories differ in one rating; others are common
+    is_single = scope.unit is not Unit.USER  # histories differ in one rating only
     first, common = (1, wide - 1) if is_single else (wide, 0)
     width = first * (1 + swapped) + common
     pool = count * width if wide == 1 else max(interactions.n_items, width)
@@ -385,20 +422,26 @@ def design_canaries(
 
 
 def default_canaries(interactions: Interactions, quick: bool) -> int:
-    """Default number of canaries of a training on these data: at most twice the number of users."""
+    """Default number of canaries of a training on ``interactions``, at most twice the number of
+    users.
+    """
     limit = QUICK_CANARIES if quick else CANARIES
     return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
 
 
 def _draw_rows(pool: int, count: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows (``count``, ``width``) of numbers below ``pool``, reused only after all are used."""
+    """Rows (``count``, ``width``) of numbers below ``pool``; a number recurs only after all were
+    used.
+    """
     fitting = pool // width
     orders = (rng.permutation(pool)[: fitting * width] for _ in range(-(-count // fitting)))
     return np.concatenate([order.reshape(fitting, width) for order in orders])[:count]
 
 
 def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
-    """Histories (m, ``width``) in which ``items`` (m, k) have ``values`` (k,)."""
+    """Histories (m, ``width``) in which the ``items`` (m, k) of each row have the ratings
+    ``values`` (k,).
+    """
     count, size = items.shape
     numbers = np.tile(values.astype(np.float32), count), items.ravel(), np.arange(count + 1) * size
     histories: Any = sparse.csr_array(numbers, shape=(count, width))
@@ -407,7 +450,7 @@ def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -
 
 
 def _add_items(interactions: Interactions, more: int, rng: np.random.Generator) -> Interactions:
-    """Adds ``more`` new items at the end; each has each genre with probability 1/2."""
+    """Appends ``more`` new items to the catalogue. Each has each genre with probability 1/2."""
     table, genres, titles = interactions.ratings, interactions.genres, interactions.titles
     width = interactions.n_items + more
     numbers = table.data, table.indices, table.indptr

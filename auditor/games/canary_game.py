@@ -1,4 +1,6 @@
-"""Games with a canary: draws of two worlds, lower bounds of epsilon, and verdicts on claims."""
+"""Games with a canary: they draw outputs of two worlds, bound epsilon from below and judge
+claims.
+"""
 
 from __future__ import annotations
 
@@ -44,24 +46,30 @@ from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
-# Bounds for a user who joins or leaves, if a client with an empty history sends a message, too.
+# Bounds for adding or removing a user, if a client with an empty history also sends a message.
 #
-# Papers take the number of users as public, so that an absent user is a user without items. If the
-# message of a user without items moves nothing, both are the same. If it moves something, any two
-# histories are two removals apart, one of each message, and the game draws the two histories that
-# differ most. A mechanism that is (epsilon, delta)-private for one removal is
-# (2 epsilon, (1 + e^epsilon) delta)-private for two. A bound for two removals at (1 + e^e) delta
-# therefore is a bound for one removal at delta: half of it, or e if that is less. This is the
-# definition, applied twice; compare Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
+# Papers take the number of users as public, so that an absent user is represented by a user without
+# items. If the message of a user without items is zero, this user has the same effect as an absent
+# user. If it is not zero, replacing one history by another takes two removals, one of each message,
+# and the game draws the two histories whose messages differ most. A mechanism that is
+# (epsilon, delta)-private for one removal is (2 epsilon, (1 + e^epsilon) delta)-private for two.
+# Therefore a bound B for two removals at (1 + e^e) delta gives the bound min(B / 2, e) for one
+# removal at delta. The definition of privacy is applied twice; compare Vadhan 2017, The complexity
+# of differential privacy, Lemma 2.2.
 
-_BEYOND = 1.1, 0.05  # factor of the claim and summand: the largest bound for one removal
+_BEYOND = 1.1, 0.05  # largest bound for one removal: this factor times the claim, plus this summand
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRemovalBound(Estimator):
-    """Lower bounds for one removal, by group privacy from an ``estimator``'s for two removals.
+    """Lower bounds for removing one user, derived by group privacy from bounds for removing two
+    users.
 
-    Above delta 0 they never exceed 1.1 times ``claimed`` plus 0.05 (1 if ``claimed`` is infinite).
+    ``estimator``: gives the bounds for two removals.
+    ``claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
+
+    At a delta above 0, a bound is at most 1.1 * ``claimed`` + 0.05, or 1 if ``claimed`` is
+    infinite.
     """
 
     estimator: Estimator
@@ -69,16 +77,18 @@ class SingleRemovalBound(Estimator):
 
     @property
     def reference(self) -> str:
-        """Reference of the estimator, and of group privacy."""
+        """Citations of the estimator's method and of group privacy."""
         return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
 
     @property
     def source(self) -> str:
-        """Source of the estimator."""
+        """Source of the estimator, as named in bounds."""
         return self.estimator.source
 
     def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
-        """The delta of a bound for two removals, and a function that converts it to one removal."""
+        """The delta of the bound for two removals, and a function that converts this bound to one
+        removal.
+        """
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
@@ -87,7 +97,13 @@ class SingleRemovalBound(Estimator):
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """Draws outputs of worlds that are two removals apart, as the estimator does."""
+        """Draws outputs of two worlds that differ by two removals, as ``estimator`` does.
+
+        ``worlds``: the two worlds.
+        ``asked``: number of draws per world, delta and error probability of the bound.
+
+        The limits of the returned observation are for one removal.
+        """
         wide, half = self._convert(asked.delta)
         observation = self.estimator.look(worlds, asked._replace(delta=wide), rng)
 
@@ -99,83 +115,100 @@ class SingleRemovalBound(Estimator):
         return Observation(observation.draws, limit, f"{observation.remark}; {text}")
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """Bound that the default estimator expects: ``rates`` are of one removal, not of two."""
+        """Bound for one removal that ``JointBinomial`` expects from ``samples`` draws, at error
+        probability ``alpha``.
+
+        ``rates``: probabilities of an event in two worlds that differ by one removal.
+        """
         return JointBinomial().expected_limit(samples, rates, delta=delta, alpha=alpha)
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Largest bound that ``samples`` can give: converted from the largest for two removals."""
+        """Largest bound for one removal that ``samples`` draws can give, at error probability
+        ``alpha``.
+        """
         wide, half = self._convert(delta)
         return half(self.estimator.largest_limit(samples, delta=wide, alpha=alpha))
 
 
 Features = Mapping[str, NDArray[np.float64]]
-"""Features of n runs (n, f), by the name of their source, such as a vantage."""
+"""Features of n runs, shape (n, f), by name of their source (such as a vantage)."""
 
 
 class Simulation(Protocol):
-    """Simulates runs of each of two worlds; it is sent to worker processes."""
+    """Simulates runs of each of two worlds. Instances are sent to worker processes."""
 
     @property
     def messages(self) -> int:
-        """Messages of clients per run: of the canary, the crowd, and copies to estimate means."""
+        """Number of client messages that a run computes: of the canary, of the crowd, and copies
+        for means.
+        """
         ...
 
     @property
     def votes(self) -> int:
-        """Number of the last features that each are a rule alone, not weighed with other ones."""
+        """Number of features, at the end of each row, that may each serve as a decision rule by
+        itself.
+
+        All other features are only used in combination.
+        """
         ...
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` runs of a world, 0 or 1, and returns their features."""
+        """Simulates ``size`` runs of a world (0 or 1) and returns their features."""
         ...
 
 
 Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a function with each of many tuples of arguments, in any order (``workers.results``)."""
+"""Calls a function with each tuple of arguments and yields the results in any order."""
 
 
 class Store(Protocol):
-    """Storage of finished chunks of runs, so that a killed audit resumes."""
+    """Storage of finished chunks of runs, from which an interrupted audit resumes."""
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of this name, or None if it is not stored."""
+        """Returns the features stored under ``name``, or None if there are none."""
         ...
 
     def put(self, name: str, features: Features) -> None:
-        """Stores a chunk."""
+        """Stores the features of a chunk under ``name``."""
         ...
 
 
 @dataclass(slots=True)
 class Memory:
-    """Store of chunks in the memory of this process."""
+    """Storage of chunks in the memory of this process.
+
+    ``chunks``: the stored features, by name of the chunk.
+    """
 
     chunks: dict[str, Features] = field(default_factory=dict)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of this name, or None if it is not stored."""
+        """Returns the features stored under ``name``, or None if there are none."""
         return self.chunks.get(name)
 
     def put(self, name: str, features: Features) -> None:
-        """Stores a chunk."""
+        """Stores the features of a chunk under ``name``."""
         self.chunks[name] = features
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Calls ``function`` with each of ``arguments`` in order, in this process; see ``Parallel``."""
+    """Calls ``function`` with each tuple of ``arguments`` in order, in this process (a
+    ``Parallel``).
+    """
     return (function(*each) for each in arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Runs of a simulation, drawn in chunks, each from its own seed.
+    """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each world.
-    ``name``: identifies the game and its setting; part of the names of stored chunks.
+    ``name``: text that identifies the game and its setting in the names of stored chunks.
     ``chunk``: number of runs per chunk.
-    ``parallel``: runs the chunks. Results do not depend on the number of processes.
-    ``store``: keeps chunks, so that another vantage that draws with the same generator reuses
-        them; None to keep nothing.
+    ``parallel``: runs the chunks. The results do not depend on the number of processes.
+    ``store``: stores chunks, so that bounds for several vantages can use the same runs; None to
+        store nothing.
     """
 
     simulation: Simulation
@@ -187,7 +220,12 @@ class Draws:
     def features(
         self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Features (size, f) of ``size`` runs of a world, from a ``source``, such as a vantage."""
+        """Simulates ``size`` runs of a world and returns their features, shape (``size``, f).
+
+        ``source``: source of the features, such as a vantage.
+        ``world``: number of the world, 0 or 1.
+        ``rng``: generator whose seed determines the runs. Its state does not change.
+        """
         parent = rng.bit_generator.seed_seq
         assert isinstance(parent, np.random.SeedSequence)
         # A copy, so that the same generator gives the same seeds at every call.
@@ -224,15 +262,20 @@ class Draws:
         budget: SampleBudget,
         trees: bool = False,
     ) -> Worlds:
-        """Two worlds whose outputs are one number per run: the score of a fitted rule.
+        """Makes two worlds whose outputs are one number per run: the score of a fitted decision
+        rule.
 
+        ``names``: descriptions of the two worlds.
+        ``scope``: scope of the bound.
         ``source``: source of the features, such as a vantage.
-        ``statistic``: name of the score in reports.
-        ``pilot``: number of runs per world to which the rule is fitted; they are not used again.
-        ``budget``: draws for which the rule should give the largest bound.
-        ``trees``: allows ``learn_rule`` instead of a logistic regression of the world on features.
+        ``statistic``: description of the score in reports.
+        ``pilot``: number of runs per world to which the rule is fitted. They are not used for the
+            bound.
+        ``budget``: number of draws, delta and error probability for which the rule is chosen.
+        ``trees``: whether the rule is fitted by ``learn_rule``; if false, by logistic regression.
 
-        One of the simulation's ``votes`` is used instead if it promises more within ``budget``.
+        If one of the ``votes`` features of the simulation promises a larger bound within
+        ``budget``, this feature is the score.
         """
         first, second = (
             self.features(source, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
@@ -259,23 +302,23 @@ def _simulate(
     for source, values in features.items():
         if not np.isfinite(values).all():
             raise InputError(
-                f"Expected finite numbers from {source}, got nan or inf. "
-                "A training diverges: lower its learning rate."
+                f"Expected finite features of {source}, got nan or inf. "
+                "The training diverges. Lower the learning rate of the target."
             )
     return name, features
 
 
+# Default runs per world: for runs of uploads only, and for runs with the server's steps.
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
-"""Default runs per world, if a run draws uploads only, and if it includes the server's steps."""
+# Maximum seconds of a game whose messages are slow to compute, and minimum runs per world.
 SECONDS, FEWEST_RUNS = 300.0, 40
-"""Time limit of a game whose messages are slow to make, and minimum number of runs per world."""
+# Factor by which the number of runs is divided in a quick audit.
 QUICK = 10
-"""Factor by which a quick audit makes fewer runs."""
+# Second delta at which a claim that is a formula is tested, for which a thousand runs suffice.
 RESOLVED = 0.1
-"""A delta at which a thousand runs give large bounds: claims given as formulas are judged there."""
-SAME = "nothing that a canary does makes a difference to its messages"
-_ALPHA = 0.05  # error of the bound for which a rule is chosen
-_PILOTS, _MOST_PILOTS = 4, 2_000  # runs per pilot run, and maximum number of pilot runs
+SAME = "no change of a canary's data changes its messages"
+_ALPHA = 0.05  # error probability of the bound for which a rule is chosen
+_PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,12 +326,13 @@ class GameInputs:
     """Inputs of a game: a target and the data of its users.
 
     ``target``: the system under audit.
-    ``interactions``: the data of its users.
-    ``size``: number of users and of items of the reduced population.
+    ``interactions``: the interactions of its users.
+    ``size``: number of users and number of items of the small population in which games are played.
     ``canaries``: number of canaries of the one-run game; None for the default.
-    ``quick``: fewer runs.
-    ``compute``: processors that trainings may use.
-    ``by``: the attack by which the adversary guesses in the games of a round and of trainings.
+    ``quick``: whether to make fewer runs.
+    ``compute``: device and memory that trainings may use.
+    ``by``: attack by which the adversary guesses in the round and training games; None for
+        projections.
     """
 
     target: Target
@@ -305,19 +349,19 @@ class Setting:
     """Two worlds of a game, ready to be simulated, and the scopes in which epsilon is bounded.
 
     ``target``: the system under audit.
-    ``population``: population for which the claims of ``target`` are judged.
+    ``population``: numbers of users and items for which the claims of ``target`` are judged.
     ``names``: descriptions of the two worlds.
     ``scopes``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
-    ``text``: description of a run, for reports.
+    ``text``: description of a run in reports.
     ``scale``: number of users or items of a run, in words.
-    ``statistic``: description of the adversary's score, for reports.
-    ``max_runs``: default number of runs per world if a run draws uploads only; None if it needs
-        more than uploads.
-    ``chunk``: runs that are simulated together; None for the game's number.
-    ``is_halved``: whether bounds are converted by ``SingleRemovalBound``, because the message of an
-        absent user moves something.
-    ``prove``: traces the code of the two worlds, for a bound at a delta.
+    ``statistic``: description of the adversary's score in reports.
+    ``max_runs``: default number of runs per world if a run draws uploads only, otherwise None.
+    ``chunk``: number of runs that are simulated together; None for the game's default.
+    ``is_halved``: whether ``SingleRemovalBound`` converts the bounds, because a user without items
+        sends a message that is not zero.
+    ``prove``: function that traces the code of the two worlds and computes an exact bound at a
+        delta; None if the code is not available.
     """
 
     target: Target
@@ -334,9 +378,11 @@ class Setting:
     prove: Callable[[float], Proof] | None = None
 
     def runs(self, quick: bool) -> int:
-        """Default number of runs per world, not counting the pilot runs that fit the rule.
+        """Default number of runs per world, without the pilot runs to which the decision rule is
+        fitted.
 
-        If messages are slow to make, the number that ``SECONDS`` of one processor suffice for.
+        If messages are slow to compute, it is the number that one processor can make in
+        ``SECONDS``.
         """
         usual = (self.max_runs or TRAINING_RUNS) // (QUICK if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
@@ -349,13 +395,14 @@ class Setting:
         return [(scope, delta) for scope, deltas in self.scopes.items() for delta in deltas]
 
     def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
-        """Returns the claims that a bound in ``scope`` tests, and claims that it can only refute.
+        """Returns the claims that a bound tests, and further claims that the bound can only refute.
 
-        Tested claims have the bound's vantage and unit, and its horizon if such claims exist.
-        For systems of others, whose claims hold for any population, a bound of a round can also
-        refute a claim of a training, but not support it. Without claims of the same unit, a bound
-        of a part, such as a report, can refute a claim of the whole, but not support it. If
-        ``delta`` is larger than the deltas of the claims, only claims given as formulas are tested.
+        Tested claims have the vantage and the unit of ``scope``. If some of them also have its
+        horizon, only these are tested. The bound can refute, but not support, two kinds of further
+        claims. For systems of other projects, whose claims hold for any population, they are claims
+        of the same unit with a longer horizon. If no claim has the same unit, they are all claims
+        that cover ``scope``. If ``delta`` is larger than the deltas of the claims, only claims that
+        are formulas are tested.
         """
         covering = [
             scoped
@@ -377,7 +424,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRun:
-    """Scopes in which a game makes no runs (all scopes if empty), and the reason."""
+    """Scopes in which a game makes no runs, and the reason.
+
+    ``scopes``: the scopes; empty for all scopes.
+    ``reason``: the reason, as stated in reports.
+    """
 
     scopes: tuple[Scope, ...] = ()
     reason: str
@@ -388,7 +439,7 @@ class GameResult:
     """Result of a game in one scope.
 
     ``measured``: the measured lower bound.
-    ``findings``: the claims that are judged by it.
+    ``findings``: the claims that are judged by this bound.
     ``estimator``: the estimator of the bound.
     """
 
@@ -398,50 +449,54 @@ class GameResult:
 
 
 class CanaryGame(ABC):
-    """A game whose two worlds differ in the history of a canary; subclasses define the worlds.
+    """Game whose two worlds differ in the history of a canary. Subclasses define the worlds.
 
-    ``name``: name on the command line.
+    ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes.
-    ``chunk``: runs that are simulated together.
+    ``chunk``: number of runs that are simulated together.
 
-    If users are sampled at random, claims that may rely on it are tested on runs that sample, too.
+    Claims that may rely on random sampling of users are tested on runs that sample users.
     """
 
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
     chunk: ClassVar[int]
     is_parallel = True
-    """Whether a run simulates many clients, so that the runs keep all workers busy."""
+    """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
     trees = False
-    """Whether a rule may be a single feature or boosted trees, see ``Draws.worlds``."""
+    """Whether a decision rule may be a single feature or boosted trees, see ``Draws.worlds``."""
     guessable = False
-    """Whether the adversary may guess by an attack."""
+    """Whether an attack may take the place of the adversary's score (``GameInputs.by``)."""
     own_estimator: ClassVar[Estimator | None] = None
-    """Estimator of this game, which replaces the plan's; None if any estimator can use its runs,
-    because they are draws of two worlds.
-    """
+    """Estimator that replaces the estimator of the plan in this game. None if the runs are draws of
+    two worlds, which any estimator can use."""
 
     @abstractmethod
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
-        """The worlds of the game: one setting for all scopes that need the same canary.
+        """Yields the worlds of the game, one setting for all scopes that need the same canary.
 
-        InputError if the attack by which the adversary guesses reads nothing.
+        ``ground``: the target and the data of its users.
+
+        Raises InputError if the attack by which the adversary guesses can read no vantage.
         """
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
-        """Whether the game tests a claim: it is of a user, rating or interaction, in its model."""
+        """Checks that a claim is about a user, a rating or an interaction, and lies within the
+        paper's model.
+        """
         return scoped.scope.unit in UNITS and not scoped.outside_model
 
     def scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
-        """Scopes of the bounds that test ``claims``, in their order, with the deltas of the bounds.
+        """Scopes of the bounds that test ``claims``, in the order of the claims, with the deltas of
+        the bounds.
 
-        The horizon is the game's: a claim of a training is also a claim of each round, and for a
-        claim of a round the sum over a training is measured. Adjacency "any pair" becomes
-        replacement, because the worlds are two histories; for one interaction it becomes add or
-        remove, because its two values are presence and absence, and another interaction in its
-        place would be two changes. A bound at the largest delta of a scope's claims also holds at
-        smaller deltas. If a claim is a formula, a second bound is at ``RESOLVED``; not in the
-        one-run game, whose bounds above delta 0 have less confidence.
+        The horizon of every bound is that of the game. A claim of a training is also a claim of
+        each round, and a claim of a round is tested by the sum over a training. The adjacency "any
+        pair" becomes replacement, because the worlds are two histories. For a single interaction it
+        becomes add or remove, because the two values of an interaction are presence and absence. A
+        bound is measured at the largest delta of the claims in its scope, and also holds at smaller
+        deltas. If a claim is a formula, a second bound is measured at ``RESOLVED``, except in the
+        one-run game, whose bounds at a delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -477,18 +532,20 @@ class CanaryGame(ABC):
         parallel: Parallel = in_turn,
         store: Store | None = None,
     ) -> GameResult:
-        """Bounds epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
+        """Bounds epsilon from below at ``delta`` in a scope of ``setting``, by ``runs`` runs of
+        each world.
 
-        The target's claims in this scope are judged by the bound and by a proof, for the population
-        of the setting, and by the exact bound of these two worlds if their code is traced. The
-        same ``rng`` draws the same runs for another scope of the setting.
+        The claims of the target in this scope are judged, for the population of the setting, by
+        three results: the measured bound, the proofs of the ``accountants``, and the exact bound of
+        the two worlds if their code is traced. Calls with the same ``rng`` draw the same runs for
+        other scopes of the setting.
         """
         claims, wider = setting.get_claims(scope, delta)
         if setting.is_halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = SingleRemovalBound(estimator=estimator, claimed=claimed)
-        # Without a time limit and resumption, the runs of a single bound are used only once.
+        # The runs of a single bound are used once, so that storing them would only take memory.
         once = not (self.is_parallel or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(
             simulation=setting.simulation,
@@ -522,14 +579,16 @@ class CanaryGame(ABC):
         draws_text: str,
         accountants: Sequence[Accountant],
     ) -> tuple[Finding, ...]:
-        """The claims judged by the measured bound, and by an exact bound of the two worlds."""
+        """Judges the claims by the measured bound, and by an exact bound of the two worlds if there
+        is one.
+        """
         note = (
-            f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
-            f"'{setting.names[1]}', {draws_text}; statistic: {setting.statistic}."
+            f"The {self.name} game draws {setting.text}. It compares input '{setting.names[0]}' "
+            f"with '{setting.names[1]}', in {draws_text}. It uses {setting.statistic}."
         )
         if setting.is_halved:
             note += (
-                " The bound is half the measured epsilon: users without items send something, too."
+                " The bound is half the measured epsilon: a user without items sends messages, too."
             )
         note += f" {population_of_claim(setting.target)}"
         exact: list[Bound] = []
@@ -561,9 +620,11 @@ class CanaryGame(ABC):
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """The two worlds of a scope with a fitted rule, and the number of runs in words.
+        """Makes the two worlds of ``scope`` with a fitted decision rule; also returns the numbers
+        of runs as text.
 
-        The rule is fitted to other runs: a quarter of ``runs``, but at most 2,000, per world.
+        The rule is fitted to pilot runs, which are not used for the bound. Their number per world
+        is a quarter of ``runs``, but at most 2,000.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
         worlds = draws.worlds(
@@ -576,9 +637,9 @@ class CanaryGame(ABC):
             budget=SampleBudget(draws=2 * runs, delta=setting.scopes[scope][0], alpha=_ALPHA),
             trees=self.trees,
         )
-        return worlds, f"{runs:,} runs of each world and {pilot:,} more to fit the rule"
+        return worlds, f"{runs:,} runs of each world and {pilot:,} more to fit the decision rule"
 
 
 def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
-    """Distinct vantages of ``scopes``, in their order."""
+    """Distinct vantages of ``scopes``, in order of their first occurrence."""
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))

@@ -1,4 +1,4 @@
-"""Table of the games with a canary, by name."""
+"""Instances of all games with a canary, by name."""
 
 from __future__ import annotations
 

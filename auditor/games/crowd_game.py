@@ -1,4 +1,4 @@
-"""Games with a canary in a small crowd: of one round, and of whole trainings."""
+"""Games with a canary in a small crowd of users, in one round or in a whole training."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
+# Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
 MOST_ROUNDS = 20
-"""Maximum rounds of a training in a game; longer trainings are cut, and claims are for the cut."""
 STATISTIC = (
     "messages of every round minus their expectation at its broadcast, projected on the mean "
     "difference between the canary's messages of the two worlds, combined by logistic regression"
 )
-_LIMIT = 1e3  # an attack's score is clipped to +- this
-_COPIES = 4  # messages of the canary per round, for their mean
-_COMPARED = 32  # messages of each canary, for their mean, when canaries are compared
+_LIMIT = 1e3  # an attack's score is clipped to [-_LIMIT, _LIMIT]
+_COPIES = 4  # messages of the canary per round, from which their mean is estimated
+_COMPARED = 32  # messages of each canary whose means are compared to find the best canary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """Simulates trainings with a canary in one of two worlds; the canary is the last user.
+    """Simulates trainings with a canary in one of two worlds. The canary is the last user.
 
     ``target``: the system.
     ``canary``: the canary and its crowd.
-    ``vantages``: vantages for which features are returned: those of
-        ``projection.training_features``, or the score of an attack.
-    ``by``: the attack, which scores the items in which the two histories differ; None for features.
+    ``vantages``: vantages for which features are returned. The features are those of
+        ``projection.training_features``, or the score of the attack ``by``.
+    ``by``: attack that scores the items in which the two histories differ, or None.
     ``compute``: device and memory of a training.
     """
 
@@ -71,11 +71,15 @@ class Trainings:
 
     @property
     def messages(self) -> int:
-        """Messages per run: of all users in each round, twice, and copies of the canary's."""
+        """Number of messages per run: two per round for each user of the crowd and each copy of the
+        canary.
+        """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.crowd.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` trainings of a world, 0 or 1, and returns features by vantage."""
+        """Simulates ``size`` trainings of a world (0 or 1) and returns their features by
+        vantage.
+        """
         runs = [self._run(world, np.random.default_rng(each)) for each in seed.spawn(size)]
         return {str(v): np.stack([run[v] for run in runs]) for v in self.vantages}
 
@@ -104,7 +108,9 @@ class Trainings:
         return features
 
     def _score(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
-        """The attack's log-odds of the first history against the second, (1,)."""
+        """The attack's log-odds that the canary has the first history and not the second, shape
+        (1,).
+        """
         first, second = self.canary.profiles.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.crowd.n_users)
@@ -117,29 +123,33 @@ class Trainings:
 def expected_senders(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Users whose messages the adversary has to predict: none if only linked messages are seen."""
+    """Users of ``crowd`` whose messages the adversary has to predict.
+
+    The result is empty if the only vantage is the server's and messages are linked to single users.
+    """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.parties is None
     return crowd.take(np.arange(0)) if linked else crowd
 
 
 def shortened(target: Target, quick: bool) -> Target:
-    """The target of a game: at most ``MOST_ROUNDS`` rounds, a quarter of them if ``quick``."""
+    """Cuts a training to ``MOST_ROUNDS`` rounds, or to a quarter of this number if ``quick``."""
     return target.shortened(MOST_ROUNDS // 4 if quick else MOST_ROUNDS)
 
 
 def opening(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> Transcript:
-    """Runs a training of one round with an honest server."""
+    """Runs one round of training with an honest server, and returns its transcript."""
     return target.shortened(1).run(population, rng, None, compute).transcript
 
 
 def opening_with_canary(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> tuple[Interactions, Transcript]:
-    """Adds a canary to the population, and runs one round of training with an honest server.
+    """Adds a canary to ``population`` and runs one round of training with an honest server.
 
-    The canary has no items; if the client fails at an empty history, the items of the first user.
+    The canary has no items. If the client's code fails at an empty history, the canary has the
+    items of the first user. Returns the population with the canary, and the transcript.
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
@@ -153,7 +163,7 @@ def opening_with_canary(
 
 
 def first_broadcast(opening: Transcript) -> Broadcast | None:
-    """The first broadcast of the server; None if nothing is broadcast."""
+    """The server's broadcast in the first round of ``opening``, or None if nothing is broadcast."""
     return opening.rounds[0].broadcast if opening.rounds else None
 
 
@@ -164,11 +174,12 @@ def find_best_canary(
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
 ) -> tuple[Canaries, int, str] | None:
-    """Finds the canary and the broadcast at which the mean messages of its histories differ most.
+    """Finds the canary and the broadcast for which the mean messages of the two histories differ
+    most.
 
-    Candidates are the canaries designed for ``scope``, at each of ``broadcasts``. Returns the
-    canary, the index of the broadcast, and a sentence on canaries at which the client fails; None
-    if no canary's history changes its messages, or if there are no candidates.
+    The canaries that are designed for ``scope`` are compared at each of ``broadcasts``. Returns the
+    canary, the index of the broadcast, and a text on canaries that the client refuses. Returns None
+    if no canary changes the mean message, or if no canary can be designed.
     """
     best, largest = None, 0.0
 
@@ -177,7 +188,7 @@ def find_best_canary(
         for broadcast in broadcasts:
             sent = target, canary.profiles, broadcast
             first, second = (projection.expect(*sent, rng, _COMPARED).apart for _ in range(2))
-            # Two estimates, because the mean of the square of one would grow with its error.
+            # The product of two independent estimates is unbiased; the square of one is not.
             squares.append(projection.dot((first[name], second[name]) for name in first))
         return squares
 
@@ -191,7 +202,10 @@ def find_best_canary(
 
 
 def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
-    """Broadcasts by description: ``broadcast`` itself (""), and copies with one part set to 0."""
+    """Copies of ``broadcast`` in which one part is set to 0, by description.
+
+    The honest broadcast itself is included with an empty description.
+    """
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in (broadcast or {}).items():
         if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating):
@@ -201,20 +215,22 @@ def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | N
 
 
 class CrowdGame(CanaryGame):
-    """A game with a canary in a small population of the data, from every vantage of the claims."""
+    """Game with a canary in a small population of the data, from every vantage of the claims."""
 
     guessable = True
 
     def cut_rounds(self, target: Target, quick: bool) -> Target:
-        """The target with the number of rounds of this game."""
+        """Shortens the target to the number of rounds that this game runs."""
         return target.shortened(1)
 
     def draws_uploads_only(self, target: Target) -> bool:
-        """Whether the game draws only uploads at one broadcast, for vantages that see uploads."""
+        """Whether the game may draw uploads at a fixed broadcast, without running the server's
+        steps.
+        """
         return True
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
-        """See ``CanaryGame``."""
+        """Yields the settings of the game, see ``CanaryGame.settings``."""
         target, by = ground.target, ground.by
         users = crowd_size(target, ground.size[0], ground.interactions.n_users)
         population = canaries.small_population(
@@ -234,7 +250,7 @@ class CrowdGame(CanaryGame):
                 yield setting
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
-            # A party of one user would be another system, which draws its only row in every step.
+            # A party with a single user is another system: it draws its only row in every step.
             of_uploads = self.draws_uploads_only(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
                 of_uploads = of_uploads and not samples_users(target)
@@ -254,7 +270,9 @@ class CrowdGame(CanaryGame):
         of_uploads: bool,
         rng: np.random.Generator,
     ) -> Setting | NotRun:
-        """The setting of the best canary for ``scopes``, by uploads at a broadcast or trainings."""
+        """The setting of the best canary for ``scopes``; its runs are uploads if ``of_uploads``, or
+        trainings.
+        """
         target, by, short = ground.target, ground.by, self.cut_rounds(ground.target, ground.quick)
         sizes = canaries.claim_population(population, count_user_features(population))
         scope, sent = next(iter(scopes)), {"": broadcast}
@@ -273,7 +291,7 @@ class CrowdGame(CanaryGame):
             statistic = rounds.STATISTIC
             runs: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
         else:
-            statistic = f"score of the attack: {by.reference}" if by else STATISTIC
+            statistic = f"the score of an attack: {by.reference}" if by else STATISTIC
             runs = Trainings(
                 target=short, canary=canary, vantages=vantages, by=by, compute=ground.compute
             )
@@ -301,12 +319,18 @@ class CrowdGame(CanaryGame):
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """Settings of worst cases that are designed for the target; there are none by default."""
+        """Yields settings of worst cases that are designed for the target. By default there are
+        none.
+
+        ``deltas``: deltas of the bounds that the game measures, by scope.
+        """
         return iter(())
 
 
 class RoundGame(CrowdGame):
-    """One round of the crowd: uploads at a broadcast, and the server's step if it is visible."""
+    """Game of one round of the crowd. It runs the server's step only if the adversary sees its
+    result.
+    """
 
     name = "round"
     horizon = Horizon.ROUND
@@ -318,9 +342,13 @@ class RoundGame(CrowdGame):
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """The setting of all reports of a round, at the broadcast that separates two users most.
+        """Yields the setting of all reports of a round, at the broadcast designed to separate two
+        users most.
 
-        The number of users is that of the data; all users except one have the second history.
+        ``deltas``: deltas of the bounds that the game measures, by scope.
+
+        The number of users is that of the data. All users except the canary have the second
+        history.
         """
         target, n_users = ground.target, ground.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOADED}
@@ -346,18 +374,25 @@ class RoundGame(CrowdGame):
 
 
 class TrainingGame(CrowdGame):
-    """Whole trainings of the crowd; independent rounds of uploads if clients keep no state."""
+    """Game of whole trainings of the crowd, or of independent rounds of uploads if clients keep no
+    state.
+    """
 
     name = "training"
     horizon = Horizon.TRAINING
     chunk = 8
 
     def cut_rounds(self, target: Target, quick: bool) -> Target:
-        """The target with at most ``MOST_ROUNDS`` rounds; claims are judged for this length."""
+        """Shortens the target to at most ``MOST_ROUNDS`` rounds. Claims are judged for this number
+        of rounds.
+        """
         return shortened(target, quick)
 
     def draws_uploads_only(self, target: Target) -> bool:
-        """Whether uploads alone are drawn: the server may choose, and so repeat, the broadcast."""
+        """Whether the game may draw single uploads at a fixed broadcast in place of trainings.
+
+        The server may choose the broadcast, so a bound for it is a bound for the training.
+        """
         return target.steerable
 
 
@@ -367,10 +402,10 @@ def _readable_scopes(
     deltas: Mapping[Scope, tuple[float, ...]],
     rng: np.random.Generator,
 ) -> dict[Scope, tuple[float, ...]]:
-    """The scopes from whose vantages the attack reads something; InputError if there are none."""
+    """The scopes whose vantages the attack can read. Raises InputError if there are none."""
     refused = {v: attack.refusal(opening.view(v, rng)) for v in vantages_of(deltas)}
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
-        raise InputError(f"Expected a vantage from which the attack reads, got none. {reasons}")
+        raise InputError(f"Expected a vantage that the attack can read, got none. {reasons}")
     return read

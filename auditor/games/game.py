@@ -1,4 +1,4 @@
-"""An attack on a view, the data that score its guesses, and its success over users."""
+"""Defines ``Game``: one attack, its adversary view, and the true data that score its guesses."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import View
 
+# Number of trainings on random halves of the users, in a full audit and in a quick audit.
 COUNT, QUICK_COUNT = 8, 4
-"""Number of trainings on halves of the users."""
+# Maximum estimated seconds of all trainings on halves, in a full and in a quick audit.
 HALF_SECONDS, QUICK_HALF_SECONDS = 3600.0, 6.0
-"""Maximum seconds of all trainings on halves together, estimated by ``Workload``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
-    """Trainings on random halves of the users, for attacks on users' presence.
+    """Trainings on random halves of the users, for attacks that infer whether a user is present.
 
     ``included``: whether each training includes each user (k, n_users).
-    ``views``: views of the k trainings, by vantage.
+    ``views``: the adversary views of the k trainings, by vantage.
     """
 
     included: NDArray[np.bool_]
@@ -52,11 +52,17 @@ class Halves:
         compute: Compute,
         rng: np.random.Generator,
     ) -> Halves:
-        """Trains ``count`` times, each on users drawn independently with probability 1/2.
+        """Trains ``target`` ``count`` times, each time on a random half of the users.
 
-        Each training has at least one user. The draws are independent because, if each user were in
-        exactly half of the trainings, all other trainings would reveal the attacked one. InputError
-        if the target refuses such data.
+        Each training includes each user independently with probability 1/2, and has at least one
+        user. If each user were in exactly half of the trainings, an adversary could infer a user's
+        presence in one training by counting the user in all other trainings.
+
+        ``vantages``: vantages whose views are stored.
+        ``count``: number k of trainings.
+        ``compute``: device and memory of the trainings.
+
+        Raises InputError if the target refuses the data of a half.
         """
         included = rng.random((count, interactions.n_users)) < 0.5
         included[:, 0] |= ~included.any(axis=1)
@@ -70,34 +76,34 @@ class Halves:
         return cls(included=included, views={v: tuple(every) for v, every in views.items()})
 
 
+# Maximum attacked users in a full and a quick audit, and its smallest value with many items.
 USERS, QUICK_USERS, FEWEST = 2_000, 500, 100
-"""Users whose interactions are guessed: maximum, quick maximum, minimum for any number of items."""
+# Maximum product of attacked users and items. An attack holds a few tables of this size.
 NUMBERS = 2**23
-"""Maximum users times items that are guessed at once; an attack has a few tables of this size."""
+# Maximum product of users and items for which messages without senders are attacked.
 SEARCHED = 2**26
-"""Maximum messages times items in memory, if any message may be of any user."""
 Readings = dict[str, ViewWithReadings]
-"""Readings of the uploads of one training, by their source."""
+"""Tables of the uploads of one training, with their views, by name of the source."""
 _MANY = 20_000  # users beyond which a row states the number of attacked users
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """An attack, its view, and the data that score its guesses.
+    """One attack, the adversary view that it sees, and the true data that score its guesses.
 
-    ``target``, ``name``: names of the audited system and of the attack in the rows.
+    ``target``, ``name``: names of the audited system and of the attack, as stated in the record.
     ``attack``: the attack.
     ``view``: the messages and public parameters that the attack sees.
-    ``interactions``: the data of the training.
-    ``user_vectors``: the user vectors of the training (``Run``), or None.
-    ``halves``: trainings on halves of the users, for attacks on users' presence.
-    ``quick``: fewer users and repetitions.
-    ``per_user``: whether rows list the success for each user.
-    ``attributes``: names of the attributes to infer; None for all.
+    ``interactions``: the data on which the system was trained.
+    ``user_vectors``: the user vectors that the training produced, or None.
+    ``halves``: trainings on halves of the users, for attacks that infer a user's presence.
+    ``quick``: whether to attack fewer users and to repeat draws less often.
+    ``per_user``: whether the rows of the record list the success for each user.
+    ``attributes``: names of the attributes to infer; None for all attributes.
     ``confidence``: confidence of the intervals.
     ``rng``: random generator of the game.
-    ``condensed``: readings of the uploads, shared by the attacks on one training.
+    ``condensed``: tables of the uploads, shared by all attacks on the same training.
     """
 
     target: str
@@ -116,13 +122,17 @@ class Game:
 
     @property
     def max_users(self) -> int:
-        """Maximum number of attacked users; fewer if tables of all items would be large."""
+        """Maximum number of attacked users, which is smaller for catalogues with many items."""
         users = QUICK_USERS if self.quick else USERS
         return min(users, max(FEWEST, NUMBERS // max(1, self.interactions.n_items)))
 
     @property
     def too_large(self) -> str:
-        """Reason not to search messages without senders: too many; empty if they are searched."""
+        """Reason why messages without senders are not attacked, or an empty string if they are
+        attacked.
+
+        They are not attacked if the number of users times the number of items exceeds ``SEARCHED``.
+        """
         entries = self.interactions.n_users * self.interactions.n_items
         if entries <= SEARCHED:
             return ""
@@ -132,31 +142,42 @@ class Game:
         )
 
     def skipped(self, reason: str) -> SkippedRow:
-        """A row with the reason why the attack, or a part of it, was not run."""
+        """Makes a row of the record that gives the reason why the attack, or a part of it, was not
+        run.
+        """
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
     def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
         """Runs the attack on ``view`` and returns its guess.
 
-        TypeError unless the guess is of this ``kind``; ArithmeticError if it contains NaN.
+        ``kind``: expected class of the guess.
+        ``background``: what the adversary knows besides the view.
+
+        Raises TypeError if the guess is of another class, and ArithmeticError if the guess contains
+        NaN.
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
-            raise TypeError(f"Expected {kind.__name__} from {self.name}, got {type(guess)}.")
+            raise TypeError(f"Expected {kind.__name__} from attack {self.name}, got {type(guess)}.")
         for part in fields(guess):
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 raise ArithmeticError(
-                    f"Expected numbers from {self.name}, got NaN among its {part.name}. Correct it."
+                    f"Expected numbers from attack {self.name}, got NaN in {part.name}. Correct it."
                 )
         return guess
 
     def mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
-        """The mean of one value in [``min_value``, 1] per user, with its interval."""
+        """Estimates the mean over users of ``values`` (n,), each in [``min_value``, 1], with its
+        interval.
+        """
         return metrics.mean(values, confidence=self.confidence, rng=self.rng, min_value=min_value)
 
     def share(self, successes: NDArray[np.bool_]) -> Estimate:
-        """The share of users with success, from one flag per user, with its interval."""
+        """Estimates the share of users for whom an attack succeeded, with its interval.
+
+        ``successes``: whether the attack succeeded for each user (n,).
+        """
         return metrics.share(successes, confidence=self.confidence)
 
     def roc(
@@ -167,7 +188,14 @@ class Game:
         fprs: Sequence[float],
         **more: Any,
     ) -> metrics.Roc:
-        """The ROC curve of scores of candidates (m,), with its intervals; see ``metrics.roc``."""
+        """Computes the ROC curve of an attack's scores of m candidates, with intervals over users.
+
+        ``scores``: score per candidate (m,).
+        ``members``: whether each candidate is a member (m,).
+        ``users``: user of each candidate (m,).
+        ``fprs``: false positive rates at which the true positive rate is reported.
+        ``more``: further arguments of ``metrics.roc``.
+        """
         return metrics.roc(
             scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
         )
@@ -186,17 +214,17 @@ class Game:
     ) -> AttackRow:
         """Makes a row of the record.
 
-        ``metric``, ``estimate``: name and value of the figure.
-        ``baselines``: values of the baselines, by name.
-        ``note``: text of the row.
-        ``pairs``: number of candidate pairs, if they are the subjects instead of users.
-        ``gain``: gain over the best of ``baselines``.
-        ``from_interactions``: figure of the same attack on the true interactions.
-        ``further``: further figures, by name.
+        ``metric``, ``estimate``: name and value of the row's metric.
+        ``baselines``: value of the metric for each baseline, by name of the baseline.
+        ``note``: text that explains the row.
+        ``pairs``: number of candidate pairs if the metric counts pairs; None if it counts users.
+        ``gain``: difference between the metric and the best of ``baselines``.
+        ``from_interactions``: value of the metric if the same attack sees the true interactions.
+        ``further``: values of further metrics, by name.
         """
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
-            note = f"{note} {estimate.n:,} of {every:,} users were attacked.".lstrip()
+            note = f"{note} The attack was run on {estimate.n:,} of {every:,} users.".lstrip()
         note = " ".join([note, *self.view.how]).lstrip()
         return AttackRow(
             target=self.target,
@@ -221,16 +249,16 @@ class Game:
 
 
 def further_figure(estimate: Estimate) -> FurtherFigure:
-    """Converts an estimate into a further figure of a row of the record."""
+    """Converts an estimate into a further metric of a row of the record."""
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 
+# Levels of the quantiles of success over users that the record lists.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-"""Levels of the quantiles of success over users."""
+# Minimum success of the attack on a user with which the record counts the user as exposed.
 SURE = 0.9
-"""Minimum success with which a user counts as read."""
+# Minimum number of users in a group whose mean success the record lists.
 FEWEST_OF_GROUP = 10
-"""Minimum number of users of a group whose mean is reported."""
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
     "taste": ("rare items", "middle third", "common items"),
@@ -240,15 +268,18 @@ _THIRDS = {
 def users_row(
     game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
-    """Summarises success over users: quantiles, the share of users read, and means of groups.
+    """Summarises an attack's success over users by quantiles, the share of exposed users, and means
+    of groups.
 
-    ``users``: numbers of users (n,).
-    ``success``: success per user in [0, 1] (n,); users with NaN are left out.
+    ``game``: the game that was played.
+    ``users``: indices of the attacked users (n,).
+    ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
     ``name``: description of a user's success.
 
-    Intervals of quantiles are exact, by binomial ranks of the ordered users. Groups are thirds by
-    activity and by the popularity of a user's items, and the classes of each attribute. The success
-    of each user is stored only if ``game.per_user``.
+    The intervals of quantiles are exact: their ends are order statistics, chosen by the binomial
+    distribution. The groups are thirds of the users by number of items and by popularity of these
+    items, and the classes of each attribute. The success of each user is stored only if
+    ``game.per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]
@@ -267,7 +298,7 @@ def users_row(
 
 
 def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: float) -> FurtherFigure:
-    """The smallest success that a share ``level`` of users does not exceed."""
+    """Quantile of ``success`` at ``level``, with the exact interval by order statistics."""
     ordered, n, tail = np.sort(success), len(success), (1 - confidence) / 2
     low, high = (int(stats.binom.ppf(end, n, level)) for end in (tail, 1 - tail))  # ranks, from 1
     return FurtherFigure(

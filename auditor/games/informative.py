@@ -1,9 +1,8 @@
-"""Removes uninformative messages: messages that do not move the model, or have unusable numbers.
+"""Removes messages from a view that leave the model unchanged or contain unusable numbers.
 
-A client that returns the model unchanged reveals nothing. If a training has broken down, nearly all
-clients do so, and their messages would hide the content of other messages in averages. A number
-whose square exceeds single precision, even of a single hostile client, would break the reading of
-all messages.
+A client that returns the model unchanged reveals nothing. If a training has diverged, nearly all
+clients do so, and in averages these messages would hide the content of all others. A number whose
+square exceeds single precision, even from one hostile client, would make all messages unreadable.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from fedrec_auditor.attacks.parts.uploads import (
 from fedrec_auditor.attacks.readers.noisy_rows import ROUNDS
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
+# Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
 LARGEST = 1e13
-"""Maximum number that is read: the sum of 10^12 squares of it fits into single precision."""
-_PROBED = 8  # first rows, in which most messages move something
+_PROBED = 8  # number of first rows that are checked before all rows are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Informative:
-    """A view with informative messages only, and counts of all messages.
+    """A view that contains informative messages only, and counts of all messages.
 
     ``view``: the view.
     ``sent``: number of messages before the removal.
-    ``empty``: number of messages that moved nothing.
+    ``empty``: number of messages that left the model unchanged.
     ``oversized``: number of messages with numbers above ``LARGEST``, infinities or NaN.
     """
 
@@ -49,7 +48,7 @@ class Informative:
 
     @property
     def left_out(self) -> str:
-        """Sentence on the messages that are left out; empty if there are none."""
+        """Sentence that counts the removed messages; empty if no message was removed."""
         parts = [f"{self.empty:,} left the model as it was"] if self.empty else []
         parts += (
             [f"{self.oversized:,} hold numbers above {LARGEST:g} or NaN"] if self.oversized else []
@@ -58,19 +57,21 @@ class Informative:
 
     @property
     def refusal(self) -> str:
-        """Sentence on why nothing can be read; empty if a message remains, or none was sent."""
+        """Sentence that says why nothing can be read; empty if a message remains or if none was
+        sent.
+        """
         return self.left_out if self.sent and self.empty + self.oversized == self.sent else ""
 
 
 def informative(view: View, unread: int = 0) -> Informative:
-    """Removes uninformative messages from a view.
+    """Removes uninformative messages from ``view``.
 
-    ``unread``: number of messages with NaN or infinities, which the view lacks already.
+    ``unread``: number of messages with NaN or infinities that the view already lacks.
 
-    Messages that are linked to users are checked, and whole shuffled messages; messages of parties
-    are not. Empty messages are searched in all rounds, for which a few rows of a message mostly
-    suffice. Numbers are checked in the rounds that attacks read, by one pass over their messages if
-    a number can be too large. A round without informative messages has no messages.
+    Messages that are linked to users, and whole shuffled messages, are checked; messages of parties
+    are not. Messages that leave the model unchanged are removed from all rounds, and messages with
+    unusable numbers from the rounds that attacks read. If a round has no informative message, its
+    messages are None.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
@@ -95,7 +96,7 @@ def informative(view: View, unread: int = 0) -> Informative:
 
 
 def _link(seen: RoundView) -> RoundView:
-    """Links shuffled messages to their positions, except in rounds with reports."""
+    """Labels shuffled messages with their positions, except in rounds with reports."""
     if not seen.shuffled or any(part.kind is Kind.REPORTS for part in seen.shuffled.values()):
         return seen
     places = np.arange(len(next(iter(seen.shuffled.values()))))
@@ -103,7 +104,7 @@ def _link(seen: RoundView) -> RoundView:
 
 
 def _unlink(before: RoundView, after: RoundView) -> RoundView:
-    """Undoes ``_link`` for the round ``after``, if the round ``before`` is shuffled."""
+    """Undoes ``_link`` in the round ``after``, if the round ``before`` is shuffled."""
     if not before.shuffled or after.shuffled:
         return after
     shuffled = None if after.uploads is None else after.uploads.components
@@ -111,7 +112,7 @@ def _unlink(before: RoundView, after: RoundView) -> RoundView:
 
 
 def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:
-    """Removes linked messages for which ``rule`` is true; also returns their number."""
+    """Removes the linked messages for which ``rule`` is true, and counts them."""
     rounds, count = list(view.rounds), 0
     for place, seen in enumerate(view.rounds):
         if seen.uploads is None or not (out := rule(seen)).any():
@@ -124,9 +125,10 @@ def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -
 
 
 def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
-    """Flags of messages of a round that leave every part of the model unchanged (n,).
+    """Whether each message of a round leaves every part of the model unchanged (n,).
 
-    All flags are false if messages have other components besides single numbers.
+    The result is all false if messages have components that are neither changes of the model nor
+    numbers.
     """
     assert seen.uploads is not None
     components = seen.uploads.components
@@ -140,7 +142,9 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
 
 
 def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Flags of ``clients`` whose messages move a part of the model: first rows, then all rows."""
+    """Whether the message of each of ``clients`` changes a part of the model; checks the first rows
+    first.
+    """
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)
     if component.shape and component.shape[0] > _PROBED:
@@ -157,7 +161,7 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
 
 
 def oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Flags of messages with numbers above ``LARGEST`` or NaN (n,)."""
+    """Whether each message contains numbers above ``LARGEST`` or NaN (n,)."""
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
         if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:
@@ -167,5 +171,5 @@ def oversized(uploads: Uploads) -> NDArray[np.bool_]:
 
 
 def _any_entry(entries: NDArray[Any]) -> NDArray[np.bool_]:
-    """Flags of messages (n, ...) with at least one true entry (n,)."""
+    """Whether each of n messages has at least one true entry (n,)."""
     return np.asarray(entries.any(axis=tuple(range(1, entries.ndim))))

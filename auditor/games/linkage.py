@@ -1,4 +1,6 @@
-"""Scores linkage: of messages of the last round to senders of earlier messages."""
+"""Scores linkage: the adversary assigns messages of the last round to senders of earlier
+messages.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,21 @@ from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
+# Maximum number of users whose messages are linked, in a full and in a quick audit.
 USERS, QUICK_USERS = 600, 100
-"""Maximum number of users whose messages are linked."""
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack: top-1 accuracy, mean reciprocal rank, and share of ruled-out candidates.
+    """Scores a linkage attack by top-1 accuracy, mean reciprocal rank, and share of excluded
+    candidates.
 
-    ``game.view`` has the server's rounds, from which senders are removed: of the last round, or of
-    all rounds if the vantage is behind a proxy. Candidates are the users who sent in the last round
-    and in earlier rounds that the attack reads. A candidate is ruled out if it scores lower than
-    the true sender; all other candidates are the anonymity set. Ties count as if broken at random.
-    The baseline is chance. It is the same for every message, so that the gain is the figure minus a
-    constant. If there are too few users for any conclusion (``too_few``), there is one row with
-    this reason.
+    ``game.view`` has the rounds that the server sees. The senders of the last round are removed, or
+    of all rounds if the vantage is behind a shuffler. The candidates are the users who sent a
+    message both in the last round and in the earlier rounds that the attack reads. A candidate is
+    excluded for a message if it scores lower than the true sender. The candidates that are not
+    excluded are the anonymity set. Ties count as if they were broken at random. The baseline is a
+    random guess, whose success is the same for every message. If there are too few users for a
+    conclusion, the only row gives this reason.
     """
     hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)
     if hidden is None or game.attack.refusal(hidden.view):
@@ -47,8 +50,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
         f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}; "
-        f"{n} users sent in the last round and before it. Mean anonymity set: {anonymity:.1f} of "
-        f"{n}, by chance {(n + 1) / 2:.1f}."
+        f"{n} users sent in the last round and before it. The mean anonymity set is "
+        f"{anonymity:.1f} of {n}, and {(n + 1) / 2:.1f} by chance."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
@@ -65,11 +68,12 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def too_few(users: int, confidence: float) -> str:
-    """Sentence on why ``users`` users are too few for any conclusion; empty if they are enough.
+    """Sentence that says why ``users`` users are too few for a conclusion; empty if they are
+    enough.
 
-    Even if every message is linked correctly, the interval of top-1 begins at a^(1/n), where a is
-    half of 1 - ``confidence`` (Clopper-Pearson for n of n); chance is 1/n. At 95%, 4 users are
-    needed.
+    If all n messages are linked correctly, the Clopper-Pearson interval of top-1 accuracy begins at
+    a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
+    that at least 4 users are needed at a confidence of 95%.
     """
     low = metrics.share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
@@ -82,12 +86,12 @@ def too_few(users: int, confidence: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """A view without senders, and the removed senders.
+    """A view from which senders are removed, and the removed senders.
 
-    ``view``: the view for the attack.
-    ``users``: the c users whose messages are linked, ascending (c,).
+    ``view``: the view that the attack sees.
+    ``users``: the c users whose messages are linked, in ascending order (c,).
     ``truth``: index in ``users`` of the sender of each message of the last round (c,).
-    ``before``: user of each candidate, in the attack's order (c,).
+    ``before``: user of each candidate, in the order of the attack's scores (c,).
     """
 
     view: View
@@ -97,9 +101,14 @@ class Hidden:
 
 
 def hide(view: View, vantage: Vantage, max_users: int, rng: np.random.Generator) -> Hidden | None:
-    """Removes the senders of the last round; behind a proxy, also of the round before.
+    """Removes the senders of the last round from ``view``; for a shuffled vantage, of all its
+    rounds.
 
-    At most ``max_users`` users remain. None if fewer than two sent in the last round and before.
+    ``vantage``: vantage of the attack.
+    ``max_users``: maximum number of users whose messages remain.
+
+    Rounds before those that the attack reads are dropped. Returns None if fewer than two users sent
+    a message both in the last round and before.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else ROUNDS) :]

@@ -1,4 +1,6 @@
-"""The local game: one client's message in the two worlds that a search finds to differ most."""
+"""Defines the local game: a lower bound from one client's message, for worst-case histories and
+broadcast.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +35,23 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Population, Scoped
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import without_exit
 
+# Number of steps of the search for a broadcast; each step tries two broadcasts.
 STEPS = 12
-"""Number of steps of the ascent; two broadcasts are tried in each."""
-_COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # messages per world in a trial, and numbers of all messages
-_ITEMS = 4  # number of best items by few copies, which are tried with all copies
-_STRIDE = 0.5  # first step, in standard deviations of a part's entries
-_FACTOR = 10.0  # factor by which parts of a malicious broadcast are grown
+_COPIES, _SEARCH_NUMBERS = 64, 1 << 19  # maximum messages per world in a trial, and their numbers
+_ITEMS = 4  # number of items, the best by few messages, that are tried with more messages
+_STRIDE = 0.5  # size of the first step, in standard deviations of a part's entries
+_FACTOR = 10.0  # factor by which parts of a malicious broadcast are multiplied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstPair:
-    """The pair of histories and the broadcast whose messages differ most, as found by a search.
+    """The two histories and the broadcast that a search found to make messages differ most.
 
     ``canary``: the canary with the two histories.
     ``broadcast``: the broadcast.
     ``text``: description of the broadcast; empty for the broadcast of an honest server.
-    ``tried``: number of pairs that were tried.
-    ``left_out``: words on canaries at which the client fails.
+    ``tried``: number of combinations of histories and broadcast that were tried.
+    ``left_out``: text on the canaries that the client's code refuses.
     """
 
     canary: Canaries
@@ -68,15 +70,20 @@ def search(
     steered: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
-    """Searches the canary and the broadcast at which messages differ most; None if none differ.
+    """Searches the canary and the broadcast for which messages of the two worlds differ most.
 
-    First, all canaries designed for ``scope`` are tried at the honest ``broadcast``, including
-    histories of the data. If the client's code may treat items differently (it may hash them), the
-    best canaries of single items are added. If the server may choose the broadcast (``steered``),
-    the best canary is tried at malicious broadcasts, then all canaries at the best of these, and
-    this broadcast is improved by ``STEPS`` steps of simultaneous perturbation (Spall 1992): trials
-    in both directions along random signs, and a step to the better side. The search ends if worlds
-    are ``CERTAIN`` deviations apart.
+    ``scope``: scope of the bound, for which canaries are designed.
+    ``broadcast``: broadcast of an honest server.
+    ``steered``: whether the server may choose the broadcast.
+
+    First, all canaries designed for ``scope``, and canaries with histories of the data, are tried
+    at the honest broadcast. If the client's code may treat items differently (it may hash them),
+    the best canaries with a single item are added. If ``steered``, the best canary is tried at
+    malicious broadcasts, then all canaries are tried at the best of these, and the best pair is
+    improved by ``STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries the
+    broadcast moved in a random direction and in the opposite one, and keeps the better of the two
+    if it is an improvement. The search ends if the worlds are ``CERTAIN`` standard deviations
+    apart. Returns None if no messages differ.
     """
     every = [*canaries.candidates(scope, population), *canaries.data_candidates(scope, population)]
     if not every:
@@ -109,7 +116,7 @@ def search(
         climbed, top = _climb(trial, canary, chosen or {}, far, rng)
         if top > far:
             far, chosen = top, climbed
-            text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} moved uphill"
+            text = f"{text or ' at a malicious broadcast'}{', and' if text else ','} optimized"
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
@@ -119,11 +126,12 @@ def search(
 
 @dataclass(slots=True)
 class _Trial:
-    """Distances of the two worlds of a canary at a broadcast, in deviations of the noise.
+    """Measures the distance of a canary's two worlds at a broadcast, in standard deviations of the
+    noise.
 
     All trials use the same randomness. The distance is 0 if messages are not finite. Added noise is
-    drawn only at the honest broadcast, with every canary, and its variance is taken to be the same
-    at other broadcasts: the search is for the largest difference of means.
+    drawn only at the honest broadcast, and its variance is assumed to be the same at other
+    broadcasts.
     """
 
     target: Target
@@ -169,7 +177,9 @@ def _any_differs(honest: Sequence[reading.Readings]) -> bool:
 def _best_single_items(
     trial: _Trial, items: Iterator[Canaries], broadcast: Broadcast | None
 ) -> tuple[list[Canaries], list[InputError]]:
-    """The single-item canaries that differ most by a few copies, and errors at other canaries."""
+    """The canaries with one item that differ most in a few messages, and the client's errors at
+    others.
+    """
     quick = replace(trial, tried=0, count=min(trial.count, reading.FEWEST_COPIES))
     distances, refused = canaries.read_all(
         items, lambda canary: quick.distance(quick.read(canary, broadcast, noisy=True))
@@ -179,7 +189,9 @@ def _best_single_items(
 
 
 def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
-    """Yields broadcasts with one part set to 0, and with one part or all multiplied by a factor."""
+    """Yields broadcasts with one part set to 0, or with one part or all parts multiplied by
+    ``_FACTOR``.
+    """
     for name, sent in crowd_game.malicious_broadcasts(broadcast).items():
         if name and sent is not None:
             yield name.rpartition("broadcast, ")[2], sent
@@ -191,7 +203,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
 
 
 def _movable_parts(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
-    """Parts of a broadcast that a server may change: tables and vectors of numbers."""
+    """Parts of a broadcast that a malicious server may change: its arrays of floats."""
     return {
         name: np.asarray(part)
         for name, part in broadcast.items()
@@ -202,7 +214,9 @@ def _movable_parts(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
 def _climb(
     trial: _Trial, canary: Canaries, broadcast: Broadcast, far: float, rng: np.random.Generator
 ) -> tuple[Broadcast, float]:
-    """The best broadcast of an ascent by simultaneous perturbation, and its distance."""
+    """Improves a broadcast by simultaneous perturbation; returns the best broadcast and its
+    distance.
+    """
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
     parts = _movable_parts(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
@@ -226,9 +240,9 @@ def _climb(
     return best, top
 
 
+# Runs per world of a designed pair, whose messages are short, and number of runs per chunk.
 DESIGNED_RUNS, _TOGETHER = 500_000, 4_096
-"""Runs per world of a designed pair, whose messages are short, and runs per chunk."""
-_NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # numbers in all messages of a game, and minimum runs
+_NUMBERS, _FEW_RUNS = 1 << 27, 2_000  # maximum numbers in all messages, and minimum runs
 _UNITS = (*canaries.UNITS, Unit.ATTRIBUTE)
 
 
@@ -236,8 +250,8 @@ class LocalGame(CanaryGame):
     """Game of one client's first message, with the best canary for each unit and adjacency.
 
     The server chooses the broadcast if clients keep no state, or if all claims are of the local
-    model, in which a client's randomizer is private for any input. The game also has the pairs
-    that are designed for the target, at their broadcasts.
+    model, in which a client's randomizer is private for any input. If worst-case pairs are designed
+    for the target, the game also measures these, at their broadcasts.
     """
 
     name = "local"
@@ -247,18 +261,21 @@ class LocalGame(CanaryGame):
     trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
-        """Whether a claim is of the server's vantage; attributes are included.
+        """Checks that a claim is about the server's vantage, and about a user, rating, interaction
+        or attribute.
 
-        Included are also claims outside of a paper's model, which a bound cannot refute.
+        Claims outside of a paper's model are included, although a bound cannot refute them.
         """
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
     def count(self, target: Target) -> int:
-        """Maximum number of bounds that the game measures for ``target``."""
+        """Maximum number of bounds that the game measures for ``target``, including those of
+        designed pairs.
+        """
         return super().count(target) + len(target.designed_pairs())
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
-        """See ``CanaryGame``."""
+        """Yields the settings of the game, see ``CanaryGame.settings``."""
         yield from self._settings(ground, rng)
         crowd = Population(
             n_users=ground.interactions.n_users,
@@ -301,9 +318,7 @@ class LocalGame(CanaryGame):
         steered = target.steerable or local_model
         for scope in deltas:
             if samples_users(target) and any(deltas[scope]):
-                reason = (
-                    "users are sampled at random, on which a delta may rely: play round or training"
-                )
+                reason = "a delta may rely on the random sampling of users: play round or training"
                 yield NotRun(scopes=(scope,), reason=reason)
                 continue
             pair = search(alone, population, scope, broadcast, steered=steered, rng=rng)
@@ -317,8 +332,8 @@ class LocalGame(CanaryGame):
                 scopes={scope: deltas[scope]},
                 simulation=Rounds.of(alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng),
                 text=(
-                    f"the first message of a client over {sizes.n_items} items{pair.text}, the "
-                    f"worst of {pair.tried} pairs of histories and broadcasts that were tried"
+                    f"the first message of a client over {sizes.n_items} items{pair.text}, for the "
+                    f"most revealing of {pair.tried} tried pairs of histories and broadcasts"
                     f"{pair.left_out}"
                 ),
                 scale=f"over {sizes.n_items:,} items",
@@ -329,9 +344,10 @@ class LocalGame(CanaryGame):
 
 
 def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[float], Proof] | None:
-    """A function that traces the messages of both histories; None without the client's code.
+    """A function that traces the client's code on both histories; None if the code is not
+    available.
 
-    The trace is checked against real draws, one in ``one_in`` of their usual number.
+    The trace is checked against real draws, whose usual number is divided by ``one_in``.
     """
     received = projection.received_by(pair.broadcast, projection.CANARY)
     code = target.client_code(pair.canary.profiles, received)
@@ -357,10 +373,10 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
 def designed_setting(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
 ) -> Setting:
-    """The setting of a designed pair, whose messages differ by all that ``target`` allows.
+    """The setting of a designed pair, whose messages differ by as much as ``target`` allows.
 
     ``target``: the system whose claims are judged.
-    ``population``: population for which the claims are judged.
+    ``population``: numbers of users and items for which the claims are judged.
     ``pair``: the two histories and their broadcast.
     """
     items = pair.profiles.n_items
@@ -381,6 +397,6 @@ def designed_setting(
 def _count_numbers(
     target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
 ) -> int:
-    """Number of numbers in a message of a ``profile`` (one row)."""
+    """Count of numbers in one message of a ``profile`` (one row)."""
     parts = target.upload(profile, broadcast, rng).components.values()
     return sum(math.prod(part.shape) for part in parts)

@@ -1,4 +1,4 @@
-"""The truth of a recording: interactions of its senders, over its items."""
+"""Matches the true data of a recording to its senders and items."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from fedrec_auditor.targets.recorded.recording_writer import Truth
 from fedrec_auditor.targets.recorded.tensors import check_regular
 from fedrec_auditor.targets.side_tables import index_of
 
+# Maximum size in bytes of a file with senders and users.
 LARGEST = 2**31
-"""Maximum bytes of a table of senders and users."""
 Senders = str | Path | Mapping[Any, Any] | None
-"""User of each sender: a table or its path; None if senders have the names of users."""
+"""User of each sender: a mapping or a CSV file. None if senders have the names of users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTruth:
-    """The truth in terms of a recording's items and senders.
+    """True interactions, expressed in the items and senders of a recording.
 
     ``interactions``: the true interactions, over the recording's items.
-    ``positions``: row in ``interactions`` of each sender; -1 if the sender is not a user of it.
-    ``notes``: sentences on omissions.
+    ``positions``: row in ``interactions`` of each sender, -1 if the sender is not a user of the
+        truth.
+    ``notes``: sentences on data that were left out.
     """
 
     interactions: Interactions
@@ -41,10 +42,11 @@ class MatchedTruth:
 
     @classmethod
     def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
-        """Matches a truth to a recording; without a truth, users have no known interactions.
+        """Matches ``truth`` to a recording. Without a truth, the users have no known interactions.
 
-        ``senders`` is the user of each sender, see ``attack_recording``. InputError for a truth or
-        a table that does not fit.
+        ``senders``: user of each sender, see ``attack_recording``.
+
+        Raises InputError if the truth or the senders do not fit the recording.
         """
         manifest, names = recording.manifest, recording.senders
         parties = None if manifest.parties is None else _party_numbers(recording, manifest.parties)
@@ -77,18 +79,20 @@ class MatchedTruth:
 
 
 def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
-    """The senders as numbers of parties, 0 to ``count`` - 1."""
+    """The senders as party numbers from 0 to ``count`` - 1."""
     numbers = _to_integers(recording.senders)
     if numbers is None or ((numbers < 0) | (numbers >= count)).any():
         raise InputError(
-            f"Expected parties 0 to {count - 1} as senders of {recording.path}, got other names. "
-            "Use the numbers of the parties."
+            f"Expected party numbers 0 to {count - 1} as senders of {recording.path}, got other "
+            "names. Name each sender by the number of its party."
         )
     return numbers
 
 
 def _translate(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
-    """User names of the senders by a table, "" if it lacks a sender; without a table, ``names``."""
+    """User name of each sender by the table ``senders``, "" for missing senders; ``names`` without
+    a table.
+    """
     if senders is None or not len(names):
         return names
     table = senders if isinstance(senders, Mapping) else _read_senders(Path(senders))
@@ -123,7 +127,9 @@ def _read_senders(path: Path) -> dict[str, str]:
 
 
 def _to_integers(names: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Converts names to integers, empty names to -1; None if a name is not an integer."""
+    """Converts names to integers, and empty names to -1. Returns None if a name is not an
+    integer.
+    """
     if names.dtype.kind != "U":
         return names.astype(np.int64)
     if not all(name == "" or (name.isascii() and name.lstrip("-").isdecimal()) for name in names):
@@ -135,7 +141,7 @@ def _to_integers(names: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.int64]:
-    """Row of each name among the users; -1 for names that are not users."""
+    """Row of each name among the users of ``interactions``; -1 for names that are not users."""
     wanted: NDArray[Any] | None
     among: NDArray[Any]
     if interactions.names:
@@ -150,7 +156,9 @@ def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.in
 def _reindex_items(
     interactions: Interactions, manifest: Manifest
 ) -> tuple[Interactions, tuple[str, ...]]:
-    """The truth with the recording's items as columns, in their order; and notes on omissions."""
+    """The truth over the recording's items, in their order, and notes on interactions that were
+    left out.
+    """
     ids = np.arange(manifest.n_items) if manifest.items is None else np.array(manifest.items)
     items: NDArray[Any] = interactions.items
     if ids.dtype.kind == "U":
@@ -161,7 +169,7 @@ def _reindex_items(
     if (column < 0).all():
         raise InputError(
             f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got other "
-            f"items, such as {items[0]!s:.40}. Give the items' identifiers in the manifest."
+            f"items, such as {items[0]!s:.40}. State the items' identifiers in the manifest."
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0

@@ -1,4 +1,4 @@
-"""Scores membership inference: of pairs (user, item) in the data, and of users in the training."""
+"""Scores membership inference: of interactions in the data, and of users in the training."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from fedrec_auditor.auditor.games.game import Game, further_figure, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
+# False positive rates at which TPR is reported: in a row of its own, and as further metrics.
 FPR, FURTHER = 0.01, (0.001, 0.1)
-"""False positive rates: of the row of TPR, and of further figures of the row of AUC."""
 PAIRS = 20
+# Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
-"""Items of each user that the adversary knows if whole messages are seen without senders."""
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack on interactions: AUC with its curve, and TPR at 1% FPR.
+    """Scores an attack on interactions by AUC with the ROC curve, and by TPR at 1% FPR.
 
-    Candidates are up to 20 members and as many non-members per user, drawn uniformly from the
+    Candidates are up to 20 members and equally many non-members per user, drawn uniformly from the
     user's items and from all other items, for up to 2,000 users (``Game.max_users``). Members are
-    popular and random non-members are not, so that much can be guessed without uploads: the
-    baseline ``popularity`` scores a pair by the number of other users who have the item. The attack
-    gets this as its prior, so that its gain over the baseline is due to the uploads. The interval
-    of the gain is paired by users.
+    more popular than random non-members, so that a good guess is possible without uploads. The
+    baseline ``popularity`` therefore scores a pair by the number of other users who have the item.
+    The attack gets this score as its prior, so that its gain over the baseline is due to the
+    uploads. The interval of the gain is paired by users.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -48,7 +48,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         is_known = np.asarray(known_items[pairs[:, 0], pairs[:, 1]]).ravel().astype(np.bool_)
         pairs, members = pairs[~is_known], members[~is_known]
     negatives = int(np.count_nonzero(~members))
-    if negatives < 2:  # there are as many members
+    if negatives < 2:  # the number of members is the same
         return (
             game.skipped(
                 f"Too few candidates: {negatives} members and as many non-members, from users who "
@@ -59,14 +59,14 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     prior = log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
     background = Background(candidates=pairs, prior=prior, met=known_items)
     scores, users = game.guess(Scores, background, game.view).values, pairs[:, 0]
-    # With few candidates the resolution is coarser than 1%, and TPR is reported at the resolution.
+    # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
     fpr = max(FPR, 1 / negatives)
     curve = game.roc(scores, members, users, sorted({fpr, *FURTHER}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         "other users have each item. "
-        f"Up to {PAIRS} members and as many non-members of each of {curve.auc.n} users; interval "
-        f"over users.{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
+        f"Tests use up to {PAIRS} members and as many non-members of each of {curve.auc.n} users. "
+        f"The interval is over users.{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.auc_of_users(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", (prior, members), note)
@@ -95,11 +95,11 @@ def _rows(
     baseline: tuple[NDArray[Any], NDArray[np.bool_]],
     note: str,
 ) -> list[AttackRow]:
-    """Rows of the AUC, with the curve, and of TPR at each of ``fprs``.
+    """Rows of the AUC, with the curve, and of the TPR at each of ``fprs``.
 
-    ``baseline``: scores of candidates without messages (m,), the baseline of the gains of
-        ``curve``, and whether each candidate is a member (m,).
     ``name``: name of the baseline.
+    ``baseline``: score of each candidate without messages (m,), which is the baseline of the gains
+        in ``curve``, and whether each candidate is a member (m,).
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, metrics.auc(*baseline))] + [
         (
@@ -127,14 +127,18 @@ def _rows(
 
 
 def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
-    """Log-odds of having an item that ``count`` of ``users`` have; half a user is added to both."""
+    """Log-odds that a user has an item, if ``count`` of ``users`` users have it; 0.5 is added to
+    both counts.
+    """
     return np.asarray(np.log((count + 0.5) / (users - count + 0.5)))
 
 
 def _describe_silence(
     scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
 ) -> str:
-    """Sentence if the uploads do not order pairs, or order items in the same way for all users."""
+    """Sentence if the uploads do not change the order of pairs, or change it equally for all users;
+    else "".
+    """
     with_and_without_prior = (scores, np.round(scores - prior, 6))  # an attack may ignore the prior
     if any(np.ptp(values) == 0 for values in with_and_without_prior):
         return " The attack found no signal: the uploads do not change the order of any pairs."
@@ -149,7 +153,9 @@ def _describe_silence(
 def split_known_items(
     interactions: Interactions, rng: np.random.Generator
 ) -> tuple[sparse.csr_array, Interactions]:
-    """Draws up to ``N_KNOWN_ITEMS`` ratings per user (at most half); returns these and the rest."""
+    """Draws up to ``N_KNOWN_ITEMS`` ratings per user, at most half of them; returns these and the
+    others.
+    """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
     whose = np.repeat(np.arange(len(sizes)), sizes)
@@ -166,9 +172,11 @@ def draw_candidates(
     max_users: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draws candidates: pairs (m, 2) of user and item, and whether each is an interaction (m,).
+    """Draws candidate pairs (m, 2) of user and item, and whether each is an interaction (m,).
 
-    ``among``: the users; of those with some items but not all, up to ``max_users`` are drawn.
+    ``among``: indices of the users to draw from. Users without items, or with all items, are left
+        out.
+    ``max_users``: maximum number of users with candidates.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
@@ -193,16 +201,16 @@ USER_FPRS = (0.1, 0.01, 0.001)
 
 
 def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack on the presence of users: AUC, and TPR at 10%, 1% and 0.1% FPR.
+    """Scores an attack on the presence of users by AUC, and by TPR at 10%, 1% and 0.1% FPR.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
-    trainings. The adversary knows the profiles of all users with ratings, or, if there are more
-    than ``MAX_PROFILES``, only of the scored users: up to 2,000 (``Game.max_users``). A false
-    positive rate below 1 / number of non-members is not resolvable.
+    trainings. The adversary knows the profiles of all users with ratings. If there are more than
+    ``MAX_PROFILES``, it knows only those of the scored users, at most 2,000 (``Game.max_users``).
+    TPR is not reported at false positive rates below 1 / number of non-members.
 
-    Baseline: the number of a user's ratings; the gain over it is paired by users. Users are
-    included with probability 1/2, so that no prior can help the attack, and the baseline succeeds
-    only by chance.
+    The baseline is the number of a user's ratings, and the gain over it is paired by users. Users
+    are included with probability 1/2, so that no prior can help the attack, and the baseline
+    succeeds only by chance.
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
@@ -236,7 +244,7 @@ def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         f"The adversary knows the algorithm, all profiles, and {len(views) - 1} own trainings on "
         "halves of the users, each of which includes each user with probability 1/2. "
-        f"{len(views)} trainings are attacked in turn; interval over users and trainings."
+        f"{len(views)} trainings are attacked in turn. The interval is over users and trainings."
     )
     if can_solve(views[0], len(profiled)):
         note += " Clients draw nothing at random: the adversary computes all profiles' messages."

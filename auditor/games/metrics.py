@@ -1,4 +1,6 @@
-"""Metrics of attacks: success with intervals over users, and by class."""
+"""Metrics of attacks with confidence intervals over users: means, ROC curves, and F1 and AUC of
+classes.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,28 @@ from fedrec_auditor.targets.compiled import compiled
 #
 # Every interval is a percentile bootstrap over users, the unit that is sampled, except the exact
 # interval of a share. All replicates are computed at once, as weights times per-user statistics. A
-# bootstrap of n users is too narrow in two ways: its variance is biased by (n - 1) / n, and
+# bootstrap of n users is too narrow for two reasons: its variance is biased by (n - 1) / n, and
 # quantiles of Student's t exceed the quantiles of the normal distribution. Intervals are widened by
 # both factors (Hesterberg 2015, What teachers should know about the bootstrap). The interval of a
-# single user is the whole range. If a statistic is the same for every user, the bootstrap does not
-# vary, and the interval is the exact binomial one for n of n users: users outside of the sample may
-# differ in any way, but their share is at most the one that a sample of n misses with probability
-# a/2.
+# single user is the whole range. If a statistic is the same for every user, all replicates are
+# equal, and the interval is the exact binomial interval for n successes of n users: users outside
+# the sample may differ from it in any way, but their share is at most the share that a sample of n
+# users misses with probability a/2.
 
 REPLICATES = 1000
+# Number of points at which a ROC curve is stored.
 POINTS = 60
-"""Number of points at which a curve is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A value, its interval at ``confidence``, and the number of independent subjects."""
+    """An estimated value with its confidence interval.
+
+    ``value``: the point estimate.
+    ``low``, ``high``: ends of the interval.
+    ``confidence``: confidence of the interval.
+    ``n``: number of independent subjects (users).
+    """
 
     value: float
     low: float
@@ -48,16 +56,22 @@ class Estimate:
 def mean(
     values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
-    """Mean of values (n,), one in [``min_value``, 1] per user, with its bootstrap interval."""
+    """Estimates the mean of ``values`` (n,), one per user in [``min_value``, 1], with a bootstrap
+    interval.
+
+    Raises InputError if there are no values, or if a value is not finite.
+    """
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError("Expected at least one finite value, got none or NaN. Correct the attack.")
+        raise InputError("Expected finite values of users, got none or NaN. Correct the attack.")
     replicates = draw_weights(len(data), rng) @ data / len(data)
     return percentile_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
 def share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
-    """Share of true entries, one per user, with the exact (Clopper-Pearson) interval."""
+    """Estimates the share of true entries in ``successes`` (n,), with the exact Clopper-Pearson
+    interval.
+    """
     n, k = len(successes), int(np.count_nonzero(successes))
     ends = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
     return Estimate(
@@ -66,7 +80,11 @@ def share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
 
 
 def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """F1 of each user's guessed set of items, (n,), from flags (n, M); 1 if both are empty."""
+    """F1 of the guessed item set of each user (n,); 1 if the guessed and the true set are empty.
+
+    ``guessed``: whether each user is guessed to have each item (n, M).
+    ``truth``: whether each user has each item (n, M).
+    """
     both = np.count_nonzero(guessed & truth, axis=1)
     sizes = np.count_nonzero(guessed, axis=1) + np.count_nonzero(truth, axis=1)
     return np.asarray(np.divide(2.0 * both, sizes, out=np.ones(len(sizes)), where=sizes > 0))
@@ -76,10 +94,10 @@ def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.f
 class RocBand:
     """ROC curve with its pointwise confidence band, at k false positive rates.
 
-    ``fpr``: share of non-members that are accused (k,), evenly spaced in its logarithm from the
-        resolution, 1 / number of non-members, up to 1.
-    ``tpr``: share of members that are found (k,).
-    ``low``, ``high``: ends of the interval of ``tpr`` (k,).
+    ``fpr``: false positive rates (k,), the shares of non-members that are classified as members.
+        They are evenly spaced on a logarithmic scale from 1 / number of non-members to 1.
+    ``tpr``: true positive rates (k,), the shares of members that are classified as members.
+    ``low``, ``high``: ends of the confidence intervals of ``tpr`` (k,).
     """
 
     fpr: NDArray[np.float64]
@@ -90,13 +108,14 @@ class RocBand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roc:
-    """ROC curve of an attack, its area, and true positive rates at chosen false positive rates.
+    """ROC curve of an attack, its area, and its true positive rates at chosen false positive rates.
 
     ``auc``: area under the curve.
-    ``tpr``: true positive rate by false positive rate; rates below the resolution are absent.
-    ``band``: the curve and its band.
-    ``auc_gain``, ``tpr_gain``: difference of ``auc`` and ``tpr`` from the baseline's; None and
-        empty without a baseline.
+    ``tpr``: true positive rate by false positive rate. Rates below 1 / number of non-members are
+        absent.
+    ``band``: the curve and its confidence band.
+    ``auc_gain``: difference between ``auc`` and that of the baseline; None without a baseline.
+    ``tpr_gain``: differences between ``tpr`` and that of the baseline; empty without a baseline.
     """
 
     auc: Estimate
@@ -107,15 +126,23 @@ class Roc:
 
 
 def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
-    """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2."""
+    """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2.
+
+    ``scores``: score per candidate (m,).
+    ``members``: whether each candidate is a member (m,).
+    """
     return float(_curve(scores, members, np.empty(0))[0])
 
 
 def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> float:
-    """True positive rate: share of members found while at most ``fpr`` of non-members are accused.
+    """True positive rate of the threshold at which a share ``fpr`` of non-members is classified as
+    members.
 
-    Among equal scores the adversary accuses at random, so the curve is linear across ties.
-    InputError if ``fpr`` is below the resolution, 1 / number of non-members.
+    ``scores``: score per candidate (m,).
+    ``members``: whether each candidate is a member (m,).
+
+    Candidates with equal scores are classified at random, so that the curve is linear across ties.
+    Raises InputError if ``fpr`` is below 1 / number of non-members.
     """
     _check_fpr(members, fpr)
     return float(_curve(scores, members, np.array([fpr]))[1])
@@ -124,15 +151,19 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
 def auc_of_users(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Computes ``auc`` over the candidates of each user separately: (n,), users ascending.
+    """Computes ``auc`` over the candidates of each user separately, shape (n,), users in ascending
+    order.
 
-    NaN for users without members or without non-members.
+    ``users``: user of each candidate (m,).
+
+    The value is NaN for users without members or without non-members.
     """
     names, cluster = np.unique(users, return_inverse=True)
     order = np.lexsort((scores, cluster))
     ranked = scores[order]
     first = np.append(True, (np.diff(cluster[order]) != 0) | (ranked[1:] != ranked[:-1]))
-    # Average rank of ties among all candidates in this order, then within each user's candidates.
+    # Ranks among all candidates, sorted by user and score (ties share their average rank). Below,
+    # the number of candidates of preceding users is subtracted to get the rank within each user.
     rank = np.empty(len(scores))
     rank[order] = stats.rankdata(np.cumsum(first))
     sizes = np.bincount(cluster, minlength=len(names))
@@ -154,19 +185,20 @@ def roc(
     trainings: NDArray[np.integer[Any]] | None = None,
     baseline: NDArray[Any] | None = None,
 ) -> Roc:
-    """Computes the ROC curve, its area and its height at ``fprs``, with intervals over users.
+    """Computes the ROC curve, its area and its height at ``fprs``, with confidence intervals over
+    users.
 
     ``scores``: score per candidate (m,).
     ``members``: whether each candidate is a member (m,).
-    ``users``: user of each candidate (m,). Candidates of one user are resampled together, and
+    ``users``: user of each candidate (m,). The candidates of one user are resampled together, and
         thresholds are recomputed in each replicate.
-    ``fprs``: false positive rates; rates below the resolution are left out.
-    ``trainings``: training of each candidate (m,), if several trainings share randomness. They are
-        resampled, too: the weight of a candidate is the number of draws of its user times the
-        number of draws of its training, which covers at least as often as stated (Owen 2007, The
-        pigeonhole bootstrap).
-    ``baseline``: other scores of the candidates (m,). The interval of the gain is paired: both
-        curves are computed from the same resampled users.
+    ``fprs``: false positive rates. Rates below 1 / number of non-members are left out.
+    ``trainings``: training of each candidate (m,), if the candidates of a training share
+        randomness. Trainings are then resampled, too: the weight of a candidate is the number of
+        draws of its user times the number of draws of its training, which covers at least as often
+        as stated (Owen 2007, The pigeonhole bootstrap).
+    ``baseline``: scores of the candidates without the attack (m,). The intervals of gains are
+        paired: both curves are computed from the same resampled users.
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
@@ -183,7 +215,7 @@ def roc(
         return areas_and_heights(scored, members, rates, (cluster, group), (weights, again))
 
     value, replicates = _curve(scores, members, rates), drawn(scores)
-    # A replicate without members or non-members has no curve.
+    # A replicate without members or without non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(resolved)
     figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
@@ -205,7 +237,7 @@ def roc(
 def _curve(
     scores: NDArray[Any], members: NDArray[np.bool_], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Area under the curve and its heights at ``rates`` (k,): (1 + k,)."""
+    """Area under the curve, and its heights at ``rates`` (k,), as one array (1 + k,)."""
     cluster, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
     (curve,) = areas_and_heights(scores, members, rates, (cluster, cluster), (once, once))
     return np.asarray(curve)
@@ -218,7 +250,9 @@ def _intervals(
     confidence: float,
     min_value: float,
 ) -> list[Estimate]:
-    """``percentile_interval`` of each of ``values`` (k,), by ``replicates`` (b, k)."""
+    """Applies ``percentile_interval`` to each of ``values`` (k,), with the columns of
+    ``replicates`` (b, k).
+    """
     return [
         percentile_interval(float(value), some, n, confidence, min_value)
         for value, some in zip(values, replicates.T, strict=True)
@@ -233,13 +267,15 @@ def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
     negatives = int(np.count_nonzero(~members))
     if not _is_resolved(fpr, negatives):
         raise InputError(
-            f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
+            f"Expected fpr in [1/{negatives}, 1), because there are {negatives} non-members, "
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."
         )
 
 
 def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draws the number of times that each of n subjects occurs per replicate: (REPLICATES, n)."""
+    """Draws bootstrap weights (REPLICATES, n): how often each of n subjects occurs in each
+    replicate.
+    """
     draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
     counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
     return counts.reshape(REPLICATES, n).astype(np.float64)
@@ -248,7 +284,15 @@ def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 def percentile_interval(
     value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
-    """Percentile interval in [``min_value``, 1]; an end without variation is the binomial one."""
+    """Widened percentile interval of a bootstrap, within [``min_value``, 1].
+
+    ``value``: the point estimate.
+    ``replicates``: values of the bootstrap replicates (b,).
+    ``n``: number of independent subjects.
+
+    If an end of the interval equals ``value``, it is replaced by the exact binomial end for n equal
+    subjects.
+    """
     ends = _interval_ends(np.array([value]), replicates[:, None], n, confidence, min_value)
     low, high = (float(end[0]) for end in ends)
     missed = 1 - ((1 - confidence) / 2) ** (1 / n)
@@ -266,7 +310,7 @@ def _interval_ends(
     confidence: float,
     min_value: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper ends (k,) of intervals of ``values`` (k,), by ``replicates`` (b, k)."""
+    """Lower and upper ends (k,) of the intervals of ``values`` (k,), from ``replicates`` (b, k)."""
     tail = (1 - check_confidence(confidence)) / 2
     if n < 2:
         return np.full(len(values), min_value), np.ones(len(values))
@@ -278,7 +322,7 @@ def _interval_ends(
     )
 
 
-# ROC curves of many weightings of the same candidates at once, compiled.
+# ROC curves of the same candidates for many bootstrap weights at once, in compiled code.
 
 
 def areas_and_heights(
@@ -288,21 +332,24 @@ def areas_and_heights(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Area under the ROC curve, and its heights at ``rates``, for b weightings: (b, 1 + k).
+    """Area under the ROC curve, and its heights at ``rates``, for b bootstrap weightings: (b, 1 +
+    k).
 
-    ``scores``, ``members``: score of each candidate (m,), and whether it is a member (m,).
+    ``scores``: score of each candidate (m,).
+    ``members``: whether each candidate is a member (m,).
     ``rates``: false positive rates (k,).
     ``clusters``: user and training of each candidate (m,).
-    ``weights``: weight of each user (b, users) and of each training (b, trainings); the weight of a
+    ``weights``: weight of each user (b, users) and of each training (b, trainings). The weight of a
         candidate is the product of both.
 
-    Curves are linear across equal scores. NaN if a weighting leaves no members or no non-members.
-    InputError if ``scores`` contain NaN, or if all candidates are members or all are not.
+    Curves are linear across equal scores. A weighting without members, or without non-members,
+    gives NaN. Raises InputError if ``scores`` contain NaN, or if ``members`` are all true or all
+    false.
     """
     if np.isnan(scores).any():
-        raise InputError("Expected scores that are numbers, got NaN. Correct the attack.")
+        raise InputError("Expected numbers as scores, got NaN. Correct the attack.")
     if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got only one of both. Give both.")
+        raise InputError("Expected members and non-members, got only one of both kinds. Give both.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
@@ -373,22 +420,22 @@ def _fill(
         results[b, rates[1][k:]] = 1.0
 
 
-# Success of guesses of classes, over users and draws of the known users: averages of F1, AUC.
+# Metrics of guessed classes, over users and draws of the known users: averages of F1, and AUC.
 #
-# An interval covers two sources of variation. The first is the sample of users: percentile
-# bootstrap of the mean over draws. For AUC, placement values are used instead (DeLong et al. 1988),
-# on the scale of log-odds, where the interval of few users errs as often on one side as on the
-# other (Qin and Hotilovac 2008). The second is the draw of the known users: Student's t over the
-# draws' figures. The two half-widths are added in squares, the square-and-add rule (Zou and Donner
-# 2008). Draws are tested on users that partly differ, so the second source includes some of the
-# first: the interval errs on the wide side.
+# An interval covers two sources of variation. The first is the sample of users, covered by a
+# percentile bootstrap of the mean over draws. For AUC, placement values are used instead (DeLong et
+# al. 1988), on the scale of log-odds, where intervals of few users err equally often on both sides
+# (Qin and Hotilovac 2008). The second source is the draw of the known users, covered by Student's t
+# over the values of the draws. The two half-widths are added in squares, by the square-and-add rule
+# (Zou and Donner 2008). Draws are tested on users that partly differ, so that the second source
+# includes a part of the first, and the interval is too wide rather than too narrow.
 #
-# In a class with few users all guesses may be right, or all wrong, so that no replicate varies. The
-# replicates of macro F1, and of its gain over other guesses of the same users, are therefore
-# computed a second time with half a user more in each class, whose guess is right with probability
-# 1/2 (for shares, Agresti and Coull 1998); the interval contains the intervals of both. For
-# balanced accuracy, a class without users in the sample counts as 0 in one computation and as 1 in
-# another.
+# In a class with few users all guesses may be right, or all wrong, so that all replicates are
+# equal. The replicates of macro F1, and of its gain over other guesses of the same users, are
+# therefore computed a second time with half a user more in each class, whose guess is right with
+# probability 1/2 (for shares, Agresti and Coull 1998). The reported interval contains both
+# intervals. For balanced accuracy, a class without users in the sample counts as 0 in one
+# computation and as 1 in another.
 
 CLASS_KNOWN = -1
 MACRO, BALANCED, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
@@ -399,13 +446,13 @@ GAIN = "gain"
 class Guesses:
     """Guesses of the class of each of n users, in r draws of the known users.
 
-    ``truth``: code of each user's class (n,).
-    ``guessed``: guessed codes (r, n); ``CLASS_KNOWN`` for a user whose class is known in that draw.
+    ``truth``: code of each user's true class (n,).
+    ``guessed``: guessed codes (r, n); ``CLASS_KNOWN`` for users whose class is known in a draw.
     ``classes``: number C of classes.
-    ``scores``: score of each class (r, n, C), larger if it is more likely; or None.
-    ``shares``: probability of guessing each class, independent of the user (r, C), for a random
-        guesser; or None. If given, tallies have expected hits, and ``guessed`` only marks
-        ``CLASS_KNOWN``.
+    ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
+    ``shares``: probabilities with which a random guesser names each class in a draw (r, C), or
+        None. If given, ``tallies`` has expected numbers of right guesses, and ``guessed`` only
+        marks known users.
     """
 
     truth: NDArray[np.int64]
@@ -416,8 +463,10 @@ class Guesses:
 
     @property
     def tallies(self) -> NDArray[np.float64]:
-        """One-hot codes (r, n, 3, C) of the class if guessed right, the class, and the guess."""
-        eye = np.eye(self.classes + 1, self.classes)  # the last row is 0: a guess of no class
+        """Counts (r, n, 3, C) per draw, user and class: of right guesses, of true classes, and of
+        guesses.
+        """
+        eye = np.eye(self.classes + 1, self.classes)  # the last row is 0, for CLASS_KNOWN
         is_unknown = (self.guessed != CLASS_KNOWN)[:, :, None]
         truth = eye[self.truth][None] * is_unknown
         guess = eye[self.guessed] if self.shares is None else self.shares[:, None]
@@ -426,19 +475,19 @@ class Guesses:
 
 
 def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the classes' F1, weighted by their frequency."""
+    """Mean F1 over classes, weighted by their frequencies."""
     return ratio(
         (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F1 of all guesses together: the share of right guesses."""
+    """F1 of all guesses together, which is the share of right guesses."""
     return ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean recall of the classes that occur."""
+    """Mean recall of the classes that occur in the truth."""
     recalls = ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
     return ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
@@ -454,9 +503,12 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 def estimates(
     guess: Guesses, *, confidence: float, rng: np.random.Generator, baseline: Guesses | None = None
 ) -> dict[str, Estimate]:
-    """Every figure of ``guess``, a mean over draws, with its interval; no AUC without scores.
+    """Estimates every metric of ``guess``, as means over draws with intervals, by name of the
+    metric.
 
-    ``GAIN`` is the macro F1 minus the macro F1 of ``baseline``, in the same draws.
+    The metrics are averages of F1, balanced accuracy, and AUC if there are scores. With a
+    ``baseline``, ``GAIN`` is the macro F1 of ``guess`` minus that of ``baseline`` in the same
+    draws.
     """
     tallies = guess.tallies
     _, n, _, classes = tallies.shape
@@ -464,7 +516,7 @@ def estimates(
     weights = draw_weights(n, rng)
     per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
     occurring = float((per_draw[:, 1] > 0).mean())
-    # Half a user more of each class, guessed right with probability 1/2: (b, 3, C).
+    # Half a user more in each class, guessed right with probability 1/2: (b, 3, C).
     right = rng.integers(2, size=(len(weights), classes)) / 2
     coins = np.stack([right, np.full(right.shape, 0.5), right], axis=1)
     out = {}
@@ -478,7 +530,7 @@ def estimates(
         out[name] = _hull(value, drawn, figures, subjects, confidence)
         if name == MACRO and baseline is not None:
             guessing, random = baseline.tallies, macro_f1_per_draw(baseline)
-            bias = macro_f1(guessing.sum(axis=1)) - random  # F1 of mean hits minus mean F1
+            bias = macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
             out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
@@ -488,7 +540,9 @@ def estimates(
 
 
 def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
-    """Macro F1 of each draw (r,); for a random guesser (``shares``) the exact expectation."""
+    """Macro F1 of each draw (r,). If guesses are random (``shares``), it is the exact
+    expectation.
+    """
     per_draw = guesses.tallies.sum(axis=1)
     if guesses.shares is None:
         return macro_f1(per_draw)
@@ -497,18 +551,18 @@ def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
 
 def mean_macro_f1(guesses: Guesses) -> float:
-    """Macro F1, a mean over draws."""
+    """Mean over draws of macro F1."""
     return float(macro_f1_per_draw(guesses).mean())
 
 
 def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
-    """Exact expected macro F1 if class c is guessed with probability p_c for every user.
+    """Exact expected macro F1 of a guesser who names class c with probability p_c for every user.
 
-    ``counts``: number n_c of users of each class (C,), n in all.
+    ``counts``: number n_c of users of each class (C,), with sum n.
     ``probabilities``: p_c of each class (C,).
 
-    K ~ Binomial(n, p_c) guesses of class c hit K n_c / n users on average, so
-    E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
+    The guesser names class c K times, K ~ Binomial(n, p_c), and is right K n_c / n times on
+    average, so E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
     """
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
@@ -519,7 +573,9 @@ def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.
 
 
 def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of ``tallies`` (r, n, 3, C) over users with ``weights`` (b, n): (r, b, 3, C)."""
+    """Sums of ``tallies`` (r, n, 3, C) over users with bootstrap ``weights`` (b, n): (r, b,
+    3, C).
+    """
     r, n, _, classes = tallies.shape
     return (weights @ tallies.reshape(r, n, -1)).reshape(r, -1, 3, classes)
 
@@ -532,14 +588,18 @@ def _hull(
     confidence: float,
     min_value: float = 0.0,
 ) -> Estimate:
-    """Smallest interval around those of all sets of replicates ``drawn``, widened by draws."""
+    """Smallest interval that contains those of all sets of replicates in ``drawn``, widened for the
+    draws.
+    """
     ends = [percentile_interval(value, one, subjects, confidence, min_value) for one in drawn]
     low, high = min(one.low for one in ends), max(one.high for one in ends)
     return _widen(replace(ends[0], low=low, high=high), figures, min_value)
 
 
 def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
-    """Mean over draws and classes of the area under each class's ROC against all others."""
+    """Mean over draws and classes of the area under the ROC curve of a class against all other
+    classes.
+    """
     assert guesses.scores is not None
     influence = np.zeros(len(guesses.truth))
     areas = np.full(len(guesses.guessed), 0.5)
@@ -562,7 +622,7 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
 
 
 def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0) -> Estimate:
-    """The interval over users, widened by the spread of the ``figures`` (r,) of the draws."""
+    """The interval ``users``, widened by the spread of the values ``figures`` (r,) of the draws."""
     draws = len(figures)
     spread = 0.0
     if draws > 1:
@@ -578,5 +638,5 @@ def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0
 
 
 def ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Computes ``part / whole``, and 0 where ``whole`` is not positive."""
+    """Computes ``part / whole`` elementwise, and 0 where ``whole`` is not positive."""
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))

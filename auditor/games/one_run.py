@@ -1,4 +1,6 @@
-"""The one-run game: one training with many canaries, each with a random one of two histories."""
+"""The one-run game: one training with many canaries, each of which has one of two histories at
+random.
+"""
 
 from __future__ import annotations
 
@@ -43,25 +45,26 @@ STATISTIC = (
     "messages of every round minus their expectation at the first broadcast, solved for the "
     "difference of each canary's messages there; in item tables, for items of its histories only"
 )
-_MAX_STAGES = 4  # maximum stages over which scores are averaged, because known coins are few
-_NUMBERS = 1 << 23  # numbers of messages made at once
-_RIDGE = 1e-3  # relative to the mean square of directions, some of which may be dependent
+_MAX_STAGES = 4  # maximum number of features; few known canaries allow only simple rules
+_NUMBERS = 1 << 23  # maximum numbers of messages in memory at once
+_RIDGE = 1e-3  # relative to the mean square of directions, which may be linearly dependent
 _TOLERANCE = 1e-4  # relative error of the solution
 _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Difference between the first and the second message of m canaries, in one component.
+    """Difference between the messages for the two histories of each of m canaries, in one
+    component.
 
-    ``values``: the differences (m, q). In an item table, only rows of the canary's own items, which
-        contain nearly all information on a history; in a user table, only the canary's row.
-    ``matrix``: the differences at their places in the component's new rows, flat (m, p).
-    ``middle``: inner products of the differences with the mean of both messages (m,), half the
-        difference of their squares.
-    ``shape``: shape of the new rows.
-    ``total``: expected sum of all messages (of canaries, the mean of both), of ``shape``; None if
-        there is no expectation.
+    ``values``: the differences (m, q). In an item table, they are restricted to the rows of the
+        canary's own items, which contain nearly all information on its history; in a user table, to
+        its own row.
+    ``matrix``: the differences at their places in ``Canaries.new_rows``, in one dimension (m, p).
+    ``middle``: inner product of each difference with the mean of the two messages (m,).
+    ``shape``: shape of ``Canaries.new_rows`` of the component.
+    ``total``: expected sum of all messages, of this shape, if each canary sends the mean of its two
+        messages; None if the sum has no expectation.
     """
 
     values: NDArray[np.float32]
@@ -74,11 +77,12 @@ class Direction:
     def of(
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
     ) -> Direction:
-        """Computes the direction of a component.
+        """Computes the direction of one component.
 
-        ``sent``: one message per history: of all canaries' first histories, then all second ones.
+        ``sent``: one message per history: first histories of all canaries, then all second
+            histories.
         ``others``: messages of all other users, or None.
-        ``start``: value from which messages move.
+        ``start``: value that is subtracted from messages to get changes of the model.
         """
         count = len(canaries)
         whose = np.tile(np.arange(count), 2)
@@ -103,13 +107,14 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Scores canaries along the directions of their messages at one broadcast.
+    """Scores canaries by projecting messages on the directions of the canaries at one broadcast.
 
     ``canaries``: the canaries.
-    ``directions``: direction of each component: of changes of the model if models are sent; for
-        reports, of the gradients before randomization if they are stored, else of the reports,
-        whose sums have no expectation.
-    ``shapes``: arrays of the shapes of the directions, 0 if the direction is 0.
+    ``directions``: direction of each component. If clients send models, it is of changes of the
+        model. For reports, it is of the gradients before randomization if they are stored, and
+        otherwise of the reports, whose sums have no expectation.
+    ``shapes``: arrays with the shapes of the directions, filled with 0 if the direction is 0, else
+        with 1.
     """
 
     canaries: Canaries
@@ -126,7 +131,9 @@ class Scorer:
         rng: np.random.Generator,
         compute: Compute,
     ) -> Scorer:
-        """Makes a scorer from one upload of each history of each canary, and of all ``others``."""
+        """Makes a scorer from one upload for each history of each canary, and one upload of all
+        ``others``.
+        """
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
         received, rest = (
             projection.received_by(broadcast, rows) for rows in (own, np.arange(others.n_users))
@@ -150,11 +157,16 @@ class Scorer:
         return cls(canaries, directions, shapes)
 
     def features(self, view: View, vantage: Vantage) -> Array:
-        """Scores (m, f) from a ``vantage``: one column per stage of the training and per source.
+        """Scores (m, f) of m canaries, with one column per stage of the training and source of
+        messages.
 
-        ``view`` is the view of this vantage, or the server's view if the vantage sees sums: sums
-        are computed from the messages, but only in the rows that are scored. For such vantages,
-        the steps between broadcasts are a further source, if some messages are sent in the clear.
+        ``vantage``: vantage of the adversary.
+        ``view``: view of this vantage. If the vantage sees only sums of messages, ``view`` is that
+            of the server, and the sums are computed from the messages, but only in the rows that
+            are scored.
+
+        If the vantage sees sums and some messages are sent in the clear, the differences between
+        successive broadcasts are a further source.
         """
         rounds = view.rounds
         models = [self._new_rows(each.broadcast) for each in rounds]
@@ -181,16 +193,18 @@ class Scorer:
     def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
     ) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yields the sums of messages minus the broadcast, round by round."""
+        """Yields the sum of the messages minus the broadcast, for each round."""
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
             totals = {name: self.canaries.new_total(part) for name, part in parts.items()}
             yield projection.subtract(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
-        """Inner products of canaries' own messages with their directions, minus the middle (m,).
+        """Projections of the canaries' own messages on their directions, relative to the middle
+        (m,).
 
-        The unit is the length of the direction; 0 for canaries without a message.
+        Each projection is divided by the length of the direction. It is 0 for canaries without a
+        message.
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
         rows = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
@@ -207,10 +221,13 @@ class Scorer:
         return np.asarray(scores / np.sqrt(squares))
 
     def _solve_sums(self, rounds: Iterable[Mapping[str, NDArray[Any]]], count: int) -> Array:
-        """Coefficient of each canary's direction in sums of messages, (m, stages).
+        """Coefficient of each canary's direction in sums of messages (m, stages).
 
-        Directions need not be orthogonal: the coefficients are solved by least squares with a small
-        ridge, in units of deviations. ``count`` is the number of ``rounds``.
+        ``rounds``: sum of the messages of each round, by component.
+        ``count``: number of rounds.
+
+        Directions need not be orthogonal. The coefficients are solved by least squares with a small
+        ridge, and scaled by the lengths of the directions.
         """
         stages, remaining = [], iter(rounds)
         for size in map(len, _stages(count)):
@@ -232,9 +249,10 @@ class Scorer:
         return np.asarray(np.sqrt(squares)[:, None] * np.stack(solved, axis=1))
 
     def _yield_rests(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
-        """Yields sums of messages minus their expectation, by component, in units of the residual.
+        """Yields, by component, the sum of messages minus its expectation, in units of the
+        residual's deviation.
 
-        The expectation is scaled to fit the sums, because the length of steps is unknown.
+        The expectation is scaled by least squares, because the length of model steps is unknown.
         """
         pairs = self._match({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
@@ -249,10 +267,11 @@ class Scorer:
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
     def _match(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
-        """Pairs of a part and the component on whose direction it is projected.
+        """Pairs of a part and the component on whose direction the part is projected.
 
-        Parts are matched by name; if no part has a direction of its own, by shape, so that noise
-        that is replaced, or a model of another name, is projected on the hidden component.
+        Parts are matched by name. If no part has a direction of its own, they are matched by shape,
+        so that replaced noise, or a model of another name, is projected on the component that it
+        hides.
         """
         pairs = [
             (name, key)
@@ -266,10 +285,12 @@ class Scorer:
 def _read_changes(
     sent: Component, whose: NDArray[np.intp], start: Array, canaries: Canaries
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """Yields blocks of canaries' messages minus ``start``: the canaries (b,) and numbers (b, q).
+    """Yields blocks of messages minus ``start``: indices of their canaries (b,), and numbers (b,
+    q).
 
-    ``whose`` are the canaries of the messages (n,). In item tables, only the rows of a canary's own
-    items are read.
+    ``whose``: canary of each message (n,).
+
+    In item tables, only the rows of a canary's own items are read.
     """
     picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
     shape = (canaries.items.shape[1], *sent.shape[1:]) if picks else sent.shape
@@ -292,7 +313,9 @@ def _is_user_row(sent: Component, start: NDArray[Any]) -> bool:
 def _place_values(
     values: NDArray[np.float32], rows: NDArray[np.intp], width: int, count: int
 ) -> sparse.csr_array:
-    """Sparse matrix (m, count * width): ``values`` (m, k * width) at ``rows`` (m, k) of tables."""
+    """Sparse matrix (m, count * width) with ``values`` (m, k * width) in the table rows ``rows``
+    (m, k).
+    """
     places = rows[:, :, None] * width + np.arange(width)
     ends = np.arange(len(rows) + 1) * values.shape[1]
     numbers = values.ravel(), places.ravel(), ends
@@ -300,30 +323,31 @@ def _place_values(
 
 
 def _stages(count: int) -> list[NDArray[np.intp]]:
-    """Splits the rounds of a training into stages."""
+    """Splits the indices of ``count`` rounds into at most ``_MAX_STAGES`` stages of a training."""
     return np.array_split(np.arange(count), min(count, _MAX_STAGES)) if count else []
 
 
 def _by_stage(scores: Sequence[Array]) -> Array:
-    """Means over stages of scores (rounds, m): (m, stages)."""
+    """Means of ``scores`` (rounds, m) over the rounds of each stage: (m, stages)."""
     return np.stack([np.mean(scores[s[0] : s[-1] + 1], axis=0) for s in _stages(len(scores))], 1)
 
 
+# Name of the features that are 1 for canaries with their first history, and otherwise 0.
 COINS = "coins"
-"""Key of the features with the truth: 1 for a canary with its first history, 0 with its second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedTraining:
-    """Simulates a training on a crowd and its canaries, and scores the canaries.
+    """Simulates one training of a crowd and its canaries, and scores the canaries.
 
     ``target``: the system.
     ``canaries``: the canaries and their crowd.
     ``vantages``: vantages for which scores are returned.
     ``compute``: device and memory of the training.
 
-    The adversary knows the crowd, both histories of every canary, and the broadcast for which
-    messages are expected: the first one, or for the release the release itself.
+    The adversary knows the crowd, both histories of every canary, and one broadcast at which it
+    computes expected messages: the first broadcast, or the released model if the vantage is the
+    release.
     """
 
     target: Target
@@ -338,7 +362,11 @@ class SharedTraining:
         return self.canaries.crowd.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Runs one training for any ``size``: scores (m, f) by vantage, and ``COINS`` (m, 1)."""
+        """Runs one training, and returns scores (m, f) by vantage, and the true histories (m, 1) as
+        ``COINS``.
+
+        ``world`` and ``size`` are ignored.
+        """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.population(first)
@@ -365,7 +393,9 @@ class SharedTraining:
 
 
 class OneRunGame(CanaryGame):
-    """Game of one training on all data and canaries, for all scopes with the same histories."""
+    """Game of one training on all data with many canaries, for all scopes that need the same
+    histories.
+    """
 
     name = "one-run"
     horizon = Horizon.TRAINING
@@ -373,15 +403,16 @@ class OneRunGame(CanaryGame):
     own_estimator = OneRun()
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
-        """See ``CanaryGame``. InputError if the catalogue is fixed: canaries need new items.
+        """Yields the settings of the game, see ``CanaryGame.settings``.
 
-        The settings share one training for scopes with the same unit and adjacency.
+        Scopes with the same unit and adjacency share one training. Raises InputError if the
+        catalogue of the target is fixed, because canaries need new items.
         """
         target, interactions = ground.target, ground.interactions
         if target.catalogue is not None:
             raise InputError(
                 f"Expected a model for any number of items, because canaries have new items, got "
-                f"a model of {target.catalogue} items. Give a function that makes a model."
+                f"a model of {target.catalogue} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(ground), _n_canaries(ground)
         features = count_user_features(interactions)
@@ -436,7 +467,11 @@ class OneRunGame(CanaryGame):
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """The canaries of a training as worlds; ``runs`` is ignored, each call runs a training."""
+        """The canaries of one training, as draws of two worlds, and the canaries' probabilities as
+        text.
+
+        ``runs`` is ignored, because each call runs one training.
+        """
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores, first = (
@@ -447,7 +482,9 @@ class OneRunGame(CanaryGame):
         return with_coins(setting.names, scope, coins), "each with probability 1/2"
 
     def largest(self, ground: GameInputs) -> tuple[Target, Interactions]:
-        """The system and the largest data of its training, to check its workload."""
+        """The system, and the largest data on which the game trains it, for an estimate of the
+        workload.
+        """
         scope = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
         data, count, rng = ground.interactions, _n_canaries(ground), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
@@ -460,13 +497,17 @@ def _n_canaries(ground: GameInputs) -> int:
 
 
 def _target_at_length(ground: GameInputs) -> Target:
-    """The target of the one training: at full length, unless the audit is quick."""
+    """The target with all of its rounds, or with at most ``MOST_ROUNDS`` rounds if the audit is
+    quick.
+    """
     return crowd_game.shortened(ground.target, quick=False) if ground.quick else ground.target
 
 
 def _absent_moves(
     target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
 ) -> bool:
-    """Whether the message of an empty history moves something that ``scope``'s adversary sees."""
+    """Whether a user without items sends a message that changes the view of an adversary in
+    ``scope``.
+    """
     opening = crowd_game.opening(target, interactions.take(np.arange(1)), rng)
     return sends_when_absent(target, interactions, scope, crowd_game.first_broadcast(opening), rng)

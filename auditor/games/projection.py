@@ -1,4 +1,6 @@
-"""White-box scores: observations projected on the difference of the canary's expected messages."""
+"""White-box scores: projections of observed messages on the expected difference of the canary's
+messages.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 Array = NDArray[np.float64]
 Directions = Mapping[str, Array]
-"""Mean difference of the canary's messages between the two worlds, by component."""
-_NUMBERS = 1 << 20  # numbers of messages read at once
-_MOST = 16  # maximum entries of a release that are features by themselves
+"""Difference of the canary's mean messages between the two worlds, by component."""
+_NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
+_MOST = 16  # maximum number of entries of a release that are features by themselves
 _TINY = 1e-30
 _ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
 CANARY, OTHERS = slice(-1, None), slice(None, -1)
@@ -31,14 +33,14 @@ _NOBODY: Mapping[str, Component] = {}
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMessages:
-    """Messages that an adversary who knows all data expects at a broadcast, by component.
+    """Expected messages at one broadcast, by component, for an adversary who knows all data.
 
-    ``apart``: mean message of the canary in the first world minus that in the second.
-    ``own``: mean of the canary's messages over both worlds.
-    ``total``: ``own`` plus the sum of all other users' messages.
+    ``apart``: mean message of the canary in the first world minus that in the second world.
+    ``own``: mean message of the canary, averaged over both worlds.
+    ``total``: ``own`` plus the sum of the messages of all other users.
 
-    If clients send models, ``own`` and ``total`` are of changes of the model. They do not include
-    reports and bits, which are random themselves.
+    If clients send models, ``own`` and ``total`` are changes of the model. In all
+    cases, components of reports and bits are left out, because each of their values is random.
     """
 
     apart: Directions
@@ -47,9 +49,10 @@ class ExpectedMessages:
 
 
 def received_by(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
-    """The broadcast that some users receive: a table with one row per user is cut to their rows.
+    """The part of ``broadcast`` that some users receive: only their rows of a table with one row
+    per user.
 
-    ``rows``: numbers of the users; ``CANARY`` is the last user, ``OTHERS`` are all other users.
+    ``rows``: indices of the users. ``CANARY`` is the last user, and ``OTHERS`` are all other users.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
@@ -68,9 +71,9 @@ def expect(
 
     ``profiles``: the two histories of the canary (two rows).
     ``size``: number of uploads of the canary per history; other users upload once.
-    ``others``: data of all other users; None to leave them out.
+    ``others``: data of all other users, or None to leave them out.
 
-    Added noise is left out if the component stores the message before it.
+    If a component stores its messages before noise is added, these messages are averaged.
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
@@ -93,13 +96,18 @@ def expect(
 
 
 def base_of(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
-    """Value from which messages move: the broadcast of the same name for models, else 0."""
+    """Value that is subtracted from the messages ``sent`` to get changes of the model.
+
+    If clients send models, the value is the broadcast of the same ``name``, otherwise 0.
+    """
     known = broadcast if sent.kind is Kind.MODEL and broadcast is not None else {}
     return np.asarray(known.get(name, 0.0), float)
 
 
 def before_noise(sent: Component) -> Component:
-    """Messages before they are randomized, if the component stores them; else the messages."""
+    """Messages before they are randomized if the component ``sent`` stores these; otherwise
+    ``sent``.
+    """
     clean = sent.clean if isinstance(sent, RandomizedMessages | Reports) else None
     return sent if clean is None else clean
 
@@ -111,7 +119,7 @@ def send_in_pairs(
     rng: np.random.Generator,
     size: int,
 ) -> tuple[Mapping[str, Component], Mapping[str, Component]]:
-    """Uploads messages of the first and the second of two ``profiles``, with equal randomness."""
+    """Uploads ``size`` messages for each of two ``profiles``, with the same randomness for both."""
     seed = int(rng.integers(2**63))
     first, second = (
         target.upload(
@@ -129,11 +137,14 @@ def _mean(sent: Component) -> Array:
 
 
 def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
-    """Name of the component on whose direction a part is projected; None if there is none.
+    """Name of the component on whose direction a part of a message is projected, or None.
 
-    This is the part's own component. If its direction is 0 or missing, as for noise that is
-    replaced or a model of another name, it is another component of the same ``shape`` with a
-    direction other than 0, if there is such a component.
+    ``name``, ``shape``: name and shape of the part.
+    ``along``: direction of each component.
+
+    The component of the same name is preferred. If it has no direction, or the direction is 0 (for
+    example if noise is replaced, or if a model has another name), the first component of the same
+    ``shape`` whose direction is not 0 is used.
     """
     own = name if name in along and along[name].shape == shape else None
     if own is not None and along[own].any():
@@ -142,7 +153,7 @@ def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str
 
 
 def project(sent: Component, direction: Array) -> Array:
-    """Inner product of each of n messages with ``direction`` (n,), by blocks of messages."""
+    """Inner product of each of n messages with ``direction``, shape (n,), computed in blocks."""
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.positive, flat[sent.index], -flat[sent.index])
@@ -156,18 +167,19 @@ def project(sent: Component, direction: Array) -> Array:
 
 
 def training_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Features of a training (f,); their number depends on the vantage, the target and its rounds.
+    """Features of one training (f,). Their number f depends on the vantage and on the target.
 
     ``view``: the adversary's view of the training.
     ``known``: expected messages at the broadcast of each round of the view.
-    ``canary``: number of the canary among the users.
+    ``canary``: index of the canary among the users.
 
     For each source of messages, the residual is the observation minus its expectation. The score of
-    a round is the inner product of the residual and the canary's difference, divided by the mean
-    square of the residual: a log-likelihood ratio if the residual is Gaussian noise of this
-    variance. Features are the sum of scores over rounds, the sum in units of its deviation, and the
-    sum of the rounds' scores in such units. For messages that are not linked to users, the largest
-    score is added; for a release, the first entries of the row of the first new item.
+    a round is the inner product of the residual and the difference of the canary's messages,
+    divided by the mean square of the residual. It is a log-likelihood ratio if the residual is
+    Gaussian noise of this variance. Features are the sum of the scores over rounds, this sum
+    divided by its standard deviation, and the sum of the scores that are each divided by their
+    standard deviation. For messages that are not linked to users, the largest score is added. For a
+    release, the first entries of the row of the first new item are added.
     """
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds
@@ -201,7 +213,9 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
 
 
 def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Features of the canary's own messages; rounds without its message add nothing."""
+    """Features of the canary's own messages. Rounds in which the canary sends nothing add
+    nothing.
+    """
     sources: dict[str, list[tuple[float, float, float]]] = {}
     grown: list[tuple[float, float]] = []
     for seen, expected in zip(view.rounds, known, strict=True):
@@ -219,17 +233,20 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
 
 
 def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
-    """Length of the difference between the worlds, and the extent of a message along it."""
+    """Length of the difference between the worlds, and the component of ``message`` in its
+    direction.
+    """
     parts = [(message[name], d) for name, d in along.items() if name in message]
     length = math.sqrt(dot((d, d) for _, d in parts))
     return length, dot(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """Slope of the messages' extent over the length of the worlds' difference, over rounds.
+    """Slope of the second over the first number of ``points``, the results of ``_along`` for each
+    round.
 
-    An addition that is the same in all messages, such as noise that is drawn once, does not change
-    the slope.
+    A summand that is the same in all rounds, such as noise that is drawn once, does not change the
+    slope.
     """
     lengths, extents = np.array(points).reshape(-1, 2).T
     off = lengths - lengths.mean() if len(lengths) else lengths
@@ -239,10 +256,12 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
-    """Features of all messages: of their sum, and the largest score of a round and of a sender.
+    """Features of messages that are not linked to users: of their sum, and of the largest single
+    score.
 
-    The largest scores are computed for whole messages only. Parties send in the same order in all
-    rounds, but it is not public which party has the canary.
+    Largest scores are computed per round and, for parties, per sender over all rounds. Parties send
+    in the same order in all rounds, but it is not public which party has the canary. Reports are
+    parts of messages and have no largest score.
     """
     sums, singles = [], []
     for of_round, expected in zip(view.rounds, known, strict=True):
@@ -275,9 +294,12 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
 def subtract(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
-    """Subtracts ``count`` times the broadcast from each part, if the result is shorter.
+    """Subtracts ``count`` times the broadcast from each part, if that reduces the norm of the part.
 
-    The result is shorter for models, but not for changes of a model, which have the same names.
+    ``parts``: sums over ``count`` messages, by component.
+
+    The subtraction reduces the norm of a model. It does not reduce the norm of a change of the
+    model, which may have the same name.
     """
     known, results = broadcast or {}, {}
     for name, part in parts.items():
@@ -290,7 +312,7 @@ def subtract(
 
 
 def model_step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
-    """Difference of the model from the previous broadcast, by component."""
+    """Difference ``after`` minus ``before`` of two broadcasts, by component."""
     first, second = before or {}, after or {}
     return {
         name: np.asarray(part, float) - np.asarray(first[name], float)
@@ -307,11 +329,13 @@ def dot(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
 def _match_parts(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
 ) -> Iterator[tuple[Array, Array, Array | None]]:
-    """Yields observed parts, the direction of each, and its expectation between the worlds."""
+    """Yields observed parts, the direction of each, and its expectation averaged over both
+    worlds.
+    """
     own = any(name in along for name in seen)
     for name, part in seen.items():
         if name not in along and (own or not np.ndim(part)):
-            continue  # for example the first model in addition to the last, or the number of users
+            continue  # for example the initial model, or the number of users
         key = match_component(name, np.shape(part), along)
         if key is not None:
             # Messages that replace noise have no expectation.
@@ -322,12 +346,12 @@ def _match_parts(
 def _ratio(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
 ) -> tuple[float, float, float]:
-    """Computes <x, d>, <m, d> and <d, d>, over the mean square of the residual of x without m.
+    """Computes <x, d>, <m, d> and <d, d>, each divided by the mean square of the residual x - c m.
 
-    x is the observation, d the direction, and m the expectation of x in the ``middle`` between the
-    worlds; all are 0 if no part is matched. If the length of steps is unknown, the expectation is a
-    multiple of m, which is estimated for the residual, and a rule combines <x, d> and <m, d>. If
-    the length of x is ``known``, <x, d> is <x - m, d>, and <m, d> is 0.
+    x is the observation ``seen``, d the direction ``along``, and m the expectation ``middle`` of x,
+    averaged over both worlds. All are 0 if no part is matched. If the length of model steps is not
+    known, c is estimated by least squares, and the decision rule combines <x, d> and <m, d>. If it
+    is ``known``, c is 1, the first result is <x - m, d>, and the second is 0.
     """
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
@@ -343,7 +367,9 @@ def _ratio(
 
 
 def _summary(rounds: Sequence[tuple[float, float, float]]) -> Array:
-    """Sums of <x, d> and <m, d> over rounds: as log-likelihood ratios, and in deviations."""
+    """Features of <x, d> and <m, d> of all rounds: the sums, the sums in deviations, and sums of
+    deviations.
+    """
     ratios, scales = np.array(rounds)[:, :2], np.array(rounds)[:, 2]
     units = ratios / np.sqrt(np.maximum(scales, _TINY))[:, None]
     total = ratios.sum(axis=0)

@@ -1,4 +1,6 @@
-"""Features of a client's own messages: everything in which the two worlds seem to differ."""
+"""Features of a client's own messages, learnt from everything in which the two worlds seem to
+differ.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,28 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 Array = NDArray[np.float64]
+# Minimum and maximum number of messages per world from which differences are learnt.
 FEWEST_COPIES, COPIES = 16, 512
-"""Minimum and maximum messages per world from which differences are learnt; large ones need few."""
+# Maximum count of numbers in all messages from which differences are learnt.
 NUMBERS = 1 << 22
-"""Maximum numbers in all messages from which differences are learnt."""
 STATISTIC = (
-    "features of each component (differences of the worlds in means, squares, exact zeros and rows "
-    "sent, its length, its largest entry)"
+    "features of each message component (how far the two inputs differ in means, squares, exact "
+    "zeros and sent rows, the length, and the largest entry)"
 )
+# Distance between the worlds, in standard deviations, at which the worst-case search ends.
 CERTAIN = 1e3
-"""Distance between worlds, in standard deviations, at which a search ends."""
-_REPORT_COPIES = 16  # factor of the number of messages, if each has a few entries only
-_BLOCK = 1 << 18  # numbers of messages read at once
-_ERRORS = 4.5  # standard errors of a significant difference; 10^4 entries exceed it 1 in 15 times
+_REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
+_BLOCK = 1 << 18  # maximum numbers of messages in memory at once
+_ERRORS = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
 _ROUNDING = 1e-9  # relative to the largest variance and the largest squared difference
 _TINY = 1e-30
 
 
 @dataclass(slots=True)
 class _Moments:
-    """Sums over the messages of one world, per entry: of x, x^2, x^4, x = 0 and rows sent."""
+    """Sums over the messages of one world, per entry: of x, x^2, x^4, [x = 0] and [the row was
+    sent].
+    """
 
     count: int = 0
     sums: dict[str, Array] = field(default_factory=dict)
@@ -58,27 +62,29 @@ class _Moments:
         return self.sums[name] / self.count
 
     def share(self, name: str) -> Array:
-        """Shares of zeros or of rows sent, per entry; never exactly 0 or 1."""
+        """Share of zeros, or of rows that were sent, per entry; strictly between 0 and 1."""
         return (self.sums[name] + 0.5) / (self.count + 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Statistics of a component's entries by which the messages of two worlds differ.
+    """Statistics of one component by which messages of the two worlds differ.
 
-    All arrays have one value per entry of a message (flat).
+    All arrays have one value per entry of a message, in one dimension.
 
-    ``start``: value from which a message moves.
-    ``middle``: middle of the mean messages of the two worlds.
-    ``apart``: mean message of the first world minus that of the second.
-    ``chance``: squared error of ``apart``, from the client's randomness before noise is added.
-    ``variance``: variance within a world.
-    ``sure``: difference of the messages' own means over ``variance``, if it is significant, else 0.
-    ``squares``, ``zeros``, ``rows``: weights of squared deviations, exact zeros and rows sent; 0 if
-        their difference is not significant.
-    ``by_means``: squared distance of the worlds by means, in deviations within a world; None if
-        noise is added to known means (then ``distance`` computes it).
-    ``by_others``: squared distance by everything else.
+    ``start``: value that is subtracted from messages to get changes of the model.
+    ``middle``: average over both worlds of the mean message.
+    ``apart``: mean message of the first world minus that of the second world.
+    ``chance``: squared standard error of ``apart``, due to the client's randomness without added
+        noise.
+    ``variance``: variance of a message within a world.
+    ``sure``: difference between the means of the two worlds over ``variance``; 0 if it is not
+        significant.
+    ``squares``, ``zeros``, ``rows``: weights of squared deviations, of exact zeros and of rows that
+        are sent; 0 if their difference is not significant.
+    ``by_means``: squared distance of the worlds due to their means, in standard deviations within a
+        world. None if noise is added to known means; ``distance`` then computes it.
+    ``by_others``: squared distance due to squares, zeros and rows.
     """
 
     start: Array
@@ -95,15 +101,16 @@ class Reading:
 
     @classmethod
     def of(cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True) -> Reading:
-        """Learns from messages of both worlds, made in pairs with the same randomness.
+        """Learns the statistics from messages of both worlds, drawn in pairs with the same
+        randomness.
 
-        ``parts``: messages of the first world, and as many of the second.
-        ``start``: value from which a message moves (flat).
-        ``noisy``: whether to draw noise that is added to messages.
+        ``parts``: messages of the first world, and the same number of messages of the second world.
+        ``start``: value that is subtracted from messages, in one dimension.
+        ``noisy``: whether messages are read with the noise that is added to them.
 
         Randomness with the same effect in both worlds, such as added noise, cancels in the
-        difference of a pair. If noise is added to messages, means are those of the messages before
-        it; without ``noisy``, only these are read, and no noise is drawn.
+        difference of a pair. If the component adds noise, means are those of the messages before
+        it. If ``noisy`` is false, only these messages are read, and no noise is drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
         bodies = [
@@ -139,7 +146,7 @@ class Reading:
         rows, by_rows = _share_weights(first, second, "sent")
         by_means = None
         if not before:
-            # The sum of many small squared differences, minus its expectation by chance.
+            # The sum of squared differences minus its expectation if the means are equal.
             sure = float(np.sum(measured**2 / variance, where=certain))
             excess = float(np.sum((measured**2 - error) / variance))
             spread = _ERRORS * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
@@ -159,7 +166,11 @@ class Reading:
         )
 
     def distance(self, variance: Array | None = None) -> float:
-        """Distance of the worlds in deviations; ``variance`` of the noise replaces the measured."""
+        """Distance of the worlds in standard deviations.
+
+        ``variance``: variance of the noise per entry, which replaces the measured variance; None to
+            keep it.
+        """
         means = self.by_means
         if means is None or variance is not None:
             within = self.variance if variance is None else variance
@@ -168,17 +179,24 @@ class Reading:
 
     @property
     def differs(self) -> bool:
-        """Whether messages of the two worlds may differ; so may random messages in general."""
+        """Whether messages of the two worlds may differ.
+
+        The result is true for all random messages whose means before added noise are not stored.
+        """
         random = self.by_means is not None and self.variance.max(initial=0.0) > 2 * _TINY
         return bool(self.apart.any()) or self.by_others > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
-        """Nine features of each of n messages (n, 9), from which a rule infers the world.
+        """Nine features of each of n messages (n, 9), from which a decision rule infers the world.
 
-        They are, in this order: inner product with ``along``; sum of signed entries clipped between
-        the two means (the statistic for Laplace noise); weighted sums of entries with significant
-        differences, of squared deviations, of exact zeros, of rows sent; number of exact zeros and
-        of rows sent; squared distance from the middle; largest absolute entry.
+        ``part``: the messages.
+        ``along``: direction of the first feature, in one dimension.
+
+        The features are, in this order: inner product with ``along``; sum of signed entries clipped
+        between the two means (the optimal statistic for Laplace noise); weighted sums of entries
+        with significant differences, of squared deviations, of exact zeros, and of rows sent;
+        number of exact zeros and rows sent; squared distance from ``middle``; largest absolute
+        entry.
         """
         out = np.empty((len(part), 9))
         step = _step(part)
@@ -203,7 +221,7 @@ class Reading:
         return round_to_size(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
-        """Typical size of each feature (9,)."""
+        """Typical size of each feature (9,), to which features are rounded."""
         size = np.abs(self.middle) + np.sqrt(self.variance)
         return np.array(
             [
@@ -232,12 +250,12 @@ def copies(
     limit: int = COPIES,
     numbers: int = NUMBERS,
 ) -> int:
-    """Number of messages of each profile from which to learn differences of the worlds.
+    """Number of messages of each profile from which differences between the worlds are learnt.
 
     ``limit``: maximum number of messages of each profile.
-    ``numbers``: maximum numbers in these messages together.
+    ``numbers``: maximum count of numbers in the messages of a profile.
 
-    The number is multiplied for reports, because each contains only a few entries.
+    Reports need more messages, because each contains only a few entries.
     """
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
@@ -254,9 +272,10 @@ def readings(
     *,
     noisy: bool = True,
 ) -> Readings:
-    """Learns how messages of two ``profiles`` differ, by component, from ``count`` messages each.
+    """Learns how messages of the two ``profiles`` differ, by component, from ``count`` messages of
+    each.
 
-    Unless ``noisy``, messages before noise is added are read, if the component stores them.
+    ``noisy``: whether messages are read with the noise that is added to them, see ``Reading.of``.
     """
     first, second = projection.send_in_pairs(target, profiles, broadcast, rng, count)
     return {
@@ -266,9 +285,12 @@ def readings(
 
 
 def directions(readings: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Direction of the first feature of each component, flat: ``apart`` over ``variance``.
+    """Direction of the first feature of each component, in one dimension: ``apart`` over
+    ``variance``.
 
-    For a component that replaces the noise of another one, it is the direction of the other.
+    ``shapes``: shape of the messages of each component.
+
+    A component that replaces the noise of another component has the direction of that component.
     """
     shaped = {
         name: (each.apart / each.variance).reshape(shapes[name]) for name, each in readings.items()
@@ -280,10 +302,10 @@ def directions(readings: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dic
 def _before_noise(
     parts: Sequence[RandomizedMessages], start: Array
 ) -> tuple[Array, Array, Array | None]:
-    """The difference of mean messages, its squared error, and the middle of the two means.
+    """The difference of the mean messages, its squared error, and the average of the two means.
 
     Added noise cancels in the difference of two messages with the same randomness, but clipping
-    does not: if messages are clipped, the middle is None.
+    does not. If messages are clipped, the average is None.
     """
     before, variances, count = [], [], len(parts[0])
     for part in parts:
@@ -304,7 +326,7 @@ def _before_noise(
 def _square_weights(
     first: _Moments, second: _Moments, variances: list[Array], floor: float
 ) -> tuple[Array, float]:
-    """Weights of squared deviations, and the squared distance of the worlds by them."""
+    """Weights of squared deviations, and the squared distance of the worlds due to them."""
     errors = [
         np.maximum(each.mean("fourth") - each.mean("square") ** 2, 0.0) for each in (first, second)
     ]
@@ -316,7 +338,9 @@ def _square_weights(
 
 
 def _share_weights(first: _Moments, second: _Moments, name: str) -> tuple[Array, float]:
-    """Weights of zeros or rows sent, and the squared distance of the worlds by them."""
+    """Weights of zeros, or of rows that are sent, and the squared distance of the worlds due to
+    them.
+    """
     one, other = first.share(name), second.share(name)
     within = (one * (1 - one) + other * (1 - other)) / 2
     middle = (one + other) / 2
@@ -326,7 +350,9 @@ def _share_weights(first: _Moments, second: _Moments, name: str) -> tuple[Array,
 
 
 def _base(name: str, part: Component, broadcast: Broadcast | None) -> Array:
-    """Value from which a message moves, flat: the broadcast for models, else 0."""
+    """Value that is subtracted from messages, in one dimension: the broadcast for models, otherwise
+    0.
+    """
     model = (broadcast or {}).get(name)
     if part.kind is Kind.MODEL and model is not None and np.shape(model) == part.shape:
         return np.asarray(model, np.float64).ravel()

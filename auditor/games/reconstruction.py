@@ -1,4 +1,6 @@
-"""Scores reconstruction: of every user's interaction set, ratings and user vector."""
+"""Scores reconstruction: the adversary guesses every user's interaction set, ratings and user
+vector.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,14 @@ _KNOWS = (
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack: rows of F1 and exactness of sets, proved entries, ratings, user vectors.
+    """Scores a reconstruction attack: rows of guessed sets, certain entries, ratings and user
+    vectors.
 
-    All figures are means over users: up to 2,000 users whose messages the attack sees
-    (``Game.max_users``), drawn uniformly. Baselines: every item for every user (``all items``), and
-    for every user the n most popular items, with the n of the best mean F1 (``popular items``). The
-    attack knows the popularity of items; its gain over the best baseline is a mean over the same
-    users.
+    All metrics are means over at most 2,000 users whose messages the attack sees
+    (``Game.max_users``), drawn uniformly. There are two baselines: every user has all items (``all
+    items``), and every user has the n most popular items (``popular items``), for the n with the
+    best mean F1. The attack knows the popularity of items. Its gain over the best baseline is a
+    mean over the same users.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -59,9 +62,10 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
-    """The row of users whose whole set is among the guessed sets, which have no senders.
+    """The row of users whose whole interaction set is among the guessed sets, which have no
+    senders.
 
-    Each guessed set counts for one user. A user sends once per round, so that the count of a set is
+    Each guessed set counts for one user. Because a user sends once per round, the count of a set is
     the largest number of its occurrences in one round.
     """
     guess = game.guess(Reconstruction, Background(), game.view)
@@ -82,8 +86,8 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
             game.share(is_guessed),
             {"popular items": float((truth == popular_set(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
-            f"{_rounds(len(hidden.rounds))}. Share of all users whose whole interaction set was "
-            "read from a message, each message counted once.",
+            f"{_rounds(len(hidden.rounds))}. The figure is the share of all users whose whole "
+            "interaction set was read from a message; each message counts once.",
         ),
     )
 
@@ -93,7 +97,7 @@ def _rounds(count: int) -> str:
 
 
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
-    """Rows of F1 of the guessed sets, and of the share of users whose set is guessed exactly."""
+    """Rows of the F1 of guessed sets, and of the share of users whose set is guessed exactly."""
     hits = np.count_nonzero(guess & truth, axis=1)
     precision = metrics.ratio(hits, np.count_nonzero(guess, axis=1))
     recall = metrics.ratio(hits, np.count_nonzero(truth, axis=1))
@@ -107,19 +111,21 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
                 "all items": metrics.set_f1(np.ones_like(truth), truth),
                 "popular items": metrics.set_f1(chosen, truth),
             },
-            f"Mean over users; precision {precision.mean():.3f}, recall {recall.mean():.3f}.",
+            f"Means over users: precision = {precision.mean():.3f}, recall = {recall.mean():.3f}.",
         ),
         game.row(
             "users reconstructed exactly",
             game.share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
-            f"{_KNOWS} Share of users whose whole interaction set was guessed without a mistake.",
+            f"{_KNOWS} The figure is the share of users whose interaction set is guessed exactly.",
         ),
     ]
 
 
 def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
-    """The row of the share of a user's ratings guessed exactly; a missing guess is a mistake."""
+    """The row of the share of a user's ratings that are guessed exactly; missing guesses
+    are wrong.
+    """
     rated = truth != 0
     values, counts = np.unique(truth[rated], return_counts=True)
     usual = values[np.argmax(counts)]
@@ -142,10 +148,12 @@ def _row(
     note: str,
     min_value: float = 0.0,
 ) -> AttackRow:
-    """The row of a mean over users of ``values`` (n_users,), each in [``min_value``, 1].
+    """The row of the mean over users of ``values`` (n_users,), each in [``min_value``, 1].
 
-    ``baselines`` are values of the same shape and range. The gain over the best baseline has its
-    own interval, unless this baseline is the same for every user.
+    ``baselines``: values of each baseline, of the same shape and range.
+
+    The gain over the best baseline has an interval of its own, unless the baseline is the same for
+    all users.
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
@@ -157,11 +165,13 @@ def _row(
 
 
 def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
-    """The row of entries known with certainty; AssertionError if one of them is wrong."""
+    """The row of entries that are known with certainty. Raises AssertionError if one of them is
+    wrong.
+    """
     if wrong := int(np.count_nonzero(certain & mistaken)):
         raise AssertionError(
-            f"Expected no mistake among entries marked certain, got {wrong}. Correct the attack "
-            "or the channel that the target publishes."
+            f"Expected no mistake among entries that the attack marks as certain, got {wrong}. "
+            "Correct the attack, or the channel that the target publishes."
         )
     return _row(
         game,
@@ -173,7 +183,7 @@ def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_])
 
 
 def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
-    """The row of the cosine between guessed and true user vectors, (n_users, F) each."""
+    """The row of the cosine between guessed and true user vectors, both of shape (n_users, F)."""
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
     cosine = metrics.ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
@@ -185,13 +195,17 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
         "user vector cosine",
         cosine,
         {"mean vector": of_mean},
-        f"Median relative error of the vectors {np.median(errors):.1e}.",
+        f"The median relative error of the vectors = {np.median(errors):.1e}.",
         min_value=-1.0,
     )
 
 
 def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Flags (M,) of the n most popular items, with the n of the best mean F1 over users."""
+    """Whether each item is among the n most popular ones (M,), for the n with the best mean F1 over
+    users.
+
+    ``truth``: whether each user has each item (n_users, M).
+    """
     order = np.argsort(-truth.sum(axis=0), kind="stable")
     hits = np.cumsum(truth[:, order], axis=1, dtype=np.int32)
     sizes = np.arange(1, truth.shape[1] + 1) + np.count_nonzero(truth, axis=1)[:, None]

@@ -1,4 +1,4 @@
-"""Rounds of uploads at a fixed broadcast, with a canary in one of two worlds."""
+"""Simulates rounds of uploads at a fixed broadcast, with a canary in one of two worlds."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
 from fedrec_auditor.targets.transcript import Broadcast
 
+# Vantages that see uploads, so that no step of the server has to be simulated.
 UPLOADED = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-"""Vantages that see uploads, and so a round without the server's step after it."""
 STATISTIC = (
     "projections of messages on the mean difference of the canary's messages, their sum and their "
     "maximum by component, combined by logistic regression"
 )
-_COPIES = 512  # messages of the canary per world, for their mean
-_NUMBERS = 1 << 22  # numbers of messages made at once
+_COPIES = 512  # messages of the canary per world from which their mean is estimated
+_NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
+# Limits for learning votes of coordinates: messages (or sums) per world, summed messages, numbers
+# in all messages, and seconds.
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
-"""Limits of learning votes of coordinates: messages (or sums) per world, messages that are summed,
-their numbers, and seconds."""
 Read = Callable[[Mapping[str, Component]], projection.Array]
-"""Reads features (n, f) from n messages, if a scope is about a part of a message."""
+"""Reduces n messages to features (n, f), for scopes about a part of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +42,18 @@ class Rounds:
     ``target``: the system.
     ``canary``: the canary and its crowd, who all send in every round.
     ``broadcast``: the broadcast of every round.
-    ``along``: mean difference of the canary's messages, by component.
-    ``readings``: statistics by which features of the canary's own messages are computed.
+    ``along``: difference of the canary's mean messages between the worlds, by component.
+    ``readings``: statistics that determine the features of the canary's own messages.
     ``vantages``: vantages for which features are returned.
-    ``length``: number of rounds of a run; a feature is the sum over the rounds.
-    ``read``: reads features of a part of the canary's message; None for all features.
-    ``voters``, ``sum_voters``: votes of single coordinates of a message, and of a sum.
+    ``length``: number of rounds of a run. Each feature is a sum over the rounds.
+    ``read``: reduces the canary's message to features of a part of it; None to use the whole
+        message.
+    ``voters``: by component, the rules that let each coordinate of a message vote for a world.
+    ``sum_voters``: by component, such rules for the sum of all messages.
 
     The server sees the canary's own messages. Behind a shuffler, features are the sum and the
-    maximum of all messages' projections on ``along``; behind secure aggregation, the sum. The last
-    features are the votes.
+    maximum of the projections of all messages on ``along``. With secure aggregation, they are the
+    sum. The votes are the last features.
     """
 
     target: Target
@@ -76,9 +78,10 @@ class Rounds:
         length: int = 1,
         read: Read | None = None,
     ) -> Rounds:
-        """Learns the best features for ``vantages`` from copies of the canary's messages.
+        """Learns the features that distinguish the worlds best from copies of the canary's
+        messages.
 
-        Parameters as in the class.
+        The parameters are those of the class.
         """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
@@ -104,17 +107,19 @@ class Rounds:
 
     @property
     def votes(self) -> int:
-        """Number of votes, the last features."""
+        """Number of features, at the end of each row, that are votes of coordinates."""
         return 0 if self.read else VOTES
 
     @property
     def messages(self) -> int:
-        """Messages per run: of the canary, and of the crowd unless the server is the vantage."""
+        """Number of messages per run: of the canary, and of the crowd unless the server is the only
+        vantage.
+        """
         is_single = set(self.vantages) <= {Vantage.SERVER}
         return self.length * (1 if is_single else 1 + self.canary.crowd.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` runs of a world, 0 or 1, and returns features by vantage."""
+        """Simulates ``size`` runs of a world (0 or 1) and returns their features by vantage."""
         rng, runs, size = np.random.default_rng(seed), size, size * self.length
         sent = self._upload(self.canary.profiles.take(np.array([world])), rng, size)
         features = {}
@@ -172,14 +177,14 @@ class Rounds:
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
-        """Features of the canary's own messages, (size, features)."""
+        """Features (n, f) of the canary's own n messages ``sent``."""
         along = reading.directions(self.readings, {name: part.shape for name, part in sent.items()})
         return np.column_stack(
             [self.readings[name].features(part, along[name]) for name, part in sent.items()]
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
-        """Votes of the coordinates of ``size`` messages, (size, VOTES)."""
+        """Votes of the coordinates of ``size`` messages, shape (``size``, VOTES)."""
         votes = np.zeros((size, VOTES))
         for name, voter in self.voters.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
@@ -189,7 +194,9 @@ class Rounds:
         return votes
 
     def _learn_votes(self, rng: np.random.Generator) -> Rounds:
-        """A copy with votes learnt from messages and sums of both worlds, with equal randomness."""
+        """A copy with votes that are learnt from messages of both worlds, drawn with the same
+        randomness.
+        """
         received = projection.received_by(self.broadcast, projection.CANARY)
         profile = self.canary.profiles.take(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
@@ -217,14 +224,16 @@ class Rounds:
         return replace(self, voters=voters, sum_voters=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:
-        """Number of messages, or sums of this many ``messages``, per world to learn votes from."""
+        """Number of messages, or of sums of ``messages`` messages, per world from which votes are
+        learnt.
+        """
         seconds = self.target.upload_seconds * messages
         limit = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
         limit = min(limit, _VOTING_MESSAGES / messages)
         return int(np.clip(limit, reading.FEWEST_COPIES, _VOTING))
 
     def _project(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
-        """Inner product of every message with the direction, (size, users), by component."""
+        """Projections of all messages on the canary's direction (``size``, users), by component."""
         projections = {}
         for name, part in sent.items():
             key = projection.match_component(name, part.shape, self.along)
@@ -239,15 +248,17 @@ def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
 
 
 def _sum_users(part: Component, size: int) -> projection.Array:
-    """Sums over the users of messages in ``size`` runs, (size, d)."""
+    """Sums of the messages of all users in each of ``size`` runs, shape (``size``, d)."""
     sent = _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
     return np.asarray(sent.sum(axis=0))
 
 
 def _combine_votes(votes: projection.Array) -> projection.Array:
-    """Combines votes of unlinked messages (users, runs, VOTES) into (runs, VOTES).
+    """Combines the votes of unlinked messages (users, runs, VOTES) into votes of runs (runs,
+    VOTES).
 
-    The first vote, a ratio, is combined as the sum of its maximum and minimum, other votes as sums.
+    The first vote is a ratio, combined as the sum of its maximum and minimum. All other votes are
+    added.
     """
     combined = np.asarray(votes.sum(axis=0))
     if len(votes):
@@ -256,7 +267,7 @@ def _combine_votes(votes: projection.Array) -> projection.Array:
 
 
 def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
-    """A jumped copy of the generator's bits; ``rng`` itself does not advance."""
+    """A jumped copy of the bit generator of ``rng``. The state of ``rng`` does not change."""
     bits: Any = rng.bit_generator
     jumped: np.random.BitGenerator = bits.jumped()
     return jumped
@@ -270,12 +281,12 @@ def build_rounds(
     others: int = 0,
     read: Read | None = None,
 ) -> Rounds:
-    """Makes the rounds of a designed pair at its broadcast.
+    """Makes the rounds of a designed pair of histories, at the broadcast of the pair.
 
     ``pair``: the two histories and the broadcast.
     ``system``: the system whose clients send.
-    ``others``: number of other users, who have the second history.
-    ``read``: see ``Rounds``.
+    ``others``: number of other users, who all have the second history.
+    ``read``: reduces the canary's message to features, see ``Rounds``.
     """
     crowd = pair.profiles.take(np.ones(others, dtype=np.int64))
     canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=crowd)

@@ -1,4 +1,6 @@
-"""Order of the item rows in messages, from the clients' code on invented histories or the truth."""
+"""Finds the item of each row in messages, by the clients' code on invented histories or by the
+truth.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +60,16 @@ from fedrec_auditor.targets.transcript import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedClient:
-    """Calls ``target.upload`` with invented users; it contains no data of single users.
+    """Clients' code that an adversary can run on invented users; it contains no data of single
+    users.
 
-    ``target``: the system.
+    ``target``: the system whose ``upload`` is called.
     ``nobody``: the catalogue without users.
-    ``values``: values that ratings have.
-    ``times``: first and last timestamp.
-    ``sizes``: minimum and maximum number of items of users with items.
+    ``values``: distinct values of the ratings.
+    ``times``: smallest and largest timestamp.
+    ``sizes``: minimum and maximum number of items per user, among users with items.
 
-    Attributes of invented users are drawn from their categories.
+    Ratings, timestamps and attributes of invented users are drawn at random from these values.
     """
 
     target: Target
@@ -77,7 +80,7 @@ class SimulatedClient:
 
     @classmethod
     def of(cls, target: Target, data: Interactions) -> Self:
-        """Makes a client from public properties of ``data``."""
+        """Makes the client of ``target`` from public properties of ``data``."""
         times, sizes = data.timestamps, np.diff(data.ratings.indptr)
         sizes = sizes[sizes > 0]
         return cls(
@@ -90,12 +93,12 @@ class SimulatedClient:
 
     @property
     def seconds(self) -> float:
-        """Processor seconds per message; 0 if negligible."""
+        """Processor time to compute one message, in seconds; 0 if it is negligible."""
         return self.target.upload_seconds
 
     @property
     def others(self) -> bool:
-        """Whether the target is a system of others, not of this project."""
+        """Whether the target is a system of another project than this one."""
         return origin_of(self.target).others
 
     def __call__(
@@ -104,7 +107,7 @@ class SimulatedClient:
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """See ``DeviceCode``. If the code fails, each history is tried by itself."""
+        """Computes the uploads of n users who have the items or ratings ``met`` (n, n_items)."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
             ratings.data[:] = rng.choice(self.values, ratings.nnz)
@@ -136,7 +139,7 @@ class SimulatedClient:
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
-        """Whether the target's code accepts the history of this user by itself."""
+        """Whether the target's code accepts the history of this user if it is sent alone."""
         try:
             self.target.upload(profiles.take(np.array([user])), broadcast, np.random.default_rng(0))
         except Exception:
@@ -153,10 +156,11 @@ DOUBT = (
 
 @dataclass(frozen=True)
 class ClientOrder:
-    """Order of the rows in parts of messages whose rows are not in the order of the items.
+    """Row of each item in those parts of messages whose rows are not in the order of the items.
 
-    ``orders``: row of each item (M,), by part; parts in the order of the items are absent.
-    ``doubt``: sentence on why attacks without success prove nothing; empty if there is no doubt.
+    ``orders``: row of each item (M,), by name of the part. Parts in the order of the items are
+        absent.
+    ``doubt``: sentence that says why an attack without success proves nothing, or an empty string.
     """
 
     orders: Mapping[str, Ints] = field(default_factory=dict)
@@ -164,7 +168,11 @@ class ClientOrder:
 
     @classmethod
     def of(cls, view: View) -> Self:
-        """Finds the order in a view of messages of others' code; empty if the code is missing."""
+        """Finds the order of the rows in ``view``, by running the clients' code on invented
+        histories.
+
+        The result is empty unless the view contains client code of another project.
+        """
         client, public, rng = view.public.client, view.public, np.random.default_rng(0)
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.in_clear]
         if client is None or not client.others or public.rows is not None or not sent:
@@ -200,14 +208,18 @@ class ClientOrder:
 
     @property
     def assumed(self) -> str:
-        """Sentence on the order of the rows; empty if it is the order of the items."""
+        """Sentence that states the order of the rows; empty if rows are in the order of the
+        items.
+        """
         text = "; ".join(
             f"{name!r}: {order[0]}, {order[1]}, ..." for name, order in self.orders.items()
         )
         return f"By the client's code items 0, 1, ... stand in the rows of {text}." if text else ""
 
     def read(self, view: View) -> View:
-        """Reorders the rows of a view: one row per item in all models, messages and client code."""
+        """Reorders ``view`` so that rows are in the order of the items, in models, messages and
+        client code.
+        """
         if not self.orders or view.public.client is None:
             return view
         models = [seen.broadcast for seen in view.rounds if seen.broadcast is not None]
@@ -216,7 +228,7 @@ class ClientOrder:
         return replace(view, public=public, rounds=tuple(map(self.at, view.rounds)))
 
     def at(self, seen: RoundView) -> RoundView:
-        """Reorders the rows of a round: one row per item."""
+        """Reorders the rows in one round, so that they are in the order of the items."""
         for name, order in self.orders.items():
             seen = seen.at(order, only=name)
         return seen
@@ -224,7 +236,12 @@ class ClientOrder:
 
 @dataclass(frozen=True, slots=True)
 class _InOrder:
-    """Clients' code with one row per item in broadcasts and messages; ``first``: raw broadcast."""
+    """Clients' code whose broadcasts and messages have their rows in the order of the items.
+
+    ``code``: the original code.
+    ``order``: the order of the rows in the original code.
+    ``first``: first broadcast, which fills rows without an item.
+    """
 
     code: DeviceCode
     order: ClientOrder
@@ -251,14 +268,15 @@ class _InOrder:
 
 
 def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints | None, float]:
-    """The row of each item in messages, or None; and how strongly messages depend on histories.
+    """The row of each item or None, and the dependence of messages on histories, in standard
+    errors.
 
-    ``moved``: changes in messages of n users, with R rows each (n, R, ...).
-    ``histories``: items of the users (n, M).
-    ``is_last``: whether this is the last attempt; only then an order is fitted.
+    ``moved``: changes of the model by n users, with R rows each (n, R, ...).
+    ``histories``: whether each user has each item (n, M).
+    ``is_last``: whether this is the last attempt. Only then an arbitrary order is fitted.
 
-    Rows are compared with histories by their lengths, and by their projection on the direction of
-    largest variance. The dependence is in standard errors, for any order of the rows.
+    Rows are compared with histories by their lengths and by their projections on the direction of
+    largest variance. The dependence does not assume an order of the rows.
     """
     rows = moved.reshape(len(moved), *moved.shape[1:2], -1)
     rows -= rows.mean(axis=0)
@@ -287,26 +305,26 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
-# The order of a recording's rows: the item of the truth for each row of an item table.
+# The order of a recording's rows: the item of the truth that each row of an item table belongs to.
 #
-# An adversary who runs the system knows the order. A recording may not state it, or state it
-# wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with the truth by
-# ``attacks.parts.row_places``. Only a few orders are tried: by identifier, by rank of the
-# identifier, and as in the manifest, each with up to ``SPECIAL`` special rows; then the order that
-# fits best.
+# An adversary who runs the system knows the order. The manifest of a recording may not state it, or
+# may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
+# the truth by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by rank of
+# the identifier, and as stated in the manifest, each with up to ``SPECIAL`` special rows. Finally
+# the order that fits the evidence best is tried.
 
-_PLAIN = 0.4 * SURE  # evidence that determines an item with certainty
-_MAX_USERS = 400  # maximum users whose evidence is compared with the truth
+_PLAIN = 0.4 * SURE  # evidence from which an item counts as determined with certainty
+_MAX_USERS = 400  # maximum number of users whose evidence is compared with the truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOrder:
-    """A recording whose manifest has the item of each row, if the order could be found.
+    """A recording whose manifest states the item of each row, if this order could be found.
 
     ``recording``: the recording.
-    ``assumed``: sentence on an order that the original manifest does not state, or "".
-    ``doubt``: sentence on an order without support, so that attacks without success prove nothing;
-        or "".
+    ``assumed``: sentence on the order, if the original manifest does not state it; otherwise empty.
+    ``doubt``: sentence that says why an attack without success proves nothing, if no order agrees
+        with the truth; otherwise empty.
     """
 
     recording: Recording
@@ -315,7 +333,11 @@ class ItemOrder:
 
     @classmethod
     def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
-        """Finds the order of a recording's rows; without a truth, the recording is not changed."""
+        """Finds the order of a recording's rows. Without a truth, the recording is not changed.
+
+        ``truth``: the true interactions, or None.
+        ``senders``: user of each sender, see ``MatchedTruth.of``.
+        """
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
@@ -334,7 +356,7 @@ class ItemOrder:
         values = [compute_support(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = value >= (values[0] if best else 0.0) + DEVIATIONS  # else both orders are possible
+        fits = value >= (values[0] if best else 0.0) + DEVIATIONS  # if not, both are possible
         fit = None if is_declared and not best else fit_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
@@ -349,12 +371,12 @@ class ItemOrder:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The sentences of ``assumed`` and ``doubt`` that are not empty."""
+        """The sentences ``assumed`` and ``doubt``, without empty ones."""
         return tuple(filter(None, (self.assumed, self.doubt)))
 
 
 def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
-    """Shapes of models, sums and messages of a recording, by component."""
+    """Shapes of the models, sums and messages of a recording, by component."""
     rounds = recording.rounds
     stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]
     shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
@@ -365,7 +387,9 @@ def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
 
 
 def _count_rows(recording: Recording) -> int:
-    """Number of rows of the item table: ``n_items``, or the nearest number of rows of a part."""
+    """Number of rows of the item table: ``n_items``, or the number of rows of a part that is
+    nearest to it.
+    """
     count, shapes = recording.manifest.n_items, table_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
@@ -374,10 +398,10 @@ def _count_rows(recording: Recording) -> int:
 
 
 def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array, bool]:
-    """Evidence on rows (n, R) and items (n, M) of n senders, in standard units.
+    """Standardised evidence for rows (n, R), and the items (n, M), of n senders.
 
     Also returns whether the messages of most senders determine an item with certainty. Messages
-    without senders count as messages of a single user with the items of all users.
+    without senders count as messages of a single user who has the items of all users.
     """
     data, rng = matched.interactions, np.random.default_rng(0)
     system = RecordedSystem(
@@ -409,7 +433,9 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
 def _candidate_orders(
     manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
 ) -> list[NDArray[np.int64]]:
-    """Candidate rows of the truth's items (M,), -1 without a row; first the manifest's order."""
+    """Candidate rows of the items of the truth (M,), -1 for items without a row. The manifest's
+    order is first.
+    """
     bases = [items, np.arange(len(items)), np.argsort(np.argsort(names, kind="stable"))]
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
@@ -420,7 +446,9 @@ def _candidate_orders(
 
 
 def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
-    """Adds the item of each row to the manifest; special rows get numbers below all items."""
+    """Writes the item of each row into the manifest. Special rows get identifiers below those of
+    all items.
+    """
     by_row = min(0, int(items.min())) - 1 - np.arange(rows)
     here = np.flatnonzero(order >= 0)
     by_row[order[here]] = items[here]
@@ -431,7 +459,7 @@ def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Rec
 def _assumption(
     names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
-    """Sentence on the assumed order of the rows, and the reason."""
+    """Sentence that states the assumed order of the rows and the reason for it."""
     by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
     first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
     special = rows - np.count_nonzero(order >= 0)
@@ -444,7 +472,7 @@ def _assumption(
 
 
 def _describe_doubt(support: float, declared: bool, place: Path) -> str:
-    """Sentence on why attacks without success prove nothing."""
+    """Sentence that says why an attack without success proves nothing."""
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "

@@ -1,6 +1,7 @@
-"""Assumptions of claims of others' systems: number of users, sampling of senders, absent users.
+"""Assumptions of the claims on systems of other projects: number, sampling and absence of users.
 
-Systems of this project compute claims for any population; for other systems a claim is a number.
+For the systems of this project, claims can be computed for any population. For systems of other
+projects, a claim is a fixed number.
 """
 
 from __future__ import annotations
@@ -20,40 +21,51 @@ NO_BOUND = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
 )
-_NEARLY = 0.02  # relative error of the share of sampled users
-_COPIES = 8  # messages by which neutrality is checked
+_NEARLY = 0.02  # maximum relative error of the share of sampled users
+_COPIES = 8  # number of messages that are checked for being zero
 
 
 def is_of_others(target: Target) -> bool:
-    """Whether the target's claims are numbers stated by others, the same for any population."""
+    """Whether ``target`` is a system of another project, whose claims are the same for any
+    population.
+    """
     return origin_of(target).others
 
 
 def why_not_run(target: Target) -> str:
-    """Reason why no game was run for a system of others, if no row has the reason."""
-    return "no game was played." if origin_of(target).at_hand else NO_BOUND
+    """Reason why no game was run for a system of another project, if no row of the record
+    states it.
+    """
+    return "no game was run." if origin_of(target).at_hand else NO_BOUND
 
 
 def population_of_claim(target: Target) -> str:
-    """Sentence on the population for which the claim is made."""
+    """Sentence that states the population for which the claim is made."""
     if not is_of_others(target):
-        return "The claim is computed for this population and length."
+        return "The claim is computed for this population and number of rounds."
     if (users := origin_of(target).users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
 def samples_users(target: Target) -> bool:
-    """Whether claims may rely on users being sampled: each sends in some rounds only."""
+    """Whether the claims may rely on random sampling of users, so that a user sends in some rounds
+    only.
+    """
     return origin_of(target).share < 1
 
 
 def crowd_size(target: Target, users: int, max_users: int) -> int:
-    """Number of users of a game besides the canary: ``users``, unless claims need another number.
+    """Number of users of a game besides the canary.
 
-    If claims are made for a number of users, it is this number. Otherwise it is the smallest number
-    from ``users`` to ``max_users`` for which the share of sampled users is near the stated share,
-    or ``max_users``. InputError if the data have fewer users than the claims.
+    ``users``: default number.
+    ``max_users``: number of users in the data.
+
+    The default is replaced for systems of other projects. If their claims are made for a number of
+    users, that number is used. Otherwise the number is the smallest one from ``users`` to
+    ``max_users`` for which the share of sampled users in a round is close to the stated share, or
+    ``max_users`` if no such number exists. Raises InputError if the data have fewer users than the
+    claims assume.
     """
     origin = origin_of(target)
     if not origin.others:
@@ -61,8 +73,8 @@ def crowd_size(target: Target, users: int, max_users: int) -> int:
     if origin.users is not None:
         if origin.users - 1 > max_users:
             raise InputError(
-                f"Expected data of at least {origin.users - 1:,} users, for which the claims are "
-                f"made, got {max_users:,}. Give more data, or claims for fewer users."
+                f"Expected data of at least {origin.users - 1:,} users, as the claims assume, got "
+                f"{max_users:,} users. Give data of more users, or claims for fewer users."
             )
         return origin.users - 1
     totals = np.arange(min(users, max_users), max_users + 1) + 1
@@ -78,7 +90,10 @@ def sends_when_absent(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether a user without items sends a message that changes the view of a crowd's adversary."""
+    """Whether a user without items sends a message that changes a crowd's view in ``scope``.
+
+    The result is false unless a claim says that a user's presence is hidden in a crowd of messages.
+    """
     if not hides_user(target, scope):
         return False
     received = projection.received_by(broadcast, projection.CANARY)
@@ -87,14 +102,19 @@ def sends_when_absent(
 
 
 def hides_user(target: Target, scope: Scope) -> bool:
-    """Whether a claim of others' is that a user's presence is hidden in a crowd of messages."""
+    """Whether a claim in ``scope`` says that a user's presence is hidden in a crowd of messages.
+
+    Only claims of systems of other projects count, from vantages other than the server's.
+    """
     return scope.is_presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
 
 
 def _is_neutral(
     target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
 ) -> bool:
-    """Whether messages of a ``profile`` (one row) move nothing, in a few random draws."""
+    """Whether messages of a ``profile`` (one row) leave the model unchanged, in a few
+    random draws.
+    """
     for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
         sent = part.dense(np.arange(len(part)))
         base = (broadcast or {}).get(name) if part.kind is Kind.MODEL else 0

@@ -1,1 +1,1 @@
-"""Judgement of claims by all bounds that apply to them."""
+"""Judgement of claims by all upper and lower bounds that apply to them."""

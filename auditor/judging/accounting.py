@@ -1,4 +1,6 @@
-"""Judgement of a target without running it, by proved upper bounds and exact lower bounds."""
+"""Judgement of a system's claims without running it, by proved upper bounds and exact lower
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,15 @@ from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClai
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+# Settings that no repair may change: the length of the training, and the behaviour of other
+# parties.
 _OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
-"""Settings that no repair may change: the length of the training, and the behaviour of others."""
+# Largest number of copies for which the delta that holds is computed. More copies take minutes.
 _MOST_COPIES = 10**10
-"""Largest number of copies for which the delta that holds is stated; for more it takes minutes."""
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One instance of every accountant; the simplest proof comes first, because it wins ties."""
+    """Returns one instance of every accountant. The simplest comes first, because it wins ties."""
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
     return tuple(family.member(name)() for name in names)
@@ -45,11 +48,13 @@ def smallest_upper_bound(
     delta: float,
     accountants: Sequence[Accountant],
 ) -> Bound | None:
-    """The smallest epsilon that any accountant proves; None if none can read the target's events.
+    """Computes the smallest epsilon at ``delta`` that any accountant proves for ``target`` in
+    ``scope``.
 
-    The views of stronger vantages are charged too, because the view of a weaker vantage is a
-    function of them. Every bound is compared with an independent lower bound if a cheap one exists:
-    AuditError if it is too small.
+    The result is None if no accountant supports the target's events. The events of stronger
+    vantages are accounted too, because the view of a weaker vantage is a function of theirs. Every
+    bound is compared with an independent lower bound if a fast one exists. Raises AuditError if the
+    upper bound is smaller.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
@@ -64,9 +69,10 @@ def smallest_upper_bound(
 def least_of_event(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
 ) -> Bound | None:
-    """The smallest upper bound on ``event``; None if no accountant can read it.
+    """Computes the smallest upper bound on the epsilon of ``event``; None if no accountant supports
+    it.
 
-    Every bound is compared with an independent lower bound, see ``smallest_upper_bound``.
+    Every bound is compared with an independent lower bound (see ``smallest_upper_bound``).
     """
     able = (accountant for accountant in accountants if accountant.supports(event))
     bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
@@ -75,7 +81,7 @@ def least_of_event(
 
 
 def _least_of(bounds: Sequence[Bound]) -> Bound | None:
-    """The first bound that is smallest up to rounding."""
+    """First bound that is the smallest up to rounding."""
     least = min((bound.epsilon for bound in bounds), default=math.inf)
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
@@ -83,11 +89,12 @@ def _least_of(bounds: Sequence[Bound]) -> Bound | None:
 def exact_bounds(
     target: Claimant, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
-    """Exact lower bounds for every scoped claim whose mechanism is known, each at its delta.
+    """Computes exact lower bounds for all scoped claims of a target whose mechanism is known, each
+    at its delta.
 
-    At delta > 0 a scoped claim has such a bound only if its mechanism has finitely many outputs or
-    a curve. If ``scoped`` is given, the result contains only bounds that apply to it: the bound in
-    its own scope, or else the bounds in scopes that it covers.
+    At delta > 0 a scoped claim has an exact bound only if its mechanism has finitely many outputs
+    or a privacy curve. If ``scoped`` is given, the result contains only bounds that apply to it:
+    the bound in its own scope, or otherwise the bounds in scopes that it covers.
     """
     questions = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
     if scoped is None:
@@ -122,20 +129,22 @@ def judge_scoped_claim(
     alarms: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
-    """Judges one scoped claim by the smallest upper and the largest lower bound that apply to it.
+    """Judges one scoped claim by the smallest upper bound and the largest lower bound that apply to
+    it.
 
-    - ``target``, ``scoped``, ``population``: the system, its claim in a scope, and its size.
+    - ``target``, ``scoped``, ``population``: the system, its claim in a scope, and its numbers of
+      users and items.
     - ``exact``: exact lower bounds.
     - ``sampled``: measured lower bounds.
     - ``alarms``: measured lower bounds at the confidence at which a measurement contradicts a
-      proof; one that contradicts it overrides all other bounds.
-    - ``accountants``: they prove the upper bound.
+      proof. An alarm that contradicts the proof overrides all other bounds.
+    - ``accountants``: accountants that prove the upper bound.
 
     A sampled bound does not count if an exact bound that applies covers its scope at no larger
-    delta, and is tight or accompanied by a finite proof: the sample could exceed it only by chance.
-    A bound with assumptions counts only if there is no other bound. A lower bound at delta 0
-    implies nothing at a larger delta, so a bound counts only if the delta of the scoped claim is no
-    larger than its own.
+    delta, and is tight or accompanied by a finite proof. The sample could exceed this exact bound
+    only by chance. A bound with assumptions counts only if there is no other bound. A lower bound
+    at delta 0 implies nothing at a larger delta, so a bound counts only if the delta of the scoped
+    claim is at most its own.
     """
     accounted = smallest_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     finding = Finding.of(
@@ -158,8 +167,8 @@ def judge_scoped_claim(
         holds = _delta_that_holds(mechanism, scoped.claim.epsilon)
     if holds is not None:
         notes.append(
-            f"At the claimed epsilon the exact delta is {holds:.4g}: the promise may fail with up "
-            "to that probability."
+            f"At the claimed epsilon the exact delta is {holds:.4g}: the claim may fail with up to "
+            "that probability."
         )
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.unproved
@@ -175,7 +184,9 @@ def judge_scoped_claim(
 def judge_all(
     target: Claimant, population: Population
 ) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
-    """The exact bounds of a target, and its scoped claims judged by them and by proofs."""
+    """Computes the exact bounds of a target, and judges all its scoped claims by them and by
+    proofs.
+    """
     exact, accountants = exact_bounds(target, population), all_accountants()
     return exact, tuple(
         judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
@@ -190,7 +201,7 @@ def _largest_lower_bound(
     sampled: Sequence[Bound],
     alarms: Sequence[Bound],
 ) -> Bound | None:
-    """The largest lower bound that applies to a claim, or an alarm that refutes its proof."""
+    """Largest lower bound that applies to a claim, or an alarm that refutes its proof."""
 
     def applying(bounds: Sequence[Bound]) -> list[Bound]:
         return [
@@ -224,13 +235,13 @@ def _largest_lower_bound(
 def without_refuted_proofs(
     findings: Iterable[Finding], proof_of: Callable[[str, Bound], Bound | None]
 ) -> tuple[Finding, ...]:
-    """The findings, judged again without the proofs whose assumptions a finding refutes.
+    """Judges findings again without the proofs whose assumptions are refuted by a lower bound.
 
-    A lower bound above a proof shows that the assumptions of the proof do not all hold. So every
-    proof of that system with at least these assumptions is dropped, in every scope. ``proof_of``
-    takes the name of a system and a lower bound, and gives the proof in the scope of that bound:
-    for example of a round for which there is no claim, but whose lower bound exceeds the assumed
-    epsilon.
+    A lower bound above a proved upper bound shows that the assumptions of the proof do not all
+    hold. So every proof of that system with at least these assumptions is dropped, in every scope.
+    ``proof_of`` takes the name of a system and a lower bound, and returns the proof in the scope of
+    that bound. An example is the proof for a round about which there is no claim, but whose lower
+    bound exceeds the proved epsilon.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.shown) for each in findings)
@@ -250,9 +261,9 @@ def without_refuted_proofs(
                 continue
             if assumptions <= set(proof.assumptions):
                 return finding.without_proof(
-                    f"The proof of {proof.epsilon:.6g} does not hold: it is not so that "
-                    f"{'; '.join(sorted(assumptions))}, by the lower bound {lower.epsilon:.6g} in "
-                    f"[{lower.scope}]."
+                    f"The proof of epsilon {proof.epsilon:.6g} does not hold: the lower bound "
+                    f"{lower.epsilon:.6g} in [{lower.scope}] refutes its assumptions, namely that "
+                    f"{' and '.join(sorted(assumptions))}."
                 )
         return finding
 
@@ -262,16 +273,17 @@ def without_refuted_proofs(
 def with_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """The findings; those that nothing tested state the reason, see ``Finding.untested``.
+    """Returns the findings, with a reason added to claims that no measurement could have refuted
+    (see ``Finding.untested``).
 
     - ``findings``: all findings of an audit.
     - ``skipped``: games that were not run, with reasons.
-    - ``of_others``: systems that only games can test, with a reason to give if ``skipped`` has
-      none.
+    - ``of_others``: for systems that only games can test, a reason to use if ``skipped`` has none,
+      by name of the system.
 
-    A claim on such a system without a measured bound in its scope could not have been refuted. A
-    claim on a training, of any system, counts as tested if enough trainings were simulated to
-    refute it about half of the time, had twice as much epsilon been spent.
+    A claim on one of these systems without a measured bound in its scope could not have been
+    refuted. A claim on a training, of any system, counts as tested if enough trainings were
+    simulated to refute it about half of the time if the true epsilon were twice as large.
     """
     return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
 
@@ -294,14 +306,14 @@ def _with_untested(
     if not measured and finding.target in of_others:
         reasons = [row.reason for row in skipped if row.target == finding.target]
         reason = " ".join(dict.fromkeys(reasons)) or of_others[finding.target]
-        why = f"Nothing tested the claim: {reason}"
+        why = f"No game tested the claim: {reason}"
     else:
         why = too_few_trainings(finding.claim, measured)
     return finding if not why else finding.model_copy(update={"untested": why}).judged_again()
 
 
 def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
-    """The delta at which a violated epsilon holds, if it can be computed exactly."""
+    """Exact delta at which a violated epsilon holds, or None if it cannot be computed."""
     known = mechanism.worst_case()
     if known is not None and known.copies > _MOST_COPIES:
         return None
@@ -314,7 +326,9 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
 def _repair(
     target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
-    """The settings by which papers repair the system, if the same claim is then proved; else ""."""
+    """Settings by which papers repair the system, as text, if the same claim is then proved;
+    otherwise "".
+    """
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired
         for paper in papers().values()

@@ -1,4 +1,6 @@
-"""The catalogue of claims, judged: targets are made and claims evaluated, entry by entry."""
+"""Judgement of the catalogue of papers' claims: creates the systems of its entries and evaluates
+their claims.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +35,21 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product, Repeated
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
+# Values of ``Entry.draws``: the adversary sees nothing, or nothing bounds the uploads.
 NOTHING, ANYTHING = "nothing", "anything"
-"""Values of ``Entry.draws`` if the adversary sees nothing, and if nothing bounds the uploads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedCode:
-    """Released code as a catalogue entry declares it, without a system to run.
+    """Released code that a catalogue entry describes, without a system to run here.
 
     - ``name``: name of the code.
-    - ``draws``: name of the mechanism that hides the data, or ``NOTHING`` or ``ANYTHING``.
+    - ``draws``: name of the mechanism that protects the data, or ``NOTHING`` or ``ANYTHING``.
     - ``assumes``: assumptions of the entry.
     - ``drawn``: the mechanism, if there is one.
     - ``sizes``: number of rounds.
 
-    Released code cannot be run here, and makes no claim except the claim of the entry.
+    Its only claim is the claim of the catalogue entry.
     """
 
     name: str
@@ -60,7 +62,9 @@ class ReleasedCode:
 
     @classmethod
     def of(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
-        """The code with these ``settings`` of its mechanism; InputError if they do not fit it."""
+        """Builds the code of ``entry`` with ``settings`` for its mechanism. Raises InputError if
+        the mechanism rejects them.
+        """
         drawn, own = None, dict(settings)
         sizes = Sizes(rounds=own.pop("rounds", None))
         if entry.draws not in ("", NOTHING, ANYTHING):
@@ -69,7 +73,7 @@ class ReleasedCode:
                 drawn = FAMILIES["mechanisms"].member(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
-                    f"Expected settings of {entry.draws}, got {own}: {error}. Mend the entry."
+                    f"Expected settings of {entry.draws}, got {own}: {error}. Correct the entry."
                 ) from error
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)
@@ -77,27 +81,27 @@ class ReleasedCode:
         return cls(name=name, draws=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """An empty tuple: the only claim is that of the entry."""
+        """Returns an empty tuple, because the only claim is that of the catalogue entry."""
         return ()
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The mechanism in the scope of the entry; None if its distribution is not known."""
+        """Returns the mechanism in the scope of the entry; None if its distribution is unknown."""
         return self.drawn
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """The event in the scope of the entry; InputError if the entry declares none."""
+        """Returns the accounting event in the scope of the entry. Raises InputError if the entry
+        declares no mechanism.
+        """
         if not self.draws:
             raise InputError(
-                f"Expected draws for {self.name}, which is not a system here, got none. Give draws."
+                f"Expected a value of draws in the entry of {self.name}, got none. Give draws."
             )
         if self.draws == NOTHING:
             return dp.NoOpDpEvent()
         return (self.drawn or Identity()).event()
 
 
-# The catalogue of claims, judged: targets are made, claims evaluated, numbers computed.
-#
-# The data of the catalogue states no verdict: claims come from the target, and verdicts from
+# The data of the catalogue contain no verdicts. Claims come from the system, and verdicts from
 # ``accountants.verdict``, given the accountants' upper bounds and the exact lower bounds.
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
@@ -105,19 +109,23 @@ _SIZES = ("n_users", "n_items")
 
 
 def entries(of: str | None = None) -> tuple[Entry, ...]:
-    """All entries with a number, sorted by heading and part; or only those ``of`` a paper."""
+    """Lists all numbered catalogue entries, sorted by heading and part, or only those of the paper
+    ``of``.
+    """
     return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
 
 
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
-    """All entries with a number, each with its paper; InputError if two have the same number."""
+    """All numbered entries with their papers, by number. Raises InputError if two entries have the
+    same number.
+    """
     found: dict[str, tuple[Paper, Entry]] = {}
     for paper in papers().values():
         for entry in paper.entries:
             if entry.number in found:
                 raise InputError(
-                    f"Expected one entry {entry.number} of the papers, got two, of "
-                    f"{found[entry.number][0].name} and {paper.name}. Give one another part."
+                    f"Expected one catalogue entry {entry.number}, got two, in "
+                    f"{found[entry.number][0].name} and {paper.name}. Change the part of one."
                 )
             if entry.number:
                 found[entry.number] = paper, entry
@@ -125,22 +133,25 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
 
 
 def find_entries(number: str) -> tuple[Entry, ...]:
-    """The entry with this number, or all parts of a heading such as "2"; InputError if none."""
+    """Returns the entry with this ``number``, or all parts of a heading such as "2". Raises
+    InputError if there is none.
+    """
     text = number.strip().lower()
     found = tuple(e for e in entries() if text in (e.number, str(e.heading)))
     if not found:
         last = max((entry.heading for entry in entries()), default=0)
         raise InputError(
-            f"Expected a number of the catalogue, 1 to {last} with or without a part such as 2b, "
-            f"got {number!r}. `auditor claims --all` lists them."
+            f"Expected the number of a catalogue entry, 1 to {last} with or without a part such as "
+            f"2b, got {number!r}. `auditor claims --all` lists the numbers."
         )
     return found
 
 
 def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
-    """The judged rows of ``chosen``, in their order, computed by ``jobs`` worker processes.
+    """Judges the ``chosen`` entries with ``jobs`` worker processes, and returns their rows in the
+    same order.
 
-    One worker judges all entries on one target with the same settings, one after another.
+    One worker judges all entries on one system with the same settings, one after another.
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for entry in chosen:
@@ -151,7 +162,10 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
 
 
 def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
-    """One judged entry; InputError with its name if its target, claim or repair does not exist."""
+    """Judges one catalogue entry of a paper and returns its row.
+
+    Raises InputError, with the number of the entry, if its system, claim or repair is invalid.
+    """
     try:
         return _judge(paper, entry)
     except InputError as error:
@@ -171,11 +185,11 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
-                f"{repaired.verdict}, got: {repaired.reason} Mend the repair."
+                f"{repaired.verdict}, got: {repaired.reason} Correct the repair."
             )
     computed = paper.computed(entry)
     if finding is None and not computed:
-        raise InputError("Expected a scope or computed numbers, got neither. Give one of them.")
+        raise InputError("Expected a scope or computed numbers, got neither. Give either.")
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
@@ -226,7 +240,7 @@ def _paper(paper: Heading) -> PaperRow:
 
 
 def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
-    """The entry's claim evaluated on its target with these settings; None if it has no scope."""
+    """The entry's claim, evaluated on its system with these settings; None if it has no scope."""
     own, population = _split(settings)
     target = _claimant(paper, entry, own)
     if paper.scope(entry) is None:
@@ -242,12 +256,12 @@ def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> 
 
 
 def claimant(row: CatalogueRow) -> Claimant:
-    """The system of a row, with its settings."""
+    """Creates the system of a catalogue row, with its settings."""
     return _claimant(*_numbered()[row.number], row.settings)
 
 
 def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claimant:
-    """The entry's first system with these settings, or released code without a system here."""
+    """The entry's first system with these settings, or released code that has no system here."""
     (name, *_) = entry.system
     if paper.heading.code and name not in FAMILIES["targets"].names():
         return ReleasedCode.of(entry, settings)
@@ -255,7 +269,7 @@ def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claima
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
-    """The target's own settings, and the population."""
+    """The system's own settings, and the population."""
     own = {name: value for name, value in settings.items() if name not in _SIZES}
     return own, Population(
         n_users=settings.get("n_users", _MOVIELENS.n_users),
@@ -264,14 +278,15 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
 
 
 def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
-    """The printed tables of epsilons, of all systems or one, entry by entry with the computed ones.
+    """Computes the tables of epsilons that papers print, of all systems or one, next to the printed
+    values.
 
-    PrivRec's 36 entries take about 20 seconds on one core. InputError for a system without such a
+    PrivRec's 36 entries take about 20 seconds on one core. Raises InputError if ``system`` has no
     table.
     """
     if system is not None and system not in (known := papers_with_tables()):
         raise InputError(
-            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Drop it."
+            f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Leave it out."
         )
     found = []
     for name, paper in papers_with_tables().items():
@@ -283,7 +298,7 @@ def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, 
 
 
 def papers_with_tables() -> Mapping[str, Paper]:
-    """The papers that print tables of epsilons, by the system to which these belong."""
+    """Returns the papers that print tables of epsilons, by the name of the system in the tables."""
     return {
         declared.system.lower(): paper
         for paper in papers().values()

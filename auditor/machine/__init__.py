@@ -1,1 +1,3 @@
-"""Runtime of an audit on one machine: processes, standard streams, deadlines, progress."""
+"""Runtime of an audit on one machine: worker processes, standard streams, deadlines and
+progress.
+"""

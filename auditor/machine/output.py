@@ -1,4 +1,6 @@
-"""Standard output and error, which may be closed, full, or without a reader."""
+"""Safe printing to standard output and standard error, which may be closed, full, or without a
+reader.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _LONGEST = 4_000  # characters of a line
 
 
 def open_closed() -> None:
-    """Opens closed standard streams on the null device, before another file gets their number."""
+    """Opens closed standard streams on the null device, so that no other file receives their file
+    descriptors.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
@@ -23,9 +27,9 @@ def discard_output() -> None:
 
 
 def print_message(message: str) -> None:
-    """Prints one line on standard error, if that is writable, without terminal control codes.
+    """Prints one line on standard error, if it is writable, without terminal control codes.
 
-    The middle of a very long line, which may quote a user's input, is left out.
+    The middle of a very long line, which may quote a user's input, is omitted.
     """
     from fedrec_auditor.reports.say import printable
 
@@ -38,9 +42,10 @@ def print_message(message: str) -> None:
 
 @contextmanager
 def spare_output(otherwise: str) -> Iterator[None]:
-    """Context for printing a summary: if it fails, prints ``otherwise`` on standard error.
+    """Context manager for printing a summary, which prints the sentence ``otherwise`` on standard
+    error if printing fails.
 
-    Prints nothing if the reader of the output has closed it.
+    If the reader of the output has closed it, nothing is printed.
     """
     try:
         yield

@@ -1,4 +1,6 @@
-"""Progress of an audit: running tasks and finished counts, displayed or passed to a caller."""
+"""Progress of an audit: running tasks and counts of finished work, displayed or passed to an
+observer.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,16 @@ from fedrec_auditor.reports.say import duration
 from fedrec_auditor.reports.writers.paragraph import paragraph
 
 Listener = Callable[[str, int, int], None]
-"""Called with the name of the counted things (rounds, draws, runs), the done number, the total."""
+"""Function that receives progress: the name of the counted things (rounds, draws, runs), the
+finished number, the total."""
+# Name under which the training of a system counts its rounds.
 TRAINING = "training"
-"""Name under which a target's training counts its rounds."""
 _listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Context in whose thread ``listener`` is called at every ``stage``."""
+    """Context manager in whose thread ``listener`` is called by every call of ``stage``."""
     token = _listening.set(listener)
     try:
         yield
@@ -40,7 +43,10 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def stage(what: str, done: int, of: int) -> None:
-    """Reports that ``done`` of ``of`` are done; no result may depend on it.
+    """Reports to the current listener that ``done`` of ``of`` steps of the work ``what`` are
+    finished.
+
+    No result may depend on this function.
 
     >>> with listening(print):
     ...     stage("draw", 12, 300)
@@ -51,32 +57,32 @@ def stage(what: str, done: int, of: int) -> None:
         listener(what, done, of)
 
 
-# The remaining time of an audit is not estimated: the times of tasks differ by a factor of a
-# thousand, which settings do not predict, and an estimate that grows is worse than no estimate.
+# The remaining time of an audit is not estimated, because the times of tasks differ by a factor of
+# a thousand, which settings do not predict.
 #
-# Tasks of any process write their progress to a file (``noting``). A thread reads it
-# (``Watch``), and calls an observer: a bar in a terminal, plain lines elsewhere, or a caller's
-# function.
+# Tasks of any process write their progress to a file (``noting``). A thread reads the file
+# (``Watch``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or a
+# caller's function.
 
 logger = logging.getLogger(__name__)
 
+# Seconds between two calls of an observer, and without an event until a log names its tasks.
 _PULSE, _SILENT = 1.0, 30.0
-"""Seconds between two calls of an observer, and until a log without events names running tasks."""
+# Seconds between two reads of the notes, and between two notes of one task.
 _POLL, _OFTEN = 0.2, 0.5
-"""Seconds between two reads of the notes, and between two notes of one task."""
+# Largest number of running tasks that are named.
 _LINES = 4
-"""Maximum number of running tasks that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReport:
     """Progress of an audit at one moment.
 
-    ``done``: number of finished tasks.
-    ``total``: number of all tasks.
-    ``running``: descriptions of running tasks, such as "fcf training, round 12 of 300".
-    ``finished``: name of the task that has just ended; None if there is no such task.
-    ``elapsed``: seconds since the start.
+    - ``done``: number of finished tasks.
+    - ``total``: number of all tasks.
+    - ``running``: descriptions of running tasks, such as "fcf training, round 12 of 300".
+    - ``finished``: name of the task that has just finished; None if no task has.
+    - ``elapsed``: seconds since the start.
     """
 
     done: int
@@ -87,15 +93,15 @@ class ProgressReport:
 
 
 Observer = Callable[[ProgressReport], None]
-"""Called with the progress of an audit, when a task ends and about once a second."""
+"""Function that receives the progress of an audit, when a task finishes and about once a second."""
 
 
 class Watch:
-    """Follows the progress of an audit and passes it to an observer.
+    """Tracker of the progress of an audit, which passes it to an observer.
 
-    ``observe``: the observer; if it raises an exception, it is not called again.
-    ``done``: number of tasks that were finished before.
-    ``total``: number of all tasks.
+    - ``observe``: the observer, or None. If it raises an exception, it is not called again.
+    - ``done``: number of tasks that were finished before.
+    - ``total``: number of all tasks.
     """
 
     def __init__(self, observe: Observer | None, *, done: int, total: int) -> None:
@@ -105,7 +111,7 @@ class Watch:
         self._started = self._notified = time.monotonic()
 
     def at(self, task: str, what: str, done: int, of: int) -> None:
-        """Records that ``task`` has counted ``done`` of ``of`` in ``what``.
+        """Records that ``task`` has finished ``done`` of ``of`` steps of the work ``what``.
 
         If ``what`` is empty, the task itself begins (0 of 1) or ends (1 of 1).
         """
@@ -125,7 +131,9 @@ class Watch:
             self.notify(task)
 
     def notify(self, finished: str | None = None) -> None:
-        """Calls the observer with the current progress."""
+        """Calls the observer with the current progress. ``finished`` is the task that has just
+        finished, if any.
+        """
         now = self._notified = time.monotonic()
         if self._observe is None:
             return
@@ -144,7 +152,8 @@ class Watch:
 
     @contextmanager
     def notes(self) -> Iterator[Path]:
-        """Context with a file to which any process of this machine may ``note`` its progress.
+        """Context manager for a file to which any process of this machine can write its progress
+        with ``note``.
 
         On exit, all remaining notes are read.
         """
@@ -173,7 +182,7 @@ class Watch:
 
 
 def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
-    """Appends the progress of a task to the file of notes atomically; a full disk is ignored."""
+    """Appends the progress of a task to the file of notes atomically. A full disk is ignored."""
     if path is None:
         return
     with suppress(OSError):
@@ -186,7 +195,11 @@ def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
 
 @contextmanager
 def noting(path: Path | None, task: str) -> Iterator[None]:
-    """Context in which a task notes its begin and its stages: ends of loops, and twice a second."""
+    """Context manager in which a task writes its progress to the file of notes.
+
+    The notes are the beginning of the task, the ends of loops, and other progress at most twice a
+    second.
+    """
     last = "", 0.0
 
     def listen(what: str, done: int, of: int) -> None:
@@ -203,10 +216,10 @@ def noting(path: Path | None, task: str) -> Iterator[None]:
 
 @contextmanager
 def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]:
-    """Context with an observer that displays progress, or None.
+    """Context manager that provides an observer which displays progress, or None.
 
-    ``progress``: an observer, True to display, False not to, None to display in a terminal or a
-        notebook only.
+    ``progress``: an observer, True to display, False not to display, or None to display only in a
+    terminal or a notebook.
     """
     if callable(progress):
         yield progress
@@ -222,7 +235,9 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
 
 @contextmanager
 def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
-    """Context that displays the stages of the task ``name``; see ``show_progress``."""
+    """Context manager that displays the progress of the single task ``name`` (see
+    ``show_progress``).
+    """
     started = last = time.monotonic()
     with show_progress(progress) as observe:
 
@@ -240,7 +255,7 @@ def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
 
 @contextmanager
 def show(console: Console) -> Iterator[Observer]:
-    """Context with an observer that displays progress on ``console``."""
+    """Context manager that provides an observer which displays progress on ``console``."""
     if not console.is_terminal:
         yield _log(console)
         return
@@ -256,7 +271,7 @@ def show(console: Console) -> Iterator[Observer]:
 
 
 class _Bar(Progress):
-    """A progress bar with the running tasks below it."""
+    """Progress bar with the running tasks below it."""
 
     running: tuple[str, ...] = ()
 
@@ -268,7 +283,7 @@ class _Bar(Progress):
 
 
 def _log(console: Console) -> Observer:
-    """An observer that prints a line when a task ends, or if no task has ended for a while."""
+    """Observer that prints a line when a task finishes, or if no task has finished for a while."""
     last = time.monotonic()
 
     def observe(standing: ProgressReport) -> None:
@@ -284,13 +299,15 @@ def _log(console: Console) -> Observer:
 
 
 def line(standing: ProgressReport) -> str:
-    """Line of a log: finished and total tasks, the task that ended or the running tasks, time."""
+    """Returns a log line: finished and total tasks, the finished task or the running tasks, and the
+    elapsed time.
+    """
     what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
     return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
 
 
 def running(standing: ProgressReport) -> tuple[str, ...]:
-    """Lines naming the running tasks, one per task, and the number of further tasks."""
+    """Returns lines that name the running tasks, one per task, and the number of further tasks."""
     first = standing.running[:_LINES]
     more = len(standing.running) - len(first)
     return (*first, f"and {more} more") if more else first

@@ -1,4 +1,6 @@
-"""Worker processes: parallel calls, deadlines, and an end with the parent process."""
+"""Worker processes: parallel function calls, deadlines for code that may hang, and an end with the
+parent process.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ from joblib.externals.loky.backend.process import LokyProcess
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 
-# Work that may hang, also in C code, is stopped at a deadline.
+# Code that may hang, also in C, is stopped at a deadline.
 #
-# Foreign code runs in a child process, forked before large imports, in its own process group:
-# killing the group also ends every process that the code started. The child writes nothing to
-# standard output; its answer arrives complete or not at all.
+# Foreign code runs in a child process, forked before large imports, in its own process group.
+# Killing the group also ends every process that the code started. The child writes nothing to
+# standard output, and its answer arrives complete or not at all.
 
 _LONGEST = 1e6
+# Seconds after the deadline at which a child process ends itself, if its parent was killed.
 _GRACE = 5.0
-"""Seconds after the deadline at which a child ends itself, if its parent was killed."""
 
 
 def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     """Runs ``work`` in a child process and returns its exit code and text, within ``seconds``.
 
-    InputError if ``work`` takes longer, or if its process ends without an answer. AuditErrors of
-    ``work`` are raised again here. The standard output of ``work`` goes to standard error, and its
-    standard input is empty. If processes cannot be forked, ``work`` runs in this process, which
-    ends with exit code 2 at the deadline.
+    Raises InputError if ``work`` takes longer, or if its process ends without an answer. An
+    AuditError of ``work`` is raised again in this process. The standard output of ``work`` is
+    redirected to standard error, and its standard input is empty. If processes cannot be forked,
+    ``work`` runs in this process, which exits with code 2 at the deadline.
     """
     if not 0 < seconds <= _LONGEST:
         raise InputError(
@@ -90,7 +92,7 @@ def _run_child(
     work: Callable[[], tuple[int, str]],
     unblocked: set[signal.Signals],
 ) -> None:
-    """Runs ``work`` in the child process, and sends its answer or its error."""
+    """Runs ``work`` in the child process and sends its answer or its error."""
     os.setpgid(0, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -141,9 +143,11 @@ Result = TypeVar("Result")
 def results(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
 ) -> Iterator[Result]:
-    """Yields ``function`` of each of ``arguments`` as calls finish; in this process for one job.
+    """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes, and yields results
+    as calls finish.
 
-    IncompleteError if a worker is killed from outside, for example by a system without free memory.
+    With one job, the calls run in this process. Raises IncompleteError if a worker is killed from
+    outside, for example by an operating system without free memory.
     """
     if jobs <= 1:
         yield from (function(*args) for args in arguments)
@@ -164,12 +168,12 @@ def results(
     except BrokenProcessPool as error:
         raise IncompleteError(
             f"Expected {jobs} workers to finish, got one killed, perhaps for lack of memory. "
-            "Use fewer workers with --jobs; finished tasks are stored."
+            "Use fewer workers with --jobs. Finished tasks are stored."
         ) from error
 
 
+# Directory and import path with which the idle workers were started.
 _STARTED: list[tuple[str, ...]] = []
-"""Directory and import path with which idle workers were started."""
 
 
 def _restart_outdated_workers() -> None:
@@ -181,7 +185,7 @@ def _restart_outdated_workers() -> None:
 
 
 def _end_workers() -> None:
-    """Kills joblib's workers; joblib does so, too, but not if it is interrupted meanwhile."""
+    """Kills joblib's workers. Joblib also does this, except if it is interrupted meanwhile."""
     for worker in multiprocessing.active_children():
         if isinstance(worker, LokyProcess) and worker.pid is not None:
             with suppress(ProcessLookupError):
@@ -189,7 +193,7 @@ def _end_workers() -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends this process within a second after its parent, even if the parent was killed."""
+    """Ends this process within a second after its parent ends, even if the parent was killed."""
 
     def wait() -> None:
         while os.getppid() == parent:

@@ -1,1 +1,3 @@
-"""Systems of one's own: wrapped, recorded, on Flower."""
+"""Audits of a user's own system: from Python functions, from recorded uploads, or from a
+Flower app.
+"""

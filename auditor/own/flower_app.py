@@ -1,4 +1,4 @@
-"""Flower apps as systems to audit, and the claims that they imply."""
+"""Wraps Flower apps as systems to audit, and derives the claims that they imply."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fedrec_auditor.targets.wrapped.flower.flower_promise import (
 )
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 
+# Delta at which epsilon is proved if the app states no delta.
 DELTA = 1e-5
-"""The delta at which an epsilon is proved if the app states none."""
 
 
 def wrap(
@@ -50,35 +50,37 @@ def wrap(
     n_users: int | None = None,
     upload_seconds: float = 0.0,
 ) -> FlowerSystem:
-    """A target made of a Flower app, for ``audit_system`` and ``auditor run``; no server, no ray.
+    """Makes a target from a Flower app, for ``audit_system`` and ``auditor run``.
 
     Parameters
     ----------
-    app : a ``ClientApp``, of either interface (``@app.train()`` or ``client_fn``), with its mods;
-        or a function of a history that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp``.
-    model : the first parameters: a torch module, a state_dict, an ArrayRecord, a list of arrays; or
-        a function that makes them for a number of items, with which games are much faster.
-    data : the function with which a ``ClientApp`` loads its partition, or its name
-        ("module:function"). During the audit it returns ``adapt(history)``, or the history.
-    adapt : converts a history to the data that the app expects. A function with more parameters
-        also gets the arguments of the app's call.
+    app : a ``ClientApp`` with its mods, of either interface (``@app.train()`` or ``client_fn``), or
+        a function that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp`` for a history.
+    model : the first parameters: a torch module, a state_dict, an ArrayRecord or a list of arrays;
+        or a function that makes them for a given number of items, with which games are much faster.
+    data : function with which a ``ClientApp`` loads its partition, or its name
+        ("module:function"). During the audit it is replaced: it returns ``adapt(history)``, or the
+        history.
+    adapt : function that converts a history to the data that the app expects. If it has more
+        parameters, it also receives the arguments of the app's call.
     mods : mods around a client that a function makes, the outermost first, as in ``ClientApp``.
-    strategy : the server's strategy, which aggregates updates; by default, their mean. Its promises
-        are audited too.
+    strategy : strategy of the server, which aggregates updates. The default is their mean. Claims
+        that the strategy implies are audited, too.
     rounds, share : number of rounds of a training, and share of clients that upload in each round.
-    config : values that the server sends besides the model; the clipping norm of a strategy is
-        added.
+    config : values that the server sends besides the model. The clipping norm of a strategy is
+        added to them.
     run_config, node_config : contents of the app's context.
-    metadata : whether all contents of a reply besides the arrays (num_examples, metrics, numbers,
-        text, bytes, fields of its envelope that the app sets) are part of the message. If not, they
-        are outside of the audit, and claims say so.
-    equal_weights : whether the server gives every client of a round the same weight, for which the
-        noise of a strategy is calibrated.
-    claim : claims that replace the promises of mods and of the strategy.
+    metadata : whether a message includes all contents of a reply besides its arrays (num_examples,
+        metrics, numbers, text, bytes, and fields of the envelope that the app sets). If false, they
+        are not audited, and claims state that.
+    equal_weights : whether the server gives all clients of a round the same weight, as the noise of
+        a strategy assumes.
+    claim : claims that replace those that the mods and the strategy imply.
     title, public, scores, obeys, n_users, upload_seconds : as for ``wrap_system``.
 
-    Global random generators are seeded before each call. Raises InputError for an object that is
-    not an app, for a ``ClientApp`` without data, and for settings with which Flower would fail.
+    Neither a server nor ray is started. Global random generators are seeded before each call.
+    Raises InputError for an object that is not an app, for a ``ClientApp`` without data, and for
+    settings with which Flower would fail.
     """
     need_flower()
     written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
@@ -122,38 +124,43 @@ def wrap(
 
 
 def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
-    """The mods around an app; raises InputError for invalid apps and superfluous settings."""
+    """The mods around an app. Raises InputError for invalid apps and superfluous settings."""
     if is_app(app):
         if mods:
             raise InputError(
-                "Expected the mods of a ClientApp within the app, got mods as well. Leave them out."
+                "Expected mods inside the ClientApp only, got mods as an argument. Leave them out."
             )
         if data is None:
             raise InputError(
                 "Expected data, the function by which the app loads its partition, got none. Give "
-                'its name, such as "my_app.task:load_data", so that it returns audited histories.'
+                'its name, such as "my_app.task:load_data", so that the audit can replace it.'
             )
         return Chain.of(app).mods
     if not callable(app):
         raise InputError(
             f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
-            f"{app!r:.60}. Give for example lambda history: MyClient(history)."
+            f"{app!r:.60}. Give, for example, lambda history: MyClient(history)."
         )
     if data is not None:
         raise InputError(
-            "Expected data with a ClientApp only, got data with a function of a history. "
-            "Leave it out: the function gets the history."
+            "Expected data only with a ClientApp, got data with a function of a history. Leave "
+            "data out, because the function receives the history."
         )
     return mods
 
 
 def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[ScopedClaim, ...]:
-    """Claims that Flower apps, mods and strategies imply, in each scope, with a note on proof.
+    """Returns the claims that Flower apps, mods and strategies imply, in each scope, with notes on
+    proofs.
 
-    ``LocalDpMod`` promises an epsilon of each message. Strategies with clipping promise noise on
-    the mean, and an epsilon if they have an accountant. SecAgg+ promises no epsilon. The epsilon of
-    all ``rounds`` together is a scoped claim of its own. Raises InputError for settings with which
-    Flower would fail.
+    ``parts``: the apps, mods and strategies.
+    ``rounds``: number of rounds of a training. The epsilon of all rounds together is a separate
+        claim.
+    ``equal_weights``: whether the server gives all clients of a round the same weight.
+
+    ``LocalDpMod`` claims an epsilon of each message. Strategies with clipping claim noise on the
+    mean, and an epsilon if they have an accountant. SecAgg+ claims no epsilon. Raises InputError
+    for settings with which Flower would fail.
     """
     need_flower()
     flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]

@@ -1,4 +1,4 @@
-"""Recordings of uploads: records the training of a target, and runs attacks on a recording."""
+"""Records the uploads of a target's training, and runs attacks on recorded uploads."""
 
 from __future__ import annotations
 
@@ -45,15 +45,17 @@ def record_uploads(
     memory: float | None = None,
     **fields: Any,
 ) -> Path:
-    """Trains a target once and writes all data that its parties exchange to the directory ``out``.
+    """Trains a target once, and writes all messages and models to the directory ``out``.
 
     Parameters
     ----------
-    target : a name, ``module:object``, or a system that ``wrap_system`` made.
-    data, columns, and among ``fields`` users, items : as for ``audit_system``.
+    target : a name, ``module:object``, or a system that ``wrap_system`` returned.
+    data, columns : as for ``audit_system``.
     settings : fields of the target that differ from those of its paper.
-    with_truth : whether to write the training data too. Anybody who has it needs no attack.
-    fields : all other fields of a ``Plan``: ``quick`` trains for 20 rounds at most, seed, ...
+    with_truth : whether to also write the training data, which make an attack unnecessary.
+    memory : memory limit in GiB.
+    fields : users and items as for ``audit_system``, and further fields of a ``Plan``, such as seed
+        or quick, which trains for at most 20 rounds.
 
     The training is the one that an audit with the same seed attacks: the last item of each user is
     held out, if the target's paper measures utility in this way. Raises InputError unless ``out``
@@ -79,14 +81,17 @@ def record_plan(
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
 ) -> Path:
-    """Records the one target of a plan; see ``record_uploads``."""
+    """Trains the only target of ``plan`` once, and writes all messages and models to ``out``.
+
+    See ``record_uploads`` for the parameters.
+    """
     if len(plan.targets) != 1 or ALL in plan.targets:
         raise InputError(
-            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
+            f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Give one."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
-            f"Expected an empty directory or none at {out}, got one in use. Name another."
+            f"Expected an empty or a new directory, got {out}, which has files. Give another one."
         )
     audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
     (name,) = audit.targets
@@ -99,7 +104,7 @@ def record_plan(
 
 
 def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
-    """Writes all messages, with the identifiers that the data have for users and items."""
+    """Writes all messages, with the identifiers of users and items from the data."""
     transcript, public = run.transcript, run.transcript.public
     first = [sent for r in transcript.rounds for sent in (r.uploads, r.clear) if sent is not None]
     parts = {key: part for sent in first for key, part in sent.components.items()}
@@ -149,37 +154,39 @@ def attack_recording(
     force: bool = False,
     **fields: Any,
 ) -> Record:
-    """Runs every attack on recorded uploads that has a reader for them.
+    """Runs all attacks on recorded uploads that can read them.
 
     Parameters
     ----------
-    path : the directory of a recording (docs/recorded-uploads.md).
-    truth, columns, users, items : the data of the senders during the training, as for
-        ``audit_system``. By default, the truth in the recording, if there is one. Without a truth
-        only linkage is run.
-    senders : the user behind each sender, if senders are pseudonyms: a mapping, or a CSV file with
-        the columns sender and user.
-    client : the code of the devices, as a system that ``wrap_system`` made, ``module:object``, or
-        the name of a target. Messages of any form are then read by running it on made-up users.
-    claim : one or several claims about the system. They are not tested, and no epsilon is measured,
-        because recorded uploads are one training.
-    out : directory for the reports; ``force`` replaces the reports of another plan there.
-    progress : as for ``audit``.
-    fields : all other fields of a ``Plan``: attacks (by default all), quick, seed, confidence.
+    path : directory of a recording (docs/recorded-uploads.md).
+    truth, columns, users, items : true data of the senders during the training, as for
+        ``audit_system``. The default is the truth in the recording, if there is one. Without a
+        truth, only linkage is run.
+    senders : user of each sender, if senders are pseudonyms: a mapping, or a CSV file with the
+        columns sender and user.
+    client : code of the clients: a system that ``wrap_system`` returned, ``module:object``, or the
+        name of a target. Attacks run the code on invented users to interpret messages of any form.
+    claim : one or several claims about the system. They are not tested, and epsilon is not bounded,
+        because recorded uploads are from a single training.
+    out : directory for the reports; None to write no files.
+    jobs, memory, progress : as for ``audit``.
+    gate : levels at which findings are failures.
+    force : whether to replace the reports of another plan in ``out``.
+    fields : further fields of a ``Plan``: attacks (by default all), quick, seed, confidence.
 
-    Messages, models and sums that are not finite are left out and counted. Raises InputError for a
-    recording that is damaged, mostly not finite, or refused (``Recording``), and for a truth that
-    does not fit.
+    Messages, models and sums with numbers that are not finite are left out and counted. Raises
+    InputError for a recording that is damaged, mostly not finite, or refused (``Recording``), and
+    for a truth that does not fit the recording.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
     recording, unread = recording.readable()
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
-    plan.resolved()  # refuses unknown attacks, before anything is read
+    plan.resolved()  # raises InputError for unknown attacks, before files are read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     order = ItemOrder(recording=recording)
-    if client is None:  # else its code says which row is whose
+    if client is None:  # otherwise the client's code determines the order of the rows
         order = ItemOrder.of(recording, known, senders)
     recording = order.recording
     matched = MatchedTruth.of(recording, known, senders)
@@ -213,11 +220,11 @@ def attack_recording(
 def _code(
     client: str | Target, plan: Plan, system: RecordedSystem, interactions: Interactions
 ) -> Target:
-    """The target whose clients make the recorded messages, checked by one message of a client."""
+    """The target whose clients send the recorded messages, checked by one message of a client."""
     if not interactions.ratings.nnz:
         raise InputError(
-            f"Expected a truth with client={client!r}, got none: interactions are then not "
-            "attacked. Give the truth, or leave the client out."
+            f"Expected a truth with client={client!r}, got none. Without a truth, interactions are "
+            "not attacked. Give the truth, or leave the client out."
         )
     code, _ = tried_on(
         make_target(client, plan) if isinstance(client, str) else client, interactions
@@ -232,12 +239,12 @@ def _code(
     except InputError as error:
         raise InputError(
             f"Expected a message of client={code.name!r} in reply to the first recorded model, "
-            f"got: {error}"
+            f"got the error: {error}"
         ) from error
     if not sends.items() & (logged := _forms(first.uploads)).items():
         raise InputError(
-            f"Expected the recorded parts of messages from client={code.name!r} (name, "
-            f"kind, shape: {logged}), got {sends}. Name its parts and kinds as the recording does."
+            f"Expected client={code.name!r} to send the recorded parts (name, kind, shape: "
+            f"{logged}), got {sends}. Give its parts the names and kinds of the recording."
         )
     return code
 
@@ -247,7 +254,9 @@ def _forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def _blind(recording: Recording) -> tuple[str, ...]:
-    """A note on messages that are unreadable because the model that they refer to is missing."""
+    """A note on messages that cannot be read, because the broadcast that they refer to is
+    missing.
+    """
     kinds = {part.kind for part in recording.manifest.components.values()}
     rounds = [r for r in recording.rounds if r.uploads or r.aggregate is not None]
     blind = sum(r.broadcast is None for r in rounds)
@@ -260,7 +269,9 @@ def _blind(recording: Recording) -> tuple[str, ...]:
 
 
 def _itemless(recording: Recording) -> tuple[str, ...]:
-    """A note if no component has one row or column per item, as for a wrong ``n_items``."""
+    """A note if no component has one row or column per item, for example because ``n_items`` is
+    wrong.
+    """
     manifest, shapes = recording.manifest, table_shapes(recording)
     sizes = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
     if not sizes or any(manifest.n_items in shape for shape in shapes.values()):
@@ -275,16 +286,16 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
 def _truth(
     recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
 ) -> tuple[Truth | None, Plan]:
-    """The data of the senders, and the plan, which names it; None if there is no truth."""
+    """The true data of the senders, or None; and the plan, which names the data."""
     if truth is not None:
         read, plan = prepare_data(truth, plan, **sides)
         return Truth(load_planned(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected no columns without a truth, got some. Give --truth too.")
+        raise InputError("Expected a truth with columns, got columns only. Also give --truth.")
     source = {"data": str(recording.truth or recording.path)}
     if recording.truth is None:
         if any(side is not None for side in sides.values()):
-            raise InputError("Expected no users or items without a truth, got some. Give --truth.")
+            raise InputError("Expected a truth with users or items, got none. Also give --truth.")
         return None, plan.model_copy(update=source)
     own = Truth.read(recording.truth)
     read, plan = prepare_data(own.interactions, plan, **sides)

@@ -1,4 +1,6 @@
-"""Audits of a system of one's own: callables, or an object with the methods of a target."""
+"""Wraps and audits a user's own system, given as Python functions or as an object like a
+``Target``.
+"""
 
 from __future__ import annotations
 
@@ -45,47 +47,50 @@ def wrap_system(
     drops_out: bool = False,
     rows: Callable[..., Any] | None = None,
 ) -> WrappedSystem:
-    """A target made of callables (client, server), for ``audit_system`` and ``auditor run``.
+    """Makes a target from Python functions, for ``audit_system`` and ``auditor run``.
 
     Parameters
     ----------
-    client : ``client(history, model, rng)`` returns the upload of one device: an array, a tensor, a
-        list, or a dictionary of these. ``history`` has ``items``, ``ratings``, ``timestamps``,
-        ``attributes``, ``genres``, ``n_items``, ``device`` (its number) and ``dense()``. A client
-        with a fourth parameter, ``state``, also gets a dictionary that its device keeps between
-        rounds.
-    model : the first model, of the same types as uploads, or a function that makes it for a number
-        of items; with a function, games use small catalogues and are much faster. None if the
-        server broadcasts nothing, or for ``wrap_torch``.
-    server : ``server(model, uploads)`` returns the next model; a third parameter is a generator.
-        Without a server, uploads are averaged.
+    client : function ``client(history, model, rng)`` that returns the upload of one device: an
+        array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (number of the device)
+        and ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
+        dictionary that the device keeps between rounds.
+    model : the first model, of the same types as uploads, or a function that makes it for a given
+        number of items. With a function, games use small catalogues and are much faster. None if
+        the server broadcasts nothing, or for ``wrap_torch``.
+    server : function ``server(model, uploads)`` that returns the next model. A third parameter
+        receives a random generator. Without a server, uploads are averaged.
     rounds, share : number of rounds of a training, and share of users that upload in each round.
     claim : one or several claims about the system.
+    title : name of the system.
     kinds : kind of the uploads ("model", "change", "gradient", "bits", "ratings", "items", "codes",
-        "vector"), either of all parts or by the name of a part; without it the kind is found by
+        "vector"), for all parts, or by name of the part. By default, the kinds are detected by
         running the client.
-    route : the strongest vantage that the protocol permits to anybody; by default, that of the
+    route : strongest vantage that the protocol permits to an adversary. The default is that of the
         claims.
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
-    proof : a dp-accounting event of the release of one round, for the unit and vantage of the
-        claims, read in the same way as by ``account``. Noise multipliers are relative to the norm
-        to which the contribution of the unit is clipped; they count half if the claims are about
-        replacement, because two clipped uploads differ by up to twice the norm. A training is
-        charged once per round, even if few users are drawn. Or events by horizon, {"round": EVENT,
-        "training": EVENT}, if a whole training is known to release less.
-    scores : ``scores(model, history)`` returns the scores of all items, to measure utility.
-    obeys : whether devices accept any model from the server, so that it may choose a malicious one.
-    n_users : number of users for which the claims are made, if it matters: for noise that is shared
-        between devices, or amplification by sampling or shuffling. Games about protection by many
-        users are run with this number of users. By default, claims are taken to hold for any
-        number.
-    upload_seconds : seconds that one message takes to make, if it is slow. Games then have as many
-        runs as five minutes of one core allow, by this number; much slower messages are timed once.
-    drops_out : whether the client may return None: its device then sends nothing in that round, and
+    proof : dp-accounting event of the mechanism of one round, for the unit and vantage of the
+        claims, interpreted as by ``account``. Noise multipliers are relative to the norm to which
+        the contribution of a unit is clipped. They count half if the claims are about replacement,
+        because two clipped uploads differ by up to twice the norm. The event of a training is
+        composed of one such event per round, without amplification by sampling. Alternatively,
+        events by horizon, {"round": EVENT, "training": EVENT}, if a smaller event of the training
+        is known.
+    scores : function ``scores(model, history)`` that returns the scores of all items, with which
+        utility is measured.
+    obeys : whether devices accept any model from the server, so that a malicious server may choose
+        it.
+    n_users : number of users for which the claims are made, if the claims depend on it: for noise
+        that is shared among devices, or for amplification by sampling or shuffling. Games in which
+        many users protect each other are then played with this number. By default, claims are
+        assumed to hold for any number of users.
+    upload_seconds : seconds to compute one message, if it is slow. Games then make as many runs as
+        five minutes of one core allow. Much slower messages are timed once.
+    drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
-    rows : ``rows(items)`` returns, by a public function, an array of the rows of the items in
-        messages, or their codes: (k,), or (k, h) for h hashes. Attacks use it to read tables and
-        lists.
+    rows : public function ``rows(items)`` that returns the rows of items in messages, or their
+        codes, as an array (k,), or (k, h) for h hashes. Attacks use it to read tables and lists.
 
     Raises InputError for a setting that is out of range.
 
@@ -137,29 +142,29 @@ def audit_system(
     progress: bool | Observer | None = None,
     **given: Any,
 ) -> Record:
-    """Audits a system of one's own: games, attacks and verdicts.
+    """Audits a user's own system by games and attacks, and judges its claims.
 
     Parameters
     ----------
-    client : a function of (history, model, rng), or a system: the result of ``wrap_system``, or an
+    client : function of (history, model, rng), or a system: the result of ``wrap_system``, or an
         object with the methods of ``Target``.
-    data : a DataFrame, a sparse or dense table of ratings (users x items), Interactions, the name
-        of a data set, or a path.
+    data : DataFrame, sparse or dense matrix of ratings (users x items), Interactions, name of a
+        data set, or path.
     claim : one or several claims about the system (``fedrec_auditor.Claim``).
-    games : "local" (one message), "round", "training", "one-run"; run whatever ``attacks`` are
-        chosen.
-    columns : the names of the columns for user, item, rating and timestamp, if these are unusual.
-    users, items : attributes of users and items, by identifier: DataFrames or paths. The number of
-        users for which claims are made is ``n_users``.
-    given : all parameters of ``wrap_system``: model, server, rounds, proof (a noise multiplier is
-        relative to the clipping norm, and counts half under replacement), ...; and all other fields
-        of a ``Plan``: attacks, quick, seed, confidence, runs, population, ...
-    out : directory for the reports; an audit that is killed resumes there.
+    columns : names of the columns for user, item, rating and timestamp, if they are unusual.
+    users, items : attributes of users and of items, by identifier: DataFrames or paths. (The number
+        of users for which claims are made is ``n_users``.)
+    games : games to play: "local" (one message), "round", "training", "one-run". They are played
+        independently of the chosen ``attacks``.
+    out : directory for the reports. An interrupted audit resumes there. None to write no files.
+    jobs, memory, backend, address, progress : as for ``audit``.
+    given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
+        fields of a ``Plan``, such as attacks, quick, seed, confidence, runs or population.
 
-    The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by
-    the stated cost of a message; ``runs`` sets their number. A game that takes four times as long
-    is stopped, and the record says so. Memory: all messages of a training, on disk if they exceed
-    it. The InputError for a faulty client says in one line what is wrong, and where.
+    Games make as many runs as some minutes allow, by the stated cost of a message, unless ``runs``
+    is given. A game that takes four times as long is stopped, which the record states. The messages
+    of a training are held in memory, or on disk if they exceed it. The InputError for a faulty
+    client states in one line what is wrong, and where.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim
@@ -177,8 +182,8 @@ def audit_system(
     if hasattr(client, "scoped_claims"):
         if given:
             raise InputError(
-                f"Expected a client that is a function for the settings {', '.join(given)}, got a "
-                "system. Give the settings to wrap_system."
+                f"Expected a function as client for the settings {', '.join(given)}, got a system. "
+                "Pass the settings to wrap_system."
             )
         target = with_claims(as_target(client, type(client).__name__), claims)
     else:
@@ -199,7 +204,9 @@ def audit_system(
 
 
 def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
-    """The events by horizon; that of a training is composed from that of a round if absent."""
+    """The events by horizon. The event of a training is composed from that of a round if it is
+    missing.
+    """
     from dp_accounting import SelfComposedDpEvent
 
     if proof is None:
@@ -208,8 +215,8 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
     events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
     if unread := [horizon for horizon in events if horizon not in PROVED]:
         raise InputError(
-            f"Expected proofs of a round or a training, got one of a {unread[0]}. Give the "
-            "release of a whole round."
+            f"Expected a proof for a round or a training, got one for a {unread[0]}. Give the "
+            "event of a whole round."
         )
     if Horizon.ROUND in events:
         composed = SelfComposedDpEvent(events[Horizon.ROUND], rounds)
@@ -222,4 +229,4 @@ def _chosen(kind: Any, name: str, value: str) -> Any:
         return kind(value)
     except ValueError as error:
         known = ", ".join(kind)
-        raise InputError(f"Expected {name} among {known}, got {value!r}. Choose one.") from error
+        raise InputError(f"Expected {name} among {known}, got {value!r}. Give one.") from error

@@ -1,1 +1,1 @@
-"""The plan of an audit, and the members, systems and data that it names."""
+"""The plan of an audit, and the systems, attacks, data and settings that it names."""

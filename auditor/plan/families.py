@@ -1,17 +1,18 @@
 """Finds the members of a family by name, without importing them.
 
-A family is a package with a ``base.py``. Every other module in it has one member:
+A family is a package with a ``base.py``. Every other module in the package defines one member:
 
-- the member's name is the file name with hyphens for underscores;
-- its class is named like the file, or like the file and the family's noun (``LaplaceProtection`` in
-  ``laplace.py``).
+- The member's name is the file name with hyphens instead of underscores.
+- The member's class is named like the file, or like the file and the family (``LaplaceProtection``
+  in ``laplace.py``).
 
-Related members may have a package of their own inside the family; shared code is in a package
-``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``), or
-a family that is a single module (``learners``), has several members, named like its public classes.
-A member of "papers" is a package; the systems in it, modules or lines of a table, are members of
-"targets". Third parties add members to the families of ``OPEN`` through entry points of the group
-``fedrec_auditor.<family>``; a plug-in that does not load is left out with a message.
+Related members may have a package of their own inside the family; a package ``parts`` has code that
+members share. A module has several members, named like its public classes, if its name ends in the
+name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
+(``learners``). A member of "papers" is a package. The systems in it, which are modules or lines of
+a table, are members of "targets". Other distributions add members to the families in ``OPEN`` by
+entry points of the group ``fedrec_auditor.<family>``. A plug-in that cannot be loaded is left out,
+and a message says so.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from fedrec_auditor.targets.own_modules import member_class, member_name
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
+# Names of the families to which other distributions may add members.
 OPEN = ("targets", "papers", "attacks", "mechanisms", "datasets")
-"""The families to which other distributions may add members."""
 _CLOSED = (
     f"Expected a member of {', '.join(OPEN)}: other families accept no plug-ins. Uninstall it."
 )
@@ -46,13 +47,13 @@ _CLOSED = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of members, such as targets or attacks.
+    """A family of members that can be found by name, such as targets or attacks.
 
-    kind: its name on the command line.
-    package: package of its members.
-    protocols: protocols in ``base``, one of which a plug-in must satisfy.
-    settable: whether the fields of a member are its settings.
-    alone: whether a member is constructible without settings.
+    ``kind``: name of the family on the command line.
+    ``package``: package of its members.
+    ``protocols``: names of protocols in its ``base``. A plug-in must satisfy one of them.
+    ``settable``: whether the fields of a member are its settings.
+    ``alone``: whether a member can be constructed without settings.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
@@ -67,17 +68,19 @@ class Family:
     alone: bool = True
 
     def names(self) -> tuple[str, ...]:
-        """The names of all members, sorted, without importing them."""
+        """Returns the names of all members, sorted, without importing them."""
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
     def able(self) -> tuple[str, ...]:
-        """The names of all members, sorted, except for plug-ins that do not load."""
+        """Returns the names of all members, sorted, without plug-ins that cannot be loaded."""
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
         return tuple(name for name in self.names() if name not in broken)
 
     def left_out(self) -> tuple[str, ...]:
-        """A message for each plug-in that does not load, or whose name is taken."""
+        """Returns a message for each plug-in that cannot be loaded, or whose name another member
+        has.
+        """
         own, first = self._modules(), self._plugins()
         lines = []
         for plugin in plugins.plugins(self.kind):
@@ -93,14 +96,20 @@ class Family:
         return tuple(lines)
 
     def missing(self, value: object) -> tuple[str, ...]:
-        """The attributes that an object lacks to be a member, by the protocol it fits best."""
+        """Returns the names of the attributes that ``value`` lacks to satisfy a protocol of the
+        family.
+
+        If the family has several protocols, the one with the fewest missing attributes counts.
+        """
         base = importlib.import_module(f"{self.package}.base")
         has = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
         named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def plugin(self, member: type[Any]) -> plugins.Plugin | None:
-        """The plug-in of the class ``member``; None for a member of this package."""
+        """Returns the plug-in that defines the class ``member``, or None for a member of this
+        package.
+        """
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
             return None
         own = next((p for p in self._plugins().values() if self._load(p) is member), None)
@@ -110,11 +119,13 @@ class Family:
         )
 
     def check(self, name: str) -> None:
-        """Raises InputError with near names unless there is a member ``name``."""
+        """Raises InputError with similar names unless the family has a member ``name``."""
         check_name(self.kind, name, self.names())
 
     def member(self, name: str) -> type[Any]:
-        """The class of the member ``name``; InputError with near names if there is none."""
+        """Returns the class of the member ``name``. Raises InputError with similar names if there
+        is none.
+        """
         self.check(name)
         modules = self._modules()
         if name in modules:
@@ -131,7 +142,11 @@ class Family:
         return foreign
 
     def summary(self, name: str) -> str:
-        """The first line of the member's docstring, read without importing it."""
+        """Returns one line on the member ``name``, without importing the member.
+
+        The line is the first line of the member's docstring. For a plug-in, it states the
+        distribution.
+        """
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
@@ -144,16 +159,20 @@ class Family:
         return (document or "").partition("\n")[0]
 
     def module(self, name: str) -> str:
-        """The module of the member ``name``, or MODULE:CLASS for a composed system."""
+        """Returns the module of the member ``name``, or MODULE:CLASS if the module has several
+        members.
+        """
         return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
 
     @property
     def noun(self) -> str:
-        """The word for one member."""
+        """Singular of the family's name, such as "target"."""
         return self.kind.removesuffix("s")
 
     def _modules(self) -> Mapping[str, str]:
-        """The modules of members by name; MODULE:CLASS for composed systems."""
+        """Module of each member of this package, by name; MODULE:CLASS for modules with several
+        members.
+        """
         if self.kind != "targets":
             return _members(self.package)
         systems: dict[str, str] = {}
@@ -164,19 +183,21 @@ class Family:
             if taken := systems.keys() & own.keys():
                 raise InputError(
                     f"Expected one system called {min(taken)!r}, got a second one in the paper "
-                    f"{paper.name}. Rename one, or uninstall its plug-in."
+                    f"{paper.name}. Rename one system, or uninstall its plug-in."
                 )
             systems |= own
         return systems
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
-        """The plug-ins that can be tried, by name; the first plug-in of a name counts."""
+        """Plug-ins by name, except unreadable ones. If several have the same name, the first one
+        counts.
+        """
         foreign = plugins.plugins(self.kind) if self.kind in OPEN else ()
         readable = [p for p in foreign if p.name != plugins.UNREAD]
         return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
-        """The class or the paper of a plug-in, or the reason why it does not load."""
+        """The class or the paper of a plug-in, or the reason why it cannot be loaded."""
         if self.kind == "papers":
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
@@ -190,14 +211,16 @@ def _expected(got: str) -> str:
 
 
 def _names_of(protocol: type[Any]) -> frozenset[str]:
-    """The public attributes of a protocol and of the protocols that it extends."""
+    """Public attributes of a protocol, and of the protocols that it extends."""
     kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
     return frozenset(name for name in names if not name.startswith("_"))
 
 
 def check_name(kind: str, name: str, names: Sequence[str]) -> None:
-    """Raises InputError with near names unless ``name`` is among ``names``."""
+    """Raises InputError with similar names unless ``name`` is among ``names`` of the family
+    ``kind``.
+    """
     if name not in names:
         raise InputError(
             f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
@@ -206,9 +229,9 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
-    """A hint with at most ``most`` similar names, or all names behind ``otherwise``.
+    """Returns a hint with at most ``most`` of ``names`` that are similar to ``name``.
 
-    The hint is empty if no name is similar and ``otherwise`` is "".
+    If no name is similar, the hint lists all names after the words ``otherwise``, if not empty.
 
     >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
@@ -222,26 +245,26 @@ def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -
 
 
 def brief(value: object) -> str:
-    """The repr of ``value``, cut after 80 characters.
+    """Returns the repr of ``value``, shortened to 80 characters.
 
     >>> brief("fcf"), len(brief("x" * 1000))
     ("'fcf'", 80)
     """
     try:
         text = repr(value)
-    except ValueError:  # Python prints no integer of more than 4,300 digits
+    except ValueError:  # Python does not print integers with more than 4,300 digits
         text = "a number of more than 4,300 digits"
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _members(package: str) -> Mapping[str, str]:
-    """The modules of members below ``package`` by name, without folders of other families."""
+    """Module of each member below ``package``, by name, without folders of other families."""
     return _walked(package, tuple(sys.path))
 
 
 @functools.cache
 def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
-    """The result of ``_members``, cached as long as ``sys.path`` is the same."""
+    """The result of ``_members``, cached for each value of ``sys.path``."""
     members: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     if spec and spec.submodule_search_locations is None:
@@ -257,10 +280,9 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
-    """The members in a module by name: the module itself, or its classes.
+    """The members that a module defines, by name: the module itself, or its public classes.
 
-    The classes are members if the module is named after its folder, or is a whole family with
-    ``several`` members.
+    The classes are members if the module is named after its folder, or if ``several`` is true.
     """
     folder, name = module.split(".")[-2:]
     if not several and not name.endswith(f"_{folder}"):
@@ -270,20 +292,20 @@ def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
 
 
 def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """The public classes of a module, without importing it."""
+    """The public classes of a module by name, as syntax trees."""
     classes = (part for part in _source(module).body if isinstance(part, ast.ClassDef))
     return {part.name: part for part in classes if not part.name.startswith("_")}
 
 
 def _source(module: str) -> ast.Module:
-    """The syntax tree of a module, empty if it has no source."""
+    """The syntax tree of a module; empty if the module has no source."""
     spec = importlib.util.find_spec(module)
     origin = spec and spec.origin
     return ast.parse(Path(origin).read_text(encoding="utf-8") if origin else "")
 
 
 def papers() -> dict[str, Paper]:
-    """All papers by name, including plug-ins that load."""
+    """Returns all papers by name, including plug-ins that can be loaded."""
     from fedrec_auditor.targets.declarations.paper import Paper
 
     family = FAMILIES["papers"]
@@ -293,7 +315,7 @@ def papers() -> dict[str, Paper]:
 
 
 def reproduction_names() -> tuple[str, ...]:
-    """The papers with figures that are measured again, sorted by name."""
+    """Returns the names of the papers whose printed numbers are measured again, sorted."""
     return tuple(sorted(name for name, paper in papers().items() if paper.printed.is_measured))
 
 

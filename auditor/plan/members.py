@@ -1,4 +1,6 @@
-"""Makes members of families from settings, which may be texts NAME=VALUE, typed by their fields."""
+"""Parses settings such as "fcf.rounds=5", and constructs members of families with typed
+settings.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
+# Setting of every target. If true, its other defaults are settings with which it learns.
 LEARNS = "learns"
-"""A setting of every target: if true, the defaults are settings under which the target learns."""
+# Separator in the name ``module:object`` of a target that is an object of a user's module.
 OBJECT = ":"
-"""Separator in the name of a target that is an object of a module, ``module:object``."""
+# Settings whose values are members of another family, with the name of this family.
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
-"""Settings whose values are members of another family, by name of that family."""
-# Papers' symbols of settings, and the fields that they may stand for here.
+# Symbols that papers use for settings, and the fields that a symbol may denote.
 _USUAL = {
     "T": ("rounds", "iterations"),
     "z": ("noise_multiplier", "multiplier"),
@@ -39,24 +41,32 @@ _USUAL = {
 
 
 def pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
-    """Parses texts ``name=value``; InputError, with the option's ``form``, if one is not a pair."""
+    """Parses texts of the form ``name=value`` into a dictionary.
+
+    ``form``: the option with its form, as stated in errors.
+    ``example``: an example of the option.
+    ``given``: the texts.
+
+    Raises InputError if a text does not have this form, or if a name occurs twice.
+    """
     values: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            raise InputError(f"Expected {form}, got {text!r}. For example {example}.")
+            raise InputError(f"Expected {form}, got {text!r}. Write, for example, {example}.")
         if name in values:
-            raise InputError(f"Expected {form} once for {name}, got it twice. Drop one.")
+            raise InputError(f"Expected {form} once for {name}, got it twice. Remove one of them.")
         values[name] = value
     return values
 
 
 def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
-    """Parses texts such as "fcf.rounds=5" into settings by target; InputError on a wrong name.
+    """Parses texts such as "fcf.rounds=5" into settings, by name of the target.
 
-    The papers' usual symbols, and a system's own ``aliases``, stand for its fields. A part
-    (learner, protection, route) is named by ``fedncf.protection=laplace`` and set by
-    ``fedncf.protection.epsilon=3``. Settings of a caller's own object are not checked.
+    A setting may be named by its field, by the usual symbol of papers, or by one of the system's
+    own ``aliases``. A part (learner, protection, route) is chosen by ``fedncf.protection=laplace``,
+    and its settings are given by ``fedncf.protection.epsilon=3``. Settings of a user's own object
+    are not checked. Raises InputError for an unknown name.
 
     >>> settings_of(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
@@ -71,15 +81,15 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
             FAMILIES["targets"].check(name)
         setting = key[len(name) + 1 :].strip()
         if not setting:
-            raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. For example {example}.")
+            raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. Write, e.g., {example}.")
         by_target.setdefault(name, {})[setting] = value
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
 
 
 def fields_of(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """The names of a target's fields with ``LEARNS``, and its aliases of fields.
+    """Returns the names of a target's fields, including ``LEARNS``, and its aliases of fields.
 
-    Raises InputError with near names if there is no such target.
+    Raises InputError with similar names if there is no such target.
 
     >>> "rounds" in fields_of("fcf")[0], fields_of("lfl-sgdmf")[1]["sigma"]
     (True, 'noise_multiplier')
@@ -101,7 +111,17 @@ def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Settin
 def settings_among(
     name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """The typed settings of ``name``, a table for each part; InputError for one not ``known``."""
+    """Converts texts of settings to typed values, by setting.
+
+    Settings of a part of the target (such as its learner) are in a mapping under the part's name.
+
+    ``name``: name of the target or mechanism.
+    ``texts``: text of each setting, by name.
+    ``known``: names of the fields.
+    ``aliases``: names of fields, by alias.
+
+    Raises InputError for a setting that is not ``known``, or that is given twice.
+    """
     settings: dict[str, Any] = {}
     for key, text in texts.items():
         top, _, inner = key.partition(".")
@@ -114,13 +134,13 @@ def settings_among(
         table = settings.setdefault(field, {}) if field in PARTS else settings
         place = (inner or "name") if field in PARTS else field
         if place in table:
-            raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
+            raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Omit one.")
         table[place] = _value(text.strip())
     return settings
 
 
 def _value(text: str) -> Number:
-    """The value of a text: true, false, an integer, a number, or else the text."""
+    """Converts a text to true, false, an integer or a number, if it is one of these."""
     if text in ("true", "false"):
         return text == "true"
     value: int | float | str = text
@@ -130,14 +150,17 @@ def _value(text: str) -> Number:
     return value
 
 
+# Maximum absolute value of a finite setting.
 LARGEST_NUMBER = 10**15
-"""Largest number that a setting may have."""
-# Types of settings without a default, with an example of each.
+# Types of settings without a default, with an example value of each type.
 _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
 
 class PlanError(InputError):
-    """A fault in a plan; ``location`` has the keys that lead to it."""
+    """Error in a plan.
+
+    ``location``: keys that lead to the wrong value.
+    """
 
     def __init__(self, message: str, *location: int | str) -> None:
         super().__init__(message)
@@ -145,7 +168,7 @@ class PlanError(InputError):
 
 
 def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings ``given``, overridden by ``more``; tables of parts are merged.
+    """Returns the settings ``given``, overridden by ``more``. Tables of parts are merged.
 
     >>> merge_settings({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
     {'rounds': 5, 'learner': {'name': 'mf', 'dimension': 8}}
@@ -158,10 +181,15 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 
 
 def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
-    """The settings of a target, over settings under which it learns if ``learns`` is true.
+    """Adds the settings with which the target learns to the settings ``given``, if the setting
+    ``learns`` is true.
 
-    These may depend on the given settings, such as the learner. Raises PlanError for a wrong
-    setting.
+    ``name``: name of the target.
+    ``given``: its settings, which take precedence.
+    ``location``: keys that lead to these settings in a plan.
+
+    The added settings may depend on the given ones, such as the learner. Raises PlanError for a
+    wrong setting.
 
     >>> full_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
@@ -169,7 +197,7 @@ def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
     learns = given.get(LEARNS, False)
     if not isinstance(learns, bool):
         raise PlanError(
-            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give one of them.",
+            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give true or false.",
             *location,
             LEARNS,
         )
@@ -182,10 +210,15 @@ def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
 
 
 def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
-    """Makes the member of a family with these settings; PlanError for a wrong one.
+    """Constructs the member ``name`` of a family with these settings.
 
-    A part (learner, protection, route) is given by its name, or by a table of its ``name`` and its
-    own settings; without a name they override the settings of the default part.
+    ``kind``: name of the family.
+    ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table
+        with its ``name`` and its settings. A table without a name overrides settings of the default
+        part.
+    ``location``: keys that lead to these settings in a plan.
+
+    Raises PlanError for a wrong setting.
     """
     try:
         member: Any = FAMILIES[kind].member(name)
@@ -233,20 +266,20 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
             raise
         raise PlanError(
             f"Expected settings that the {plugin} accepts, got {type(error).__name__}: {error}. "
-            "Give other settings, or leave it out.",
+            "Give other settings, or leave this plug-in out.",
             *location,
         ) from error
 
 
 def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
-    """The name of a part and all its settings."""
+    """The name of a part, and all of its settings."""
     names = (n for n in FAMILIES[kind].able() if FAMILIES[kind].member(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 
 
 def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
-    """A plain setting of the type of its default; PlanError for another type."""
+    """Checks that a setting has the type of its default. Raises PlanError if it does not."""
     if isinstance(default, bool | str):
         kind = "true or false" if isinstance(default, bool) else "a text"
         fits = isinstance(value, type(default))
@@ -259,25 +292,28 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
         raise PlanError(
-            f"Expected {kind} for {name} {key}, got {brief(value)}. Give one.", *location
+            f"Expected {kind} for {name} {key}, got {brief(value)}. Give such a value.", *location
         )
     if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
         raise PlanError(
             f"Expected a number up to {LARGEST_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
-            "Give a smaller one.",
+            "Give a smaller number.",
             *location,
         )
     return value
 
 
 def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
-    """Makes the mechanism ``name`` with settings such as "scale=1"; InputError on a wrong one."""
+    """Constructs the mechanism ``name`` with settings such as "scale=1".
+
+    Raises InputError for a wrong or missing setting.
+    """
     kind: Any = FAMILIES["mechanisms"].member(name)
     plain = {field.name: field for field in fields(kind) if field.init}
     if not {types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
-            "mechanisms as settings. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
+            "mechanisms as settings. Write it in a module, and give PACKAGE.MODULE:CALLABLE."
         )
     texts = pairs("--set NAME=VALUE", "--set scale=1", given)
     settings = settings_among(name, texts, plain, {})

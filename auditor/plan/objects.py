@@ -1,4 +1,4 @@
-"""Loads a caller's own target from an object of a module."""
+"""Loads a user's own target from an object of a module."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Claimant = TypeVar("_Claimant", bound=Claimant)
 
 
 def load_object(text: str) -> Target:
-    """Loads the target ``module:object``; an object that is not a target is called to make one.
+    """Loads the target that ``text`` names as ``module:object``.
 
-    The module is looked for in the working directory, too. Raises InputError with the missing part,
-    or with the place where the import fails.
+    An object that is not a target is called without arguments to make one. The module may be in the
+    working directory. Raises InputError that states the missing part, or where the import fails.
     """
     module = text.partition(":")[0]
     with foreign_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
@@ -45,14 +45,14 @@ def _loaded(text: str) -> Target:
             raise
         raise InputError(
             f"Expected a module {module!r} for {text!r}, found none in {here} or among installed "
-            "packages. Check its name, without .py."
+            "packages. Check the name, which has no .py at its end."
         ) from error
     for part in name.split("."):
         if not hasattr(value, part):
             public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
             raise InputError(
                 f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. "
-                "Name the object that wrap_system made."
+                "Give the name of the object that wrap_system returned."
             )
         value = getattr(value, part)
     target = as_target(value, text)
@@ -62,7 +62,12 @@ def _loaded(text: str) -> Target:
 
 
 def as_target(value: Any, text: str) -> Target:
-    """The object as a target, or the target that it makes; InputError if attributes are missing."""
+    """Returns ``value`` as a target, or the target that it makes if it is a class or a function.
+
+    ``text``: name of the object in errors.
+
+    Raises InputError if the result lacks attributes of a target.
+    """
     if isinstance(value, type) or (callable(value) and not hasattr(value, "scoped_claims")):
         what = f"{text!r} to make a system without arguments"
         with foreign_call(what, value, "Give the system itself."):
@@ -70,15 +75,20 @@ def as_target(value: Any, text: str) -> Target:
     missing = FAMILIES["targets"].missing(value)
     if missing:
         raise InputError(
-            f"Expected a system as {text!r}, got {type(value).__name__} without "
-            f"{', '.join(missing[:6])}. Make it with fedrec_auditor.wrap_system."
+            f"Expected a system as {text!r}, got {type(value).__name__} without the attributes "
+            f"{', '.join(missing[:6])}. Make the system with fedrec_auditor.wrap_system."
         )
     target: Target = value
     return target
 
 
 def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
-    """A copy of the target with these settings; InputError for a name that is not a field."""
+    """Returns a copy of ``target`` with these settings.
+
+    ``text``: name of the target in errors.
+
+    Raises InputError for a setting that is not a field of the target.
+    """
     if not settings:
         return target
     known: list[str] = [each.name for each in fields(target)] if is_dataclass(target) else []
@@ -93,30 +103,34 @@ def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> 
 
 
 def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
-    """A copy of the target with these claims instead of its own, if there are any.
+    """Returns a copy of ``target`` with these claims instead of its own, or ``target`` if there are
+    none.
 
-    Raises InputError if the target computes its own claims.
+    Raises InputError if the target computes its claims itself.
     """
     if not claims:
         return target
     if not origin_of(target).others:
         raise InputError(
             f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
-            f"{len(claims)}. Leave them out."
+            f"{len(claims)} claims. Leave the claims out."
         )
     return with_settings(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
 
 
 def is_ours(target: Target) -> bool:
-    """Whether the target is a member of this program, identified by its version and settings."""
+    """Whether ``target`` is a member of this program, so that its version and settings
+    identify it.
+    """
     own = __package__.partition(".")[0]
     return type(target).__module__.startswith(f"{own}.") and not origin_of(target).others
 
 
 def identity(target: Target) -> str:
-    """The identity of an object among others of its name: its digest, or that of code and values.
+    """Text that distinguishes ``target`` from other objects of the same name.
 
-    A recording with code also has the identity of this code.
+    The text is the object's own ``digest``, or a hash of its code and values. For a recording with
+    client code, it also contains the identity of that code.
     """
     own, code = getattr(target, "digest", None), origin_of(target).code
     if not isinstance(own, str):

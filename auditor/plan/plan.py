@@ -1,4 +1,6 @@
-"""The plan of an audit (``Plan``), with all settings that affect results; plans in TOML files."""
+"""Defines ``Plan``, which has all settings that affect the results of an audit, and reads plan
+files.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,11 @@ if TYPE_CHECKING:
 
 
 SIDE = ("users", "items", "attributes", "bins")
+# Names of the fields that select the audited data; ``SIDE`` has those on users and items.
 DATA = ("data", "columns", *SIDE, "min_user", "min_item", "min_rating")
-"""Fields that choose the audited data; ``SIDE`` has the fields on tables of users and items."""
+# Name that stands for all targets.
 ALL = "all"
-"""Name that stands for all targets."""
+# Names of the default targets, which are systems of five papers.
 CORE = (
     "dp-privrec",
     "dplcf-ap",
@@ -53,13 +56,12 @@ CORE = (
     "lfl-sgdmf",
     "vfl-sgdmf",
 )
-"""The default targets: the systems of five of the papers."""
+# Minimum number of canaries with which a training gives a bound, and maximum number for memory.
 MIN_CANARIES, MAX_CANARIES = 20, 10_000
-"""Numbers of canaries in a training that a bound needs, and whose inner products fit in memory."""
 MAX_CONFIDENCE = 1 - 1e-9
-"""Largest confidence of a plan.
+"""Maximum confidence of a plan.
 
-Divided among hundreds of bounds, 1 - confidence is still exact to a millionth in doubles.
+Its error budget, divided among hundreds of bounds, is still exact to 1e-6 in doubles.
 """
 
 
@@ -67,20 +69,21 @@ def _confident(value: float) -> float:
     if not 0.5 <= value <= MAX_CONFIDENCE:
         raise PydanticCustomError(
             "confidence",
-            "Confidence lies in [0.5, 1 - 1e-9]: below, an honest target is accused more often "
-            "than not; above, the error budget of a bound is lost in rounding",
+            "Confidence lies in [0.5, 1 - 1e-9]. A smaller one refutes true claims more often "
+            "than not, and the error budget of a larger one is lost in rounding",
         )
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOption:
-    """The command-line option of a plan's field.
+    """Command-line option of a field of the plan.
 
-    help: description of the field.
-    name: name of the option, by default that of the field.
-    metavar: placeholder of its value in the help.
-    reads: parser of a text, or of several texts, into the field's value.
+    ``help``: description of the field.
+    ``name``: name of the option; empty for the name of the field.
+    ``metavar``: placeholder of the option's value in the help.
+    ``reads``: function that converts a text, or several texts, to the field's value; None if typer
+        does.
     """
 
     help: str
@@ -96,7 +99,7 @@ def _several(text: str) -> tuple[str, ...]:
 def _sizes(text: str) -> tuple[int, int]:
     users, _, items = text.partition("x")
     if not (users.isdecimal() and items.isdecimal()):
-        raise InputError(f"Expected population=USERSxITEMS, got {text!r}. Give for example 24x32.")
+        raise InputError(f"Expected population=USERSxITEMS, got {text!r}. Write, e.g., 24x32.")
     return int(users), int(items)
 
 
@@ -113,12 +116,12 @@ def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
             for name, value in values.items()
         }
     except ValueError as error:
-        raise InputError(f"Expected {form}, got: {error}. For example {example}.") from error
+        raise InputError(f"Expected {form}, got: {error}. Write, e.g., {example}.") from error
 
 
 def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise PydanticCustomError("bins", "The starts of bins ascend")
+        raise PydanticCustomError("bins", "The starts of bins must be in ascending order")
     return edges
 
 
@@ -133,39 +136,42 @@ _Size = Annotated[int, Field(ge=2, lt=2**31)]
 
 
 class Plan(BaseModel):
-    """All settings on which the results depend: equal plans on equal data give equal records.
+    """All settings on which the results of an audit depend. Equal plans on equal data give equal
+    records.
 
-    targets: names, "all" for every target, by default ``CORE``.
-    data: name of a data set or a path.
-    columns: names of a table's columns for user, item, rating and timestamp.
-    users, items: paths of tables of users and items (``SideTables``).
-    attributes: attributes of users to attack; None for all.
-    bins: starts of bins of numbers in these tables, by column.
-    min_user, min_item: minimum number of interactions of an audited user, or item.
-    min_rating: smallest rating that counts as an interaction.
-    seed: seed of all randomness.
-    confidence: confidence of all lower bounds together (which share the error budget), and of each
-        interval by itself; at least 1/2, so that an honest target is not accused more often than
-        not, and at most ``MAX_CONFIDENCE``.
-    quick: whether the audit trades samples, repetitions and rounds of training for time; claims and
-        proofs are for all rounds.
-    trainings: number of trainings, with seeds from ``seed`` on, for attacks and utility; None is 3,
-        or 1 in a quick audit. Intervals are over users and trainings.
-    attacks: names of attacks on a training; None for all. With an empty list no attack runs, which
-        the record notes; games run in any case.
-    per_user: whether the record has each user's success.
-    estimator: estimator of lower bounds from sampled scores.
-    by: attack of interactions whose score "round" and "training" bound; None for the strongest
-        known adversary.
-    games: games on every target. "local" is a client alone, with attacks and utility on a training
-        on the data; "round" and "training" have a canary in a ``population``; "one-run" has many
-        ``canaries`` in one training on all data.
-    runs: runs of each world in "round" (by default 20,000) and "training" (by default 1,000).
-    population: numbers of users and items of the data in these games (``CanaryGame``).
-    canaries: number of canaries of "one-run": by default 1,000, at most twice the number of users.
-    settings: by target, its fields that differ from the paper's: a number, a text, or for a part
-        (``PARTS``) a name or a table of a name and settings.
-    claims: claims of a caller's own system.
+    ``targets``: names of targets, or "all"; by default ``CORE``.
+    ``data``: name of a data set, or a path.
+    ``columns``: names of a table's columns for user, item, rating and timestamp.
+    ``users``, ``items``: paths of tables of users and items (``SideTables``).
+    ``attributes``: names of the user attributes to attack; None for all.
+    ``bins``: lower edges of the bins of numeric columns in these tables, by column.
+    ``min_user``, ``min_item``: minimum number of interactions of a user, or of an item, in the
+        data.
+    ``min_rating``: smallest rating that counts as an interaction.
+    ``seed``: seed of all randomness.
+    ``confidence``: joint confidence of all lower bounds, which share the error budget, and the
+        confidence of each single interval. It is at least 1/2, so that true claims are not refuted
+        more often than not, and at most ``MAX_CONFIDENCE``.
+    ``quick``: whether to use fewer samples, repetitions and training rounds. Claims and proofs are
+        still for all rounds.
+    ``trainings``: number of trainings, with consecutive seeds from ``seed`` on, for attacks and
+        utility. None means 3, or 1 in a quick audit. Intervals are over users and trainings.
+    ``attacks``: names of attacks on a training; None for all. With an empty list no attack runs,
+        which the record notes; games run nevertheless.
+    ``per_user``: whether the record lists each user's success.
+    ``estimator``: name of the estimator of lower bounds from sampled scores.
+    ``by``: name of the attack whose score the games "round" and "training" use; None for the
+        strongest known adversary.
+    ``games``: games that are played for every target. "local" measures one client's message and
+        also runs attacks and utility on a training; "round" and "training" have a canary in a small
+        ``population``; "one-run" has many ``canaries`` in one training on all data.
+    ``runs``: number of runs of each world in "round" (by default 20,000) and "training" (1,000).
+    ``population``: numbers of users and items in these two games (``CanaryGame``).
+    ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
+        users.
+    ``settings``: for each target, the fields that differ from those of its paper: a number or a
+        text, or for a part (``PARTS``) a name or a table of a name and settings.
+    ``claims``: claims about the user's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -179,18 +185,18 @@ class Plan(BaseModel):
     targets: Annotated[
         _Names,
         PlanOption(
-            "Targets, or `all`; by default some of each paper. See `auditor list`. For your own "
-            "system MODULE:OBJECT."
+            "Names of targets (`auditor list targets`), or `all`. Default: systems of five papers. "
+            "For your own system, give MODULE:OBJECT."
         ),
     ] = ()
     data: Annotated[
-        str, PlanOption("A data set (`auditor list datasets`) or a path.", reads=str)
+        str, PlanOption("Name of a data set (`auditor list datasets`), or a path.", reads=str)
     ] = "ml-100k"
     columns: Annotated[
         dict[str, str] | None,
         PlanOption(
-            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read) if it has no "
-            "usual name; zeros=rating if 0 is a rating like any other; repeatable.",
+            "Column with an unusual name in a table: user=COLUMN, item=, rating= or timestamp= "
+            "(none to omit it). zeros=rating if 0 is a rating like any other. Repeatable.",
             "column",
             reads=_columns,
         ),
@@ -198,7 +204,7 @@ class Plan(BaseModel):
     users: Annotated[
         str | None,
         PlanOption(
-            "A table of users (CSV, TSV, Parquet) with their attributes, by identifier.",
+            "Table of users with their attributes, by identifier (CSV, TSV, Parquet).",
             metavar="FILE",
             reads=str,
         ),
@@ -206,7 +212,7 @@ class Plan(BaseModel):
     items: Annotated[
         str | None,
         PlanOption(
-            "A table of items with titles, genres or tags, other features, by identifier.",
+            "Table of items with titles, genres, tags or other features, by identifier.",
             metavar="FILE",
             reads=str,
         ),
@@ -214,7 +220,7 @@ class Plan(BaseModel):
     attributes: Annotated[
         _Names | None,
         PlanOption(
-            "Attributes of users to attack, separated by commas. Default all.",
+            "Names of user attributes to attack, separated by commas. Default: all.",
             "attribute",
             reads=_several,
         ),
@@ -222,8 +228,8 @@ class Plan(BaseModel):
     bins: Annotated[
         dict[str, _Edges],
         PlanOption(
-            "Starts of bins of a column of numbers in --users or --items; none keeps the numbers. "
-            "Default thirds; repeatable.",
+            "Lower edges of bins for a numeric column of --users or --items; none keeps the "
+            "numbers. Default: thirds. Repeatable.",
             metavar="NAME=A,B",
             reads=_bins,
         ),
@@ -241,50 +247,50 @@ class Plan(BaseModel):
         AfterValidator(_confident),
         PlanOption("Confidence of all lower bounds together, and of each interval."),
     ] = 0.95
-    quick: Annotated[bool, PlanOption("Fewer samples and repetitions, 20 rounds of training.")] = (
+    quick: Annotated[bool, PlanOption("Use fewer samples, repetitions and training rounds.")] = (
         False
     )
     trainings: Annotated[
         Annotated[int, Field(ge=1, le=100)] | None,
-        PlanOption("Number of trainings for attacks and utility. Default 3, 1 if quick."),
+        PlanOption("Number of trainings for attacks and utility. Default 3, or 1 if quick."),
     ] = None
     attacks: Annotated[
         _Names | None,
         PlanOption(
-            "Attacks (`auditor list attacks`), separated by commas. Default all.", reads=_several
+            "Attacks (`auditor list attacks`), separated by commas. Default: all.", reads=_several
         ),
     ] = None
     per_user: Annotated[
-        bool, PlanOption("Store each user's success of attacks in report.json, by row number.")
+        bool, PlanOption("Store the attacks' success for each user in report.json, by user index.")
     ] = False
     estimator: Annotated[
-        str, PlanOption("Estimator of bounds from samples. See `auditor list estimators`.")
+        str, PlanOption("Estimator of bounds from samples (`auditor list estimators`).")
     ] = "joint-binomial"
     by: Annotated[
-        str | None, PlanOption("In round and training games: the attack whose score is bounded.")
+        str | None, PlanOption("Attack whose score is used in the round and training games.")
     ] = None
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        PlanOption("local, round, training, one-run; separated by commas.", reads=_several),
+        PlanOption("Games, separated by commas: local, round, training, one-run.", reads=_several),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
-        PlanOption("Runs of each world in a round or training game."),
+        PlanOption("Number of runs of each world in a round or training game."),
     ] = None
     population: Annotated[
         tuple[_Size, _Size],
         Field(strict=False),
-        PlanOption("Users and items in a round or training game.", reads=_sizes),
+        PlanOption("Numbers of users and items in a round or training game.", reads=_sizes),
     ] = (24, 32)
     canaries: Annotated[
         Annotated[int, Field(ge=MIN_CANARIES, le=MAX_CANARIES)] | None,
-        PlanOption("Canaries of a one-run game. Default 1000, or 2 per user if fewer."),
+        PlanOption("Number of canaries in a one-run game. Default 1000, at most 2 per user."),
     ] = None
     settings: Annotated[
         dict[str, dict[str, Number | dict[str, Number]]],
         PlanOption(
-            "A setting of a target (`auditor list TARGET`); repeatable.",
+            "Setting of a target (`auditor list TARGET`). Repeatable.",
             "set",
             "TARGET.NAME=VALUE",
             reads=settings_of,
@@ -294,7 +300,7 @@ class Plan(BaseModel):
         tuple[StatedClaim, ...],
         Field(strict=False),
         PlanOption(
-            "For your own system, MODULE:OBJECT: a file of its claims (TOML).",
+            "TOML file with the claims of your own system MODULE:OBJECT.",
             "claim",
             "FILE",
             reads=lambda path: read_claims(Path(path)),
@@ -302,9 +308,12 @@ class Plan(BaseModel):
     ] = ()
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
-        """The plan with explicit targets, attacks and settings; PlanError on an unknown name.
+        """Returns the plan with explicit targets, attacks and settings.
 
-        Names of targets that are ``given``, and MODULE:OBJECT, are not checked.
+        ``given``: names of targets that are objects in memory. They are not checked, and neither is
+            MODULE:OBJECT.
+
+        Raises PlanError for an unknown name, or a name that occurs twice.
         """
         targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
         attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
@@ -317,7 +326,7 @@ class Plan(BaseModel):
             twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
                 raise PlanError(
-                    f"Expected each of the {kind} once, got {brief(min(twice))} twice. Drop one.",
+                    f"Expected each of the {kind} once, got {brief(min(twice))} twice. Omit one.",
                     kind,
                 )
         for name in self.settings:
@@ -325,7 +334,7 @@ class Plan(BaseModel):
                 _check("targets", (name,), "settings", name)
                 raise PlanError(
                     f"Expected settings of audited targets only, got settings for {brief(name)}. "
-                    "Add it to the targets or drop its settings.",
+                    "Add it to the targets, or remove its settings.",
                     "settings",
                     name,
                 )
@@ -342,16 +351,17 @@ class Plan(BaseModel):
         return self.model_copy(update=change)
 
     def digest(self) -> str:
-        """The SHA-256 of the plan in canonical form."""
+        """Returns the SHA-256 of the plan in canonical JSON."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def make_target(name: str, plan: Plan) -> Target:
-    """Makes the target ``name`` with the plan's settings; PlanError for a wrong setting.
+    """Constructs the target ``name`` with the settings in ``plan``.
 
-    If ``learns`` is true, the defaults are settings under which the target learns. A caller's own
-    system ``module:object`` gets the plan's claims.
+    If ``learns`` is true, the other defaults are settings with which the target learns. A
+    user's own system ``module:object`` gets the claims in ``plan``. Raises PlanError for a wrong
+    setting.
     """
     if OBJECT in name:
         from fedrec_auditor.auditor.plan.objects import load_object, with_claims, with_settings
@@ -366,7 +376,9 @@ def make_target(name: str, plan: Plan) -> Target:
 
 
 def make_plan(values: dict[str, Any]) -> Plan:
-    """Makes a plan from Python values; InputError in one line if one of them is wrong."""
+    """Makes a plan from Python values. Raises InputError, with a message of one line, for a wrong
+    value.
+    """
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
@@ -374,10 +386,11 @@ def make_plan(values: dict[str, Any]) -> Plan:
 
 
 def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
-    """A copy of the plan, overridden by the ``values`` that are not None, and checked again.
+    """Returns a copy of ``plan`` in which all ``values`` that are not None replace fields, checked
+    again.
 
-    The values have the form of the command line or of Python (``PlanOption``), such as one text for
-    several names. Settings of a target are merged one by one.
+    The values may have the form of the command line (``PlanOption``), such as one text for several
+    names. Settings of a target are merged one by one. Without a ``plan``, the defaults are amended.
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: _read(name, value) for name, value in values.items() if value is not None}
@@ -390,7 +403,7 @@ def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
 
 
 def _read(name: str, value: Any) -> Any:
-    """The value of a field, parsed if it is a text, a path or a list of texts."""
+    """The value of a field, parsed if it is a text, a path, or a list of texts."""
     reads = option_of_field(name).reads if name in Plan.model_fields else None
     is_text = isinstance(value, str | Path)
     if name == "targets" and is_text:
@@ -403,13 +416,13 @@ def _read(name: str, value: Any) -> Any:
 
 
 def option_of_field(name: str) -> PlanOption:
-    """The command-line option of the field ``name``."""
+    """Returns the command-line option of the field ``name``."""
     (option,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
     return option
 
 
 def option_of(name: str) -> str:
-    """The name of the field's command-line option.
+    """Returns the name of the command-line option for the field ``name``.
 
     >>> option_of("min_user"), option_of("columns")
     ('--min-user', '--column')
@@ -418,10 +431,10 @@ def option_of(name: str) -> str:
 
 
 def help_of(name: str) -> str:
-    """The description of a field, with its default if that can be printed.
+    """Returns the help text of the field ``name``, with its default if that can be printed.
 
     >>> help_of("population")
-    'Users and items in a round or training game. Default 24x32.'
+    'Numbers of users and items in a round or training game. Default 24x32.'
     """
     default = Plan.model_fields[name].get_default(call_default_factory=True)
     if isinstance(default, tuple):
@@ -431,9 +444,12 @@ def help_of(name: str) -> str:
 
 
 def check_plan(plan: Plan, *, given: bool = False) -> None:
-    """Raises InputError for a wrong name, setting or path of data, with few imports.
+    """Raises InputError for a wrong name, a wrong setting, or a missing path of data, with few
+    imports.
 
-    The caller's own systems are not checked, nor data that are ``given`` in memory.
+    ``given``: whether the data are in memory, so that their paths are not checked.
+
+    The user's own systems are not checked.
     """
     plan.resolved()
     if not given:
@@ -453,10 +469,10 @@ def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
 
 
 def _refused(error: ValidationError) -> PlanError:
-    """The error for the first fault, on one line."""
+    """The error for the first wrong value, in one line."""
     first = error.errors()[0]
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
-    location = first["loc"][:3] if setting else first["loc"]  # further keys: the union's members
+    location = first["loc"][:3] if setting else first["loc"]  # further keys name types of a union
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
         remedy = near_names(key, list(Plan.model_fields), "") or "Remove or rename it."
@@ -480,7 +496,7 @@ def _refused(error: ValidationError) -> PlanError:
 
 
 def read_plan(path: Path) -> Plan:
-    """Reads a plan from a TOML file; InputError names the file, the line and the remedy."""
+    """Reads a plan from a TOML file. Raises InputError with the file, the line and the remedy."""
     text, values = read_toml(path, "plan file")
     try:
         plan = make_plan(values)
@@ -492,10 +508,11 @@ def read_plan(path: Path) -> Plan:
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
-    """The line of a TOML text where the statement begins that defines the keys of ``location``.
+    """Line of a TOML text at which the statement begins that defines the keys of ``location``.
 
-    Prefixes of the text up to the end of a statement are parsed, by bisection. The line is exact
-    for dotted and quoted keys, inline tables and values of several lines.
+    Prefixes of the text that end with a statement are parsed, and the first one that defines the
+    keys is found by bisection. The line is exact for dotted and quoted keys, inline tables and
+    values that span several lines.
     """
     text = text.replace("\r\n", "\n")
     lines, ends = text.split("\n"), [end for end, _ in statements(text)]

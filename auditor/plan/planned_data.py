@@ -1,4 +1,4 @@
-"""The data of a plan: interactions, with tables of their users and items."""
+"""Loads the data of a plan: interactions, with tables of their users and items."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from fedrec_auditor.targets.side_tables import SideTables
 
 
 def load_planned(plan: Plan) -> Interactions:
-    """Reads the data of a plan, joins tables of users and items, and filters the interactions."""
+    """Loads the data of a plan, joins the tables of users and items, and filters the
+    interactions.
+    """
     sides = {"users": plan.users, "items": plan.items}
     files = {name: Path(side) for name, side in sides.items() if side is not None}
     return _prepared(plan, load_data(plan.data, plan.columns), files)
 
 
 def plan_of_arguments(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
-    """The plan of keyword arguments, and its prepared data if any of them are in memory."""
+    """Makes a plan from keyword arguments; also returns the prepared data if any of the data are in
+    memory.
+    """
     given = {name: values.get(name) for name in ("data", "users", "items")}
     plan = amend(None, {name: value for name, value in values.items() if name not in given})
     data = plan.data if given["data"] is None else given["data"]
@@ -32,9 +36,13 @@ def plan_of_arguments(values: Mapping[str, Any]) -> tuple[Interactions | None, P
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """The prepared data if any are in memory, else None; and the plan with names of all data.
+    """Prepares data that are in memory, and names all data in the plan.
 
-    ``data`` is an argument of ``in_memory``; ``users`` and ``items`` are DataFrames or paths.
+    ``data``: interactions, an object in memory, a name or a path, see ``in_memory``.
+    ``plan``: plan with the columns and filters of the data.
+    ``users``, ``items``: tables of users and items, as DataFrames or paths, or None.
+
+    Returns the prepared interactions, or None if no data are in memory, and the plan.
     """
     own, name = in_memory(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
@@ -51,7 +59,7 @@ def prepare_data(
 
 
 def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:
-    """The interactions, joined with the tables of users and items in ``files``, and filtered."""
+    """Joins the interactions with the tables of users and items in ``files``, and filters them."""
     named = (plan.columns or {}).get("header") != "no"
     tables = SideTables(
         users=files.get("users"),

@@ -1,4 +1,6 @@
-"""Plug-ins: members that other distributions add by entry points, and faults of those that fail."""
+"""Plug-ins: members of families that other distributions add by entry points, and errors in loading
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,20 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
 GROUP = "fedrec_auditor."
+# Name that stands for all plug-ins of a distribution whose entry points cannot be read.
 UNREAD = "*"
-"""Name of the placeholder for all plug-ins of a distribution whose list cannot be read."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point of a distribution.
+    """A plug-in, declared as an entry point of an installed distribution.
 
-    kind: family.
-    name: name of the member.
-    value: module and class, or package.
-    distribution, version: the distribution.
-    fault: reason why it cannot even be imported; "" if there is none.
+    ``kind``: name of the family.
+    ``name``: name of the member.
+    ``value``: module and class, or package, of the member.
+    ``distribution``, ``version``: name and version of the distribution.
+    ``fault``: reason why the plug-in cannot be imported; empty if none is known.
     """
 
     kind: str
@@ -44,12 +46,12 @@ class Plugin:
 
 
 def plugins(kind: str) -> tuple[Plugin, ...]:
-    """The plug-ins of a family, sorted by name, without importing them."""
+    """Returns the plug-ins of the family ``kind``, sorted by name, without importing them."""
     return tuple(plugin for plugin in _installed(tuple(sys.path)) if plugin.kind == kind)
 
 
 def versions() -> dict[str, str]:
-    """The version of every distribution that has a plug-in."""
+    """Returns the version of every distribution that has a plug-in, by name."""
     by_name = {plugin.distribution: plugin.version for plugin in _installed(tuple(sys.path))}
     return dict(sorted(by_name.items()))
 
@@ -60,9 +62,9 @@ def load(
 ) -> type[Any] | str:
     """Loads the class of a plug-in, or returns the reason why that fails.
 
-    protocols: sets of attributes; the class must have all attributes of one set.
-    settable: whether it must be a dataclass, whose fields are its settings.
-    alone: whether it must be constructible without arguments.
+    ``protocols``: sets of attributes. The class must have all attributes of one set.
+    ``settable``: whether the class must be a dataclass, whose fields are its settings.
+    ``alone``: whether the class must be constructible without arguments.
     """
     if plugin.fault:
         return plugin.fault
@@ -75,7 +77,7 @@ def load(
         made = loaded() if alone else None
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # importing runs foreign code, which may even exit
+    except BaseException as error:  # importing runs the plug-in's code, which may even exit
         return f"{type(error).__name__}: {error}"
     declared = getattr(loaded, "__dataclass_fields__", ())
     has = {*dir(loaded), *declared, *getattr(made, "__dict__", ())}
@@ -95,13 +97,15 @@ def load_paper(plugin: Plugin) -> Paper | str:
         return Paper.of(plugin.value)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # importing runs foreign code, which may even exit
+    except BaseException as error:  # importing runs the plug-in's code, which may exit
         return f"{type(error).__name__}: {error}"
 
 
 @functools.cache
 def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """All plug-ins on ``path``, sorted by name; the first distribution of a name counts."""
+    """All plug-ins on ``path``, sorted. If a distribution is installed twice, the first one
+    counts.
+    """
     results: list[Plugin] = []
     names: set[str] = set()
     installed = list(distributions(path=list(path)))
@@ -110,7 +114,7 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     for distribution in installed:
         try:
             name, version = distribution.metadata["Name"], distribution.version
-        except Exception:  # damaged metadata raises a dozen kinds of exception
+        except Exception:  # damaged metadata may raise exceptions of many classes
             continue
         if name and name not in names:
             names.add(name)
@@ -119,15 +123,19 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
 
 
 def _names_members(distribution: Distribution) -> bool:
-    """Whether its entry points name a family, which is quicker to read than its metadata."""
+    """Whether the entry points of a distribution name a family. This is read faster than its
+    metadata.
+    """
     try:
         return f"[{GROUP}" in (distribution.read_text("entry_points.txt") or "")
-    except Exception:  # like damaged metadata
+    except Exception:  # the same as for damaged metadata
         return True
 
 
 def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:
-    """The plug-ins of a distribution; if its list is unreadable, one faulty plug-in per family."""
+    """Yields the plug-ins of a distribution; one faulty plug-in per family if its list is
+    unreadable.
+    """
     try:
         points = list(distribution.entry_points)
     except Exception as error:

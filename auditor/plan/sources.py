@@ -1,4 +1,4 @@
-"""Loads the data of ``--data``: a data set by name, or a path whose files identify the data set."""
+"""Loads data from a source: a data set by name, a path whose files are recognised, or an object."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)
 def in_memory(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
-    """The interactions of an object in memory, or None for a name or a path; and their name.
+    """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of
+    the data.
 
-    A DataFrame (of pandas, polars or any library with the interchange protocol) is read like a
-    table file; a matrix, dense or sparse, has ratings of users x items. Raises InputError for
-    anything else.
+    ``data``: a name or path, interactions, a DataFrame (of pandas, polars or any library with the
+        interchange protocol), which is read like a table file, or a matrix of ratings (users x
+        items), dense or sparse.
+    ``columns``: names of a table's columns.
+
+    Raises InputError for any other object.
     """
     if isinstance(data, str | Path):
         return None, str(data)
@@ -46,8 +50,8 @@ def in_memory(
         table: Any = data
         if len(table.shape) != 2:
             raise InputError(
-                f"Expected ratings of users x items, got an array of shape {table.shape}. "
-                "Give a table with one row per user."
+                f"Expected a matrix of ratings (users x items), got an array of shape "
+                f"{table.shape}. Give a matrix with one row per user."
             )
         return Interactions.of(table), "table"
     if hasattr(data, "__dataframe__"):
@@ -55,14 +59,19 @@ def in_memory(
             loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
-        f"Expected data as a DataFrame, a table of ratings, Interactions, a name or a path, got "
-        f"{type(data).__name__}. Give one of these."
+        f"Expected data as a DataFrame, a matrix of ratings, Interactions, a name or a path, got "
+        f"{type(data).__name__}. Give data of one of these types."
     )
 
 
 @contextmanager
 def in_file(data: Any, name: str) -> Iterator[Path]:
-    """The path of a table file, or of a temporary file ``name`` with a DataFrame's rows."""
+    """Yields the path of a table file, or of a temporary file that contains the rows of a
+    DataFrame.
+
+    ``data``: the path or the DataFrame.
+    ``name``: name of the argument, for errors.
+    """
     if isinstance(data, str | Path):
         yield Path(data)
         return
@@ -72,7 +81,7 @@ def in_file(data: Any, name: str) -> Iterator[Path]:
     if not hasattr(data, "__dataframe__"):
         raise InputError(
             f"Expected {name} as a DataFrame or a path, got {type(data).__name__}. "
-            "Give one of these."
+            "Give one of these types."
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -90,21 +99,22 @@ def check_source(
 ) -> None:
     """Raises InputError unless ``data`` is the name of a data set or an existing path.
 
-    ``columns`` are only valid for a table; ``tables`` are paths of tables of users and items.
+    ``columns``: names of columns, which are valid only if ``data`` is a table.
+    ``tables``: paths of tables of users and items, or None.
     """
     for table in tables:
         if table is not None and not _is_table(table):
             raise InputError(f"Expected {TABLE} of users or items, got {table!r}. Check the path.")
     names, path = FAMILIES["datasets"].names(), Path(data)
-    exists = os.path.exists(path)  # unlike Path.exists: no error for a name too long
+    exists = os.path.exists(path)  # unlike Path.exists, this accepts names that are too long
     if data not in names and exists and not (path.is_file() or path.is_dir()):
         raise InputError(
-            f"Expected a file or a directory, got {data!r}, which is a device, a FIFO or a socket. "
-            "Copy its content into a file."
+            f"Expected data in a file or a directory, got {data!r}, which is "
+            "a device, a FIFO or a socket. Copy its content into a file."
         )
     if data not in names and not exists:
         hint = near_names(data, names, "Data sets", most=1)
-        raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
+        raise InputError(f"Expected a data set or a path, got {data!r}, which is not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(
             f"Expected columns for {TABLE} only, got data {data!r}. Leave the columns out, or give "
@@ -119,9 +129,10 @@ def _is_table(data: str) -> bool:
 def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
     """Loads a data set by its name, or from a directory, an archive or a table.
 
-    ``columns`` name the columns of a table for user, item, rating and timestamp, its separator, and
-    the meaning of zeros (``targets.datasets.table.Table``). Raises InputError for a fault of any of
-    them.
+    ``columns``: names of a table's columns for user, item, rating and timestamp, its separator, and
+        the meaning of zeros (``targets.datasets.table.Table``).
+
+    Raises InputError if the data or the columns are wrong.
     """
     check_source(data, columns)
     family, path = FAMILIES["datasets"], Path(data)
@@ -140,13 +151,15 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
         return dataset.load(path)
     raise InputError(
         f"Expected {TABLE}, or a directory or archive of a data set, got {data!r} without such "
-        "files. Give the file of a table, unpacked (ratings.csv, say), or the folder of MovieLens "
+        "files. Give the unpacked file of a table, such as ratings.csv, or the folder of MovieLens "
         f"100K or 1M. Data sets: {', '.join(family.names())}."
     )
 
 
 def _recognises(dataset: Dataset, path: Path) -> bool:
-    """Whether the files belong to this data set; False for a plug-in that fails."""
+    """Whether the files at ``path`` belong to a data set. Returns false for a plug-in that
+    fails.
+    """
     try:
         return dataset.recognises(path)
     except Exception as error:

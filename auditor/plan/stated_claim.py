@@ -1,4 +1,4 @@
-"""A claim of a caller's own system, from a TOML file or from a call."""
+"""Defines ``StatedClaim``, a claim about a user's own system, from a TOML file or from a call."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Claim, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
+# Maximum size of a TOML file in bytes, fifty times that of a plan with all settings.
 LARGEST = 2**18
-"""Maximum size of a file in bytes: fifty times a plan with every setting of every target."""
+# Maximum dots in a TOML statement, because the time to parse a key grows with their square.
 MAX_DOTS = 256
-"""Maximum number of dots in a statement: the time to parse a key grows with its square."""
+# Tokens that determine where a TOML statement ends: strings, comments, brackets and line ends.
 _TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
     r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
     re.DOTALL,
 )
-"""Tokens that decide where a statement of TOML ends: strings, comments, brackets, line ends."""
 
 
 def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
-    """Reads a TOML file; returns its text and values. ``noun`` names the file in InputErrors."""
+    """Reads a TOML file, and returns its text and its values.
+
+    ``noun``: name for such a file in errors, for example "plan file".
+
+    Raises InputError if the file cannot be read, is too large, or is not valid TOML.
+    """
     from fedrec_auditor.reports.record.store import read_regular
 
     try:
@@ -51,7 +56,9 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 
 
 def statements(text: str) -> Iterator[tuple[int, int]]:
-    """The last line of each statement of a TOML text, from 1, and its number of dots."""
+    """Yields the last line of each statement of a TOML text, counted from 1, and its number
+    of dots.
+    """
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
@@ -68,15 +75,17 @@ class StatedClaim(BaseModel):
 
     Parameters
     ----------
-    epsilon : at least 0; infinite if no epsilon is promised.
-    delta : in [0, 1).
-    unit : "user", "interaction", "rating", "attribute", "report", "coordinate" or "bit".
-    vantage : adversary's view: "server" (every upload, linked to its user), "shuffled" (unlinked),
-        "aggregate" (the sum alone), "peers" (models that are broadcast) or "release".
+    epsilon : claimed epsilon, at least 0; infinite if no epsilon is promised.
+    delta : claimed delta, in [0, 1).
+    unit : what the claim hides: "user", "interaction", "rating", "attribute", "report",
+        "coordinate" or "bit".
+    vantage : what the adversary sees: "server" (every upload, linked to its user), "shuffled"
+        (uploads that are not linked to users), "aggregate" (only the sum of uploads), "peers" (the
+        models that clients receive) or "release" (the final model).
     horizon : time that the claim covers: one "report", one "round" or the whole "training".
-    adjacency : hidden change: the presence of the unit ("add-remove"), its value ("replace"), or
-        either ("any pair"). By default presence for an interaction, and for a user whose single
-        messages nobody sees; else the value.
+    adjacency : change of the unit that is hidden: its presence ("add-remove"), its value
+        ("replace"), or either ("any pair"). The default is "add-remove" for an interaction, and for
+        a user if the adversary sees no single uploads; otherwise it is "replace".
     statement, source : the claim in words, and its source.
 
     >>> claim = StatedClaim(epsilon=1, delta=1e-5, unit="user", vantage="aggregate")
@@ -102,7 +111,7 @@ class StatedClaim(BaseModel):
             raise InputError(_message(error)) from error
 
     def scoped(self) -> ScopedClaim:
-        """The claim with its own scope as the scope of judgement."""
+        """Returns the claim with its own scope as the scope in which it is judged."""
         adjacency = self.adjacency
         if adjacency is None:
             messages = self.vantage in (Vantage.SERVER, Vantage.SHUFFLED)
@@ -126,16 +135,16 @@ class StatedClaim(BaseModel):
 
 
 Claims = StatedClaim | Sequence[StatedClaim]
-"""One claim, or several."""
+"""Type of an argument with one claim or several claims."""
 
 
 def listed(claims: Claims) -> tuple[StatedClaim, ...]:
-    """One claim or several as a tuple."""
+    """Returns one claim, or several, as a tuple."""
     return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 
 
 def read_claims(path: Path) -> tuple[StatedClaim, ...]:
-    """Reads the claims of a TOML file, which has the keys of one claim or tables ``[[claim]]``.
+    """Reads claims from a TOML file that has either the keys of one claim, or tables ``[[claim]]``.
 
     Raises InputError with the file, the key and the remedy.
     """
@@ -145,16 +154,16 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     if (tables is None) == (not values):
         raise InputError(
             f"Expected the keys of one claim in {path}, or tables [[claim]], got "
-            f"{'both' if values else 'neither'}. Write for example epsilon = 1.0."
+            f"{'both' if values else 'neither'}. Write, for example, epsilon = 1.0."
         )
     listed = tables if isinstance(tables, list) else [tables or values]
     if not listed:
-        raise InputError(f"Expected a claim in {path}, got an empty list. Write one, or no file.")
+        raise InputError(f"Expected a claim in {path}, got an empty list. Add a claim to it.")
     claims = []
     for table in listed:
         if not isinstance(table, dict):
             raise InputError(
-                f"Expected a table as a claim in {path}, got {table!r:.60}. Correct it."
+                f"Expected a table as a claim in {path}, got {table!r:.60}. Write [[claim]]."
             )
         try:
             claims.append(StatedClaim(**table))

@@ -1,4 +1,4 @@
-"""The versions of all packages on which the numbers of an audit depend."""
+"""Versions of the packages and the source code on which the results of an audit depend."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from importlib.metadata import version
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.own_modules import FOLDERS
 
+# Names of the distributions on which the numbers in a record depend.
 PACKAGES = ("fedrec-auditor", "dp-accounting", "numba", "numpy", "scikit-learn", "scipy", "torch")
-"""Distributions on which the numbers of a record depend."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, of ``PACKAGES`` and of distributions with plug-ins, by name."""
+    """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins,
+    by name.
+    """
     own = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
     return {**plugins.versions(), **own}
 
 
 @cache
 def source_digest() -> str:
-    """SHA-256 of our own source, so that results of other code are never reused."""
+    """Returns the SHA-256 of this program's source, so that results of other source are not
+    reused.
+    """
     digest = hashlib.sha256()
     for folder in FOLDERS:
         for path in sorted(folder.rglob("*.*")):

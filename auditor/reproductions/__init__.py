@@ -1,1 +1,1 @@
-"""Reproductions of the figures that papers print."""
+"""Reproductions of the numbers that papers print."""

@@ -1,4 +1,6 @@
-"""Reproduction of a paper's figures: runs what its folder declares, compares and writes it."""
+"""Reproduces a paper's numbers: runs the parts that the paper's folder declares, and writes the
+results.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,25 @@ from fedrec_auditor.targets.declarations.paper import Order, Paper
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Reproduction of the figures of one paper, from its declaration."""
+    """Reproduction of the printed numbers of one paper.
+
+    ``declared``: the paper, as declared in its folder.
+    """
 
     declared: Paper
 
     @property
     def paper(self) -> str:
-        """Citation of the paper."""
+        """Title and source of the paper."""
         return self.declared.heading.title
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Sentences of the page on printed figures that are not measured."""
+        """Sentences about printed numbers that are not measured."""
         return tuple(f"not measured here: {each}" for each in self.declared.printed.absent)
 
     def parts(self) -> Sequence[Measurable]:
-        """All parts to run; each is independent and can run in any process."""
+        """All parts of the reproduction. Each part is independent and can run in any process."""
         from fedrec_auditor.auditor.reproductions import tables
 
         paper = self.declared
@@ -57,7 +62,7 @@ class Reproduction:
         return made
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
-        """Sentences that summarise the rows."""
+        """Sentences that summarise the measured ``rows``."""
         from fedrec_auditor.auditor.reproductions import tables
 
         printed = self.declared.printed
@@ -70,7 +75,9 @@ class Reproduction:
 
 
 def reproduction(name: str) -> Reproduction:
-    """The reproduction of the paper of this name; InputError with similar names if none exists."""
+    """Returns the reproduction of the paper ``name``. Raises InputError with similar names if there
+    is none.
+    """
     check_name("reproductions", name, reproduction_names())
     return Reproduction(papers()[name])
 
@@ -82,7 +89,7 @@ def _calculate_epsilons(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Rows of each printed epsilon, with upper and lower bounds for the same rounds."""
+    """Rows of the printed epsilons, with upper and lower bounds for the same number of rounds."""
     return tuple(
         ReproducedRow(
             place=f"Table {entry.table}",
@@ -97,7 +104,9 @@ def _calculate_epsilons(
 
 
 def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields a sentence on the ranking of systems, if all of the paper's systems are measured."""
+    """Yields a sentence that compares rankings, if all systems of the printed ranking are
+    measured.
+    """
     printed = list(order.rows)
     if not printed:
         scores = {
@@ -109,7 +118,7 @@ def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iter
         printed = sorted(scores, key=lambda row: -scores[row])
     measured = {
         row.system: row.value
-        for row in reversed(rows)  # the first protocol is the printed one
+        for row in reversed(rows)  # the first protocol is that of the paper
         if row.what.startswith(f"{order.metric},") and f", {order.data}" in row.what
     }
     if set(printed) <= set(measured):
@@ -124,7 +133,7 @@ def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iter
 
 
 def _above_proved(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields a sentence on the number of printed epsilons above the proved ones."""
+    """Yields a sentence on the number of printed epsilons that exceed the proved upper bounds."""
     cells = [row for row in rows if row.printed is not None and "leaks at least" in row.beside]
     if cells:
         above = sum(row.value < (row.printed or 0.0) for row in cells)
@@ -141,19 +150,20 @@ def reproduce(
     jobs: int,
     observe: Observer,
 ) -> Path:
-    """Runs the named reproductions and writes ``reproductions.md`` and ``.json`` to ``out``.
+    """Runs the named reproductions, and writes ``reproductions.md`` and ``reproductions.json`` to
+    ``out``.
 
-    names: names of reproductions
-    out: folder of the results; finished parts are stored in it, and the same code with the same
-        data does not run them again
-    data: path of each data set by name
-    only: texts of which a part's name must contain one, or empty to run all parts; the page gives
-        the number of parts left out
-    quick: True for shorter trainings and fewer draws
-    jobs: number of processes
-    observe: receives the progress
+    ``names``: names of papers with reproductions.
+    ``out``: folder of the results. It also stores finished parts, which are not repeated for the
+        same code and data.
+    ``data``: path of each data set, by name.
+    ``only``: run only the parts whose name contains one of these texts; empty for all parts. The
+        page states the number of parts that are left out.
+    ``quick``: whether to run shorter trainings and fewer draws.
+    ``jobs``: number of processes.
+    ``observe``: function that receives the progress.
 
-    InputError for an unknown name, or if no part is selected.
+    Returns the path of the page. Raises InputError for an unknown name, or if no part is selected.
     """
     chosen = {name: reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
@@ -166,8 +176,8 @@ def reproduce(
     }
     if not parts:
         raise InputError(
-            f"Expected a part whose name contains {_either(only)}, got none. Name one, for example "
-            f"{', '.join(part.name for _, part in every[:3])}."
+            f"Expected --only to select a part, got no part whose name contains {_either(only)}. "
+            f"Parts are, for example, {', '.join(part.name for _, part in every[:3])}."
         )
     made = {task: result for task in parts if (result := done.get(task)) is not None}
     missing = [
@@ -207,7 +217,7 @@ def reproduce(
 def _command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
-    """The command line that reproduces the figures, without paths of this machine."""
+    """The command line that reproduces the numbers, without paths of this machine."""
     every = sorted(names) == sorted(reproduction_names())
     words = ["auditor", "reproduce", *(["all"] if every else names)]
     words += [word for name in data for word in ("--data", f"{name}=PATH")]
@@ -240,7 +250,9 @@ def _rows(
 
 
 def _run_part(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
-    """Runs one part with a seed from its name; errors, such as missing data, are its result."""
+    """Runs one part with a seed derived from its name. Errors, such as missing data, become its
+    result.
+    """
     started = time.monotonic()
     words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)
     rng = np.random.default_rng(np.random.SeedSequence([*map(int, words)]))

@@ -1,4 +1,4 @@
-"""Reproduction of a paper's tables: utility of trained systems, and attacks on their uploads."""
+"""Reproduces a paper's tables: the utility of trained systems, and attacks on their uploads."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurable:
-    """One part of a reproduction: a training or a calculation, which gives rows.
+    """One part of a reproduction, a training or a calculation, whose result is rows of a table.
 
-    name: unique name within a reproduction, by which finished parts are stored
-    data: name of the data set for ``measure``, or empty without data
-    measure: computes the rows from the data, a generator, and True for a quick answer
+    ``name``: unique name within a reproduction, under which the finished part is stored.
+    ``data``: name of the data set, or an empty string if none is needed.
+    ``measure``: function that computes the rows from the interactions, a random generator, and a
+        flag that is true for a quick answer.
     """
 
     name: str
@@ -46,7 +47,7 @@ CONFIDENCE = 0.95
 
 
 def trained_parts(paper: Paper) -> Iterator[Measurable]:
-    """Yields the trainings of a paper, one per row and data set."""
+    """Yields the trainings of a paper, one per printed row and data set."""
     for trained in paper.printed.trained:
         for data in trained.data:
             for row in trained.rows:
@@ -54,7 +55,7 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
 
 
 def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
-    """One training, with a name that is unique among settings."""
+    """One training, with a name that is unique among trainings with other settings."""
     tables = [table for table in paper.printed.table if table.place == trained.place]
     systems = [table.of(row)[0] for table in tables if row in table.rows]
     system = trained.system or next(iter(systems), row)
@@ -78,7 +79,18 @@ def train_and_test(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Trains the system and measures the printed metrics, or that of the largest K if none is."""
+    """Trains a system and measures its utility by the printed metrics.
+
+    ``trained``: declaration of the training: data, settings and table of the paper.
+    ``system``: name of the target.
+    ``method``: name of the system in the paper.
+    ``printed``: printed values, by metric.
+    ``interactions``: data to train on. None is only for reproductions that need no data.
+    ``quick``: whether to train for a tenth of the rounds.
+
+    If no metric is printed, the metrics at the largest K are measured. One row is returned per
+    metric.
+    """
     assert interactions is not None
     target: Target = FAMILIES["targets"].member(system)(**trained.settings)
     if quick:
@@ -110,12 +122,14 @@ def train_and_test(
 
 
 def _baseline(row: UtilityRow) -> dict[str, float]:
-    """Figure of the baseline without federated training, by name; empty without a baseline."""
+    """Utility of the baseline without federated training, by its name; empty without a baseline."""
     return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
 def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:
-    """Data of all users on at most ``items`` items, drawn from items with 60 interactions."""
+    """Interactions with at most ``items`` items, drawn from the items with at least 60
+    interactions.
+    """
     met = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     enough = np.flatnonzero(met >= 60)
     drawn = np.sort(rng.choice(enough, min(items, len(enough)), replace=False))
@@ -124,10 +138,10 @@ def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> In
     )
 
 
-# Tables of attribute inference: each attacker on the whole change of the model, as sent.
+# Tables of attribute inference: each attacker sees the whole change of the model, as it was sent.
 #
-# The adversary has the paper's knowledge: the raw change of all parameters of one round's senders
-# and the attribute of a share zeta of them, but no other attribute and no other reading. The round
+# The adversary has the knowledge that the paper assumes: the change of all parameters by the
+# senders of one round, and the attribute of a share zeta of them, but no other attribute. The round
 # is the last one of the training whose hits are reported.
 
 AVERAGES = (MACRO, "micro F1", "weighted F1")
@@ -136,14 +150,15 @@ _DRAWS, _QUICK_DRAWS = 10, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One F1 of a table or figure, for an attribute, an attacker and a share of known users.
+    """One F1 score in a table or figure of a paper, for an attribute, an attacker and a share of
+    known users.
 
-    place: table or figure
-    attribute: attribute to infer
-    attacker: name of the attacker in the paper
-    attack: name of our attack
-    share: share zeta of users with known attribute
-    printed: printed figure, or None if it is only drawn
+    ``place``: number of the table or figure.
+    ``attribute``: attribute to infer.
+    ``attacker``: name of the attacker in the paper.
+    ``attack``: name of the corresponding attack of this project.
+    ``share``: share zeta of users whose attribute is known.
+    ``printed``: printed F1, or None if it is only drawn in a figure.
     """
 
     place: str
@@ -156,17 +171,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackedSystem:
-    """A system, and a paper's figures of attacks on it on one data set.
+    """A system, and the results of a paper's attacks on it for one data set.
 
-    target: name of the target
-    method: name of the system in the paper
-    data: name of the data set
-    settings: settings of the training
-    cells: figures of attacks on the whole upload
-    cutoff: K of the printed Hit@K
-    hits: place of the printed Hit@K, and its value or None
-    components: figures of attacks on each component of the upload by itself
-    note: sentences for the row of hits
+    ``target``: name of the target.
+    ``method``: name of the system in the paper.
+    ``data``: name of the data set.
+    ``settings``: settings of the training.
+    ``cells``: results of attacks on the whole upload.
+    ``cutoff``: K of the printed Hit@K.
+    ``hits``: table that prints Hit@K, and its value or None.
+    ``components``: results of attacks on each component of the upload by itself.
+    ``note``: sentences for the row of Hit@K.
     """
 
     target: str
@@ -180,14 +195,14 @@ class AttackedSystem:
     note: str = ""
 
     def part(self) -> Measurable:
-        """The training and all attacks on it."""
+        """The training, with all attacks on it, as a part of a reproduction."""
         return Measurable(
             name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
         )
 
 
 def attacked_parts(paper: Paper) -> Iterator[Measurable]:
-    """Yields the attacked trainings of a paper, one per row and data set."""
+    """Yields the trainings of a paper that are attacked, one per printed row and data set."""
     if (attacks := paper.printed.attacks) is not None:
         for trained in attacks.trained:
             for data in trained.data:
@@ -198,7 +213,9 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
 def _system(
     paper: Paper, attacks: Attacks, trained: AttackedRows, row: str, data: str
 ) -> AttackedSystem:
-    """The system of a row, with all its printed figures on this data set."""
+    """The system of one printed row, with all results that the paper prints for it on this
+    data set.
+    """
     tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
     printed = {t.place: t.row(row).get(f"HR@{attacks.cutoff}") for t in tables}
     figure = attacks.components
@@ -238,7 +255,9 @@ def _cell(attacks: Attacks, place: str, attribute: str, column: str, printed: fl
 
 
 def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Sentences on the average that fits best, and on printed figures above guessing one class."""
+    """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
+    guessing.
+    """
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:
         return
@@ -247,7 +266,9 @@ def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
 
 
 def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Sentences that compare measured figures with printed ones, and these with guessing."""
+    """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
+    guessing.
+    """
     for average in AVERAGES:
         measured = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
         apart = np.abs(np.array(measured) - [row.printed or 0.0 for row in cells])
@@ -287,9 +308,10 @@ def _run_attacks(
 def _hold_out(
     target: Target, interactions: Interactions, rng: np.random.Generator
 ) -> tuple[dict[str, HeldOutData], Interactions]:
-    """Holds out the latest item of every user, then a random one; returns both, and the rest.
+    """Holds out the latest item of every user, then a random one; returns both splits, and the
+    remaining data.
 
-    One training serves both. Data without timestamps have no latest item.
+    One training serves both splits. Data without timestamps have no latest item.
     """
     splits: dict[str, HeldOutData] = {}
     if interactions.timestamps is not None:
@@ -306,7 +328,9 @@ def _hits(
     model: Model,
     rng: np.random.Generator,
 ) -> ReproducedRow:
-    """Row of the hits for the first held-out item, with those of the other and of popularity."""
+    """The row of Hit@K for the first held-out item, with Hit@K for the other item and by
+    popularity.
+    """
     popular = Model(arrays={"met": popularity(splits["random"].train)})
     first, *others = splits
 
@@ -335,7 +359,7 @@ def _hits(
 
 
 def _popularity(train_and_test: Evaluation) -> Target:
-    """Target that recommends the items with most users to everybody; ``met`` counts the users."""
+    """A target that recommends the items with the most users to everybody."""
 
     class Popularity(Federated):
         reported = ()
@@ -351,7 +375,7 @@ def _popularity(train_and_test: Evaluation) -> Target:
 
 
 class _Known:
-    """Draws of senders with known attribute, the same for all attackers and components."""
+    """Draws of senders whose attribute is known, the same for all attackers and components."""
 
     def __init__(
         self, data: Interactions, whole: ViewWithReadings, draws: int, rng: np.random.Generator
@@ -363,7 +387,9 @@ class _Known:
     def row(
         self, case: AttackedSystem, cell: Cell, view: ViewWithReadings, of: str = ""
     ) -> ReproducedRow:
-        """Row with the attacker's F1 by three averages, and with that of guessing one class."""
+        """The row of an attacker's F1 by three averages, and of the F1 of guessing the most
+        frequent class.
+        """
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)
         count = max(1, round(cell.share * len(self._users)))

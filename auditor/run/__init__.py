@@ -1,1 +1,1 @@
-"""Execution of audits: tasks, their resources, and stored results."""
+"""Execution of audits: their tasks, the workers that run them, and stored results."""

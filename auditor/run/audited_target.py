@@ -1,4 +1,4 @@
-"""One target of an audit: its training, and the tasks that use it."""
+"""One system in an audit: its training, and the tasks that use the training."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Targe
 from fedrec_auditor.targets.transcript import Transcript, View
 
 _AnyRow = TypeVar("_AnyRow", bound=Row)
-_NO_TRUTH = "No truth is given to compare guesses with. Give it with --truth."
+_NO_TRUTH = "No true interactions are given to compare guesses with. Give them with --truth."
 _OF_SENDERS = frozenset(AttackFamily) - {AttackFamily.LINKAGE, AttackFamily.USER_MEMBERSHIP}
-_UNLINKED = "The recording does not say who sent what, so that no guess can be scored."
+_UNLINKED = "The recording does not name the senders of messages, so no guess can be scored."
 _NOTHING_TO_INFER = "The data and messages contain nothing that this attack infers."
 _BREACHES = {
     Vantage.SHUFFLED: "the proxy, which should unlink and shuffle, reveals the sender of each "
@@ -76,9 +76,11 @@ _BREACHES = {
 
 
 class AuditedTarget:
-    """One target of an audit; trained once, when a task first needs the training.
+    """One system of an audit, which is trained once, when a task first needs the training.
 
-    ``trained``: the held-out items and the training, if they exist already.
+    - ``audit``: the audit.
+    - ``name``: name of the system in the audit.
+    - ``trained``: held-out data and finished training, if they exist already.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class AuditedTarget:
         self._views: dict[tuple[Vantage, bool, bool], tuple[Informative, View]] = {}
 
     def run(self, step: str) -> TaskResult:
-        """Runs one task. Its random numbers depend only on its name and on the training."""
+        """Runs one task and returns its result. The random numbers depend only on the task's name
+        and the training.
+        """
         audit, task = self._audit, Task(self.name, step)
         if step == BOUNDS:
             return _bounds(audit.targets[self.name], audit.interactions)
@@ -120,12 +124,14 @@ class AuditedTarget:
 
     @cached_property
     def _target(self) -> Target:
-        """The target with its settings for training."""
+        """The system with its settings for training."""
         return as_trained(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
     def trained(self) -> tuple[HeldOutData, Run]:
-        """Held-out items, and the training on all others; InputError if the data do not suffice."""
+        """Held-out data, and the training on all other data. Raises InputError if the data do not
+        suffice.
+        """
         if self._pretrained is not None:
             return self._pretrained
         audit, target = self._audit, self._target
@@ -138,10 +144,11 @@ class AuditedTarget:
         return held_out, run
 
     def _attack(self, task: Task, held_out: HeldOutData, run: Run) -> TaskResult:
-        """Results of an attack from every vantage, and why it does not run at the protocol's own.
+        """Results of an attack from every vantage, and the reason if it does not run at the
+        protocol's own vantage.
 
-        The server's vantage comes first, also if the protocol hides the uploads from the server:
-        then the result assumes that somebody breaks the protocol.
+        The server's vantage comes first, even if the protocol hides the uploads from the server. In
+        that case the result assumes that somebody breaks the protocol.
         """
         audit, attack = self._audit, self._audit.attacks[task.step]
         public, shown = run.transcript.public, run.transcript.shown
@@ -162,11 +169,11 @@ class AuditedTarget:
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
                 halves, refusal = self._halves
             results: tuple[AttackRow | SkippedRow, ...] = ()
-            if linkage and not refusal:  # its game removes the senders
+            if linkage and not refusal:  # The game of linkage removes the senders.
                 assert self._server_view is not None, "refused"
                 messages, view = self._server_view, replace(self._server_view.view, vantage=vantage)
             if not refusal:
-                view.how.clear()  # notes for other attacks
+                view.how.clear()  # These are notes of other attacks.
                 game = Game(
                     target=task.target,
                     name=task.step,
@@ -206,11 +213,12 @@ class AuditedTarget:
     def _view(
         self, vantage: Vantage, rng: np.random.Generator, is_of_senders: bool
     ) -> tuple[Informative, View]:
-        """The informative messages of a vantage, and the view of them with the clients' code.
+        """Informative messages of a vantage, and the view of them with the clients' code.
 
-        All attacks get the same view, so that they share its readings; shuffled messages are
-        shuffled again for each attack. If ``is_of_senders``, the attack infers data of senders:
-        the view includes messages sent without protection, and rows are in the order of the items.
+        All attacks receive the same view, so that they share its readings. Shuffled messages are
+        shuffled again for each attack. If ``is_of_senders`` is true, the attack infers data of
+        senders: the view includes messages sent without protection, and rows are in the order of
+        the items.
         """
         transcript = self.trained[1].transcript
         clear = is_of_senders and transcript.tells_data  # else all attacks have the same view
@@ -233,14 +241,16 @@ class AuditedTarget:
 
     @cached_property
     def _client(self) -> SimulatedClient | None:
-        """The clients' code for adversaries to run; None if it is not available."""
+        """Code of the clients for adversaries to run; None if it is not available."""
         origin = origin_of(self._target)
         code = self._target if origin.at_hand else origin.code
         return None if code is None else SimulatedClient.of(code, self.trained[0].train)
 
     @cached_property
     def _order(self) -> ClientOrder:
-        """Order of the rows in messages of others' code; the order of the items by default."""
+        """Order of the rows in messages of the user's own code; by default, the order of the
+        items.
+        """
         if self._server_view is None or not self.trained[0].train.ratings.nnz:
             return ClientOrder()
         view = self._server_view.view
@@ -248,19 +258,19 @@ class AuditedTarget:
 
     @cached_property
     def _server_view(self) -> Informative | None:
-        """The server's view of informative messages; None for a recording without senders."""
+        """Server's view of informative messages; None for a recording without senders."""
         transcript = self.trained[1].transcript
         has_senders = transcript.shown.shows(Vantage.SERVER)
         return informative(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
 
     @property
     def _n_unread(self) -> int:
-        """Number of messages that were left out before the audit."""
+        """Number of messages that were omitted before the audit."""
         return origin_of(self._target).unread
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
-        """The row of left-out messages, if there are any."""
+        """Row on the omitted messages, if there are any."""
         if (linked := self._server_view) is None or not linked.left_out:
             return ()
         return (
@@ -270,16 +280,18 @@ class AuditedTarget:
         )
 
     def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
-        """Vantages of the server, of the protocol, and of adversaries who see models only."""
+        """Vantages of the server, of the protocol, and of adversaries who see only models."""
         route, weaker = transcript.public.route, (Vantage.PEERS, Vantage.RELEASE)
         vantages = (Vantage.SERVER, route, *(each for each in weaker if route.shows(each)))
         return tuple(dict.fromkeys(each for each in vantages if transcript.shown.shows(each)))
 
     @cached_property
     def _halves(self) -> tuple[Halves | None, str]:
-        """Trainings on halves of the users, for attacks on users' presence, or why there are none.
+        """Trainings on halves of the users, for attacks on users' presence, or the reason why there
+        are none.
 
-        An adversary who receives linked messages knows who took part.
+        An adversary who receives linked messages knows who took part, so these vantages are
+        excluded.
         """
         audit, (held_out, run) = self._audit, self.trained
         public, quick = run.transcript.public, audit.plan.quick
@@ -309,7 +321,13 @@ class AuditedTarget:
 
 
 def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
-    """Plays a game with a canary in every scope of the target's claims.
+    """Plays a game with a canary in every scope of the claims of a system, and returns its
+    findings.
+
+    - ``task``: the game and the system.
+    - ``audit``: the audit.
+    - ``parallel``: function that runs the simulations, possibly in several processes.
+    - ``store``: storage of simulated runs.
 
     All scopes of a setting use the same runs, which are simulated once.
     """
@@ -367,7 +385,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
 
 
 def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, list[str]]:
-    """Number of ``runs`` of others' code that time allows, and the reason if they are fewer."""
+    """Number of ``runs`` of the user's code that time allows, and the reason if there are fewer."""
     affordable, seconds = runs_within(setting.simulation, runs, BUDGET / (QUICK if quick else 1))
     if affordable == runs:
         return runs, []
@@ -379,7 +397,7 @@ def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, 
 
 
 def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
-    """Whether the interval of an attack exceeds its baseline by the margin of a leak."""
+    """Whether the confidence interval of an attack exceeds its baseline by the margin of a leak."""
     if not isinstance(row, AttackRow) or row.baseline is None:
         return False
     return row.ci_low - row.baseline > LEAK_MARGIN * (1 - row.baseline)
@@ -390,7 +408,7 @@ def _skipped_at_route(
 ) -> tuple[SkippedRow, ...]:
     """Row on why an attack does not run at the protocol's vantage, and at which vantages it runs.
 
-    If it runs nowhere, other reasons from weaker vantages follow.
+    If the attack runs at no vantage, other reasons from weaker vantages follow.
     """
     if route not in reasons:
         return ()
@@ -402,26 +420,32 @@ def _skipped_at_route(
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             new = why.removeprefix(start).replace(". ", "; ")
-            sentences += [f"As {vantage}: {new}"] if why not in sentences else []
+            sentences += [f"At vantage {vantage}: {new}"] if why not in sentences else []
     reason = " ".join(sentences)
     return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
 
 
 def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_samples: int) -> str:
-    """Sentence on the draws per world that could refute a claim that ``samples`` draws did not.
+    """Returns a sentence on the number of draws per world that could refute a claim, if the draws
+    of this audit did not.
 
-    ``max_samples``: draws per world of an audit that is not quick.
+    - ``finding``: the finding on the claim.
+    - ``estimator``: estimator of the lower bound.
+    - ``samples``: draws per world in this audit.
+    - ``max_samples``: draws per world in an audit that is not quick.
+
+    The sentence is empty unless the verdict is UNSUBSTANTIATED or INCONCLUSIVE.
     """
     bound, epsilon = finding.measured, finding.claim.epsilon
     power = Power.against(epsilon, bound, estimator)
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None:
-        return f"As often as not, {power}; this audit made {samples:,}."
+        return f"In about half of the cases, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None:
         return ""
     needed = estimator.needed(epsilon, delta=bound.delta, confidence=bound.confidence)
     if needed is None:
         return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
-    enough = " An audit without --quick makes them." if samples < needed <= max_samples else ""
+    enough = " An audit without --quick makes enough." if samples < needed <= max_samples else ""
     return (
         f"At least {needed:,} draws of each world are needed to refute epsilon {epsilon:g}; this "
         f"audit made {samples:,}.{enough}"
@@ -429,15 +453,17 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_sampl
 
 
 def _canaries_needed(finding: Finding) -> str:
-    """Sentence on the largest epsilon that this number of canaries can show, if below the claim.
+    """Sentence on the largest epsilon that this number of canaries can show, if it is below the
+    claim.
 
-    Or on the number of canaries that would refute half of the privacy loss, if these did not.
+    For other claims that are not refuted, the sentence gives the number of canaries that would
+    refute half of the privacy loss.
     """
     bound = finding.measured
     power = Power.against(finding.claim.epsilon, bound, OneRun())
     if finding.verdict is Verdict.UNSUBSTANTIATED and power is not None and bound is not None:
         needed = power.describe("canaries of one training")
-        return f"As often as not, {needed}; this one had {bound.samples:,}."
+        return f"In about half of the cases, {needed}; this one had {bound.samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None or bound.largest is None:
         return ""
     return (
@@ -448,13 +474,13 @@ def _canaries_needed(finding: Finding) -> str:
 
 
 def _add_notes(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
-    """A copy of the row with ``notes`` appended to its text ``field``."""
+    """Copy of the row with ``notes`` appended to its text ``field``."""
     text = " ".join(part for part in (getattr(row, field), *notes) if part)
     return row.model_copy(update={field: text})
 
 
 def _bounds(target: Target, interactions: Interactions) -> TaskResult:
-    """Exact bounds of a target, and the verdicts on all its scoped claims."""
+    """Exact bounds of a system, and the verdicts on all its scoped claims."""
     population = Population(
         n_users=interactions.n_users,
         n_items=interactions.n_items,

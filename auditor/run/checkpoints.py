@@ -1,4 +1,4 @@
-"""Stores finished tasks on disk, so that a killed audit resumes where it stopped."""
+"""Storage of finished tasks on disk, so that an interrupted audit resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from fedrec_auditor.reports.record import store
 logger = logging.getLogger(__name__)
 
 FOLDER = ".tasks"
+# Largest size, in bytes, of a stored task that is read. Typical large ones have some 100,000 bytes.
 LARGEST = 2**26
-"""Maximum bytes of a stored task that are read; typical large ones have some 100,000."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Stored results of one plan, data set and code version; one file per task.
+    """Stored results of one plan, data set and code version, with one file per task.
 
-    ``folder``: directory of the files.
-    ``key``: hash of the plan, the data and the code; first part of each file's name.
+    - ``folder``: directory of the files.
+    - ``key``: hash of the plan, the data and the code, which is the first part of each file's name.
 
     The first line of a file is the SHA-256 of its name and content, so that the result of one task
-    is not taken for the result of another. The second line is the result as JSON.
+    is not mistaken for the result of another. The second line is the result as JSON.
     """
 
     folder: Path
@@ -42,9 +42,9 @@ class Checkpoints:
 
     @classmethod
     def of(cls, out: Path, audit: Audit) -> Checkpoints:
-        """The checkpoints of ``audit`` in the run directory ``out``.
+        """Returns the checkpoints of ``audit`` in the run directory ``out``.
 
-        InputError if the folder's path is a link or not a folder.
+        Raises InputError if the path of their folder is a link or not a folder.
         """
         folder = (out / FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -59,7 +59,9 @@ class Checkpoints:
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
-        """Returns a stored result; None if it is missing or damaged. Logs a damaged file."""
+        """Returns the stored result of ``task``; None if it is missing or damaged. A damaged file
+        is logged.
+        """
         try:
             result = TaskResult.model_validate_json(_read(self._path(task)))
             store.plain(result.model_dump(mode="python"))
@@ -79,7 +81,7 @@ class Checkpoints:
         return None
 
     def runs(self) -> Runs:
-        """The stored runs of games that have the key of these checkpoints."""
+        """Returns the stored runs of games with the key of these checkpoints."""
         return Runs(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:
@@ -92,10 +94,11 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Runs:
-    """Stored chunks of simulated runs; a file has the SHA-256 of its name and content, and an npz.
+    """Stored chunks of simulated runs of games. A file has the SHA-256 of its name and content, and
+    an npz archive.
 
-    ``folder``, ``key``: as of ``Checkpoints``.
-    ``memory``: chunks that this process has read or written.
+    - ``folder``, ``key``: as in ``Checkpoints``.
+    - ``memory``: chunks that this process has read or written.
     """
 
     folder: Path
@@ -103,7 +106,7 @@ class Runs:
     memory: Memory = field(default_factory=Memory)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk of this name; None if it is missing or damaged."""
+        """Returns the chunk called ``name``; None if it is missing or damaged."""
         chunk = self.memory.get(name)
         if chunk is not None:
             return chunk
@@ -116,7 +119,7 @@ class Runs:
         return chunk
 
     def put(self, name: str, features: Features) -> None:
-        """Stores a chunk."""
+        """Stores a chunk called ``name``."""
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
         _write(self._path(name), buffer.getvalue())
@@ -127,7 +130,9 @@ class Runs:
 
 
 def _read(path: Path) -> bytes:
-    """Reads the content of a file after the line with its SHA-256; ValueError if they differ."""
+    """Reads the content of a file after the line with its SHA-256. Raises ValueError if they do not
+    agree.
+    """
     digest, _, content = store.read_regular(path, LARGEST).partition(b"\n")
     if digest != _digest(path, content):
         raise ValueError("a file whose content differs from its SHA-256")
@@ -135,7 +140,9 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a line with the SHA-256 of name and content, then the content; replaces a folder."""
+    """Writes a line with the SHA-256 of name and content, then the content. Replaces a folder of
+    this name.
+    """
     path.parent.mkdir(exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

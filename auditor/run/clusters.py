@@ -1,8 +1,9 @@
-"""Clusters: runs calls on the workers of Dask or Ray, with the same results as one process.
+"""Clusters of workers: function calls on the workers of Dask or Ray, with the same results as in
+one process.
 
-Workers use only the data that they receive: they neither read nor write files of the run
-directory, so that no file system needs to be shared. Objects that all calls have in common are sent
-once, and each call gets its own copy of them. If a worker is lost, another worker repeats the call.
+Workers use only the data that they receive. They neither read nor write files of the run directory,
+so that no file system must be shared. Objects that all calls have in common are sent once, and each
+call receives its own copy of them. If a worker is lost, another worker repeats the call.
 """
 
 from __future__ import annotations
@@ -26,38 +27,44 @@ _ALONE = threading.Lock()  # one call at a time: calls set thread limits and ran
 
 
 class Cluster(Protocol):
-    """Workers on any machines; each worker runs one call at a time."""
+    """Protocol of clusters: workers on any machines, each of which runs one call at a time."""
 
     @property
     def name(self) -> str:
         """Name of the backend."""
 
     def workers(self) -> int:
-        """Current number of workers."""
+        """Returns the current number of workers."""
 
     def memory(self) -> float:
-        """Bytes that all workers together may use."""
+        """Returns the bytes of memory that all workers together may use."""
 
     def results(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """Yields ``function`` of each of ``arguments`` as calls finish, at most ``jobs`` at a time.
+        """Calls ``function`` with each tuple of ``arguments``, at most ``jobs`` at a time, and
+        yields results as calls finish.
 
-        Exceptions of a call are raised here. InputError if a worker has other versions of packages
-        on which results depend; IncompleteError if the cluster loses a call repeatedly.
+        An exception of a call is raised here. Raises InputError if a worker has other versions of
+        packages on which results depend, and IncompleteError if the cluster loses a call
+        repeatedly.
         """
 
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """The workers of a Dask scheduler, each with one thread; ``client`` is connected to it."""
+    """Cluster of the workers of a Dask scheduler, each with one thread. ``client`` is connected to
+    the scheduler.
+    """
 
     client: Any
     name: str = "dask"
 
     @classmethod
     def connect(cls, address: str) -> DaskCluster:
-        """Connects to the scheduler at ``address``; InputError without workers of one thread."""
+        """Connects to the scheduler at ``address``. Raises InputError if it has no workers, or
+        workers with several threads.
+        """
         try:
             from distributed import Client
         except ImportError as error:
@@ -74,24 +81,26 @@ class DaskCluster:
         if threads > 1:
             client.close()
             raise InputError(
-                f"Expected workers of Dask with one thread each, got one with {threads}. Start "
+                f"Expected Dask workers with one thread each, got a worker with {threads}. Start "
                 "them with --nthreads 1, and with the number of cores as --nworkers."
             )
         return cls(client)
 
     def workers(self) -> int:
-        """Current number of workers."""
+        """Returns the current number of workers."""
         return len(self.client.nthreads())
 
     def memory(self) -> float:
-        """Sum of the workers' memory limits; infinite if a worker has no limit."""
+        """Returns the sum of the workers' memory limits, or infinity if a worker has no limit."""
         known = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(float(worker["memory_limit"] or math.inf) for worker in known)
 
     def results(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """See ``Cluster``."""
+        """Calls ``function`` on the workers and yields results as calls finish (see
+        ``Cluster``).
+        """
         from distributed import CancelledError, KilledWorker, as_completed
 
         common, calls = _pack(function, list(arguments))
@@ -113,14 +122,18 @@ class DaskCluster:
 
 @dataclass(frozen=True)
 class RayCluster:
-    """The cores of a Ray cluster to which this process is connected."""
+    """Cluster of the cores of a Ray cluster to which this process is connected. ``ray`` is the
+    module ray.
+    """
 
     ray: Any
     name: str = "ray"
 
     @classmethod
     def connect(cls, address: str | None) -> RayCluster:
-        """Connects to the cluster at ``address``, by default on this machine; else InputError."""
+        """Connects to the cluster at ``address``, or on this machine if it is None. Raises
+        InputError if there is none.
+        """
         try:
             import ray
         except ImportError as error:
@@ -130,23 +143,25 @@ class RayCluster:
                 ray.init(address=address or "auto", log_to_driver=False)
             except (OSError, ValueError, RuntimeError) as error:
                 raise InputError(
-                    f"Expected a cluster of Ray at {address or 'this machine'!r}, got "
+                    f"Expected a Ray cluster at {address or 'this machine'!r}, got "
                     f"{type(error).__name__}. Run: ray start --head, or correct --address."
                 ) from error
         return cls(ray)
 
     def workers(self) -> int:
-        """Current number of cores."""
+        """Returns the current number of cores."""
         return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
 
     def memory(self) -> float:
-        """Bytes that Ray counts as the memory of workers."""
+        """Returns the bytes that Ray counts as the memory of workers."""
         return float(self.ray.cluster_resources().get("memory", math.inf))
 
     def results(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """See ``Cluster``."""
+        """Calls ``function`` on the workers and yields results as calls finish (see
+        ``Cluster``).
+        """
         errors = self.ray.exceptions
         common, calls = _pack(function, list(arguments))
         shared = self.ray.put(common)
@@ -170,18 +185,19 @@ class RayCluster:
 
 
 def connect(backend: str, address: str | None) -> Cluster | None:
-    """Connects to the cluster at ``address``; None for "loky", the processes of this machine.
+    """Connects to the cluster at ``address``, or returns None for the backend "loky", the processes
+    of this machine.
 
-    InputError for an unknown backend, a backend that is not installed, or an address without a
-    cluster.
+    Raises InputError for an unknown backend, a backend that is not installed, or an address without
+    a cluster.
     """
     if backend == "ray":
         return RayCluster.connect(address)
     if backend == "dask":
         if address is None:
             raise InputError(
-                "Expected the address of a scheduler of Dask, got none. Give it with --address, "
-                "for example tcp://10.0.0.1:8786."
+                "Expected the address of a Dask scheduler, got none. Give --address, for example "
+                "tcp://10.0.0.1:8786."
             )
         return DaskCluster.connect(address)
     if backend != "loky":
@@ -189,7 +205,7 @@ def connect(backend: str, address: str | None) -> Cluster | None:
     if address is not None:
         raise InputError(
             f"Expected no address for workers of this machine, got {address!r}. Leave it out, or "
-            "name a cluster with --backend dask or ray."
+            "choose a cluster with --backend dask or ray."
         )
     return None
 
@@ -197,7 +213,7 @@ def connect(backend: str, address: str | None) -> Cluster | None:
 def _pack(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]]
 ) -> tuple[bytes, list[bytes]]:
-    """Pickles objects that are identical in all calls once, and the rest of each call."""
+    """Pickles objects that are identical in all calls once, and the other objects per call."""
     first = arguments[0] if arguments else ()
     shared = {
         place: value
@@ -216,7 +232,7 @@ def _identity(common: bytes) -> bytes:
 
 
 def _run_call(common: bytes, own: bytes) -> Any:
-    """Runs one call in a worker, without another call in its process."""
+    """Runs one call in a worker, while no other call runs in its process."""
     function, shared, expected = cloudpickle.loads(common)
     differences = [
         f"{name} {_versions().get(name)} instead of {version}"
@@ -235,7 +251,7 @@ def _run_call(common: bytes, own: bytes) -> Any:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """Versions of packages on which results depend, and a digest of the auditor's source."""
+    """Versions of packages on which results depend, and a digest of the auditor's source code."""
     return {**versions(), "source": source_digest()[:16]}
 
 

@@ -1,4 +1,4 @@
-"""Resources of an audit, which only affect its speed: workers, their device and memory."""
+"""Resources of an audit, which affect only its speed: number of workers, device and memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute, reach
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that only affect the speed of an audit.
+    """Resources that affect only the speed of an audit.
 
-    ``jobs``: number of workers.
-    ``compute``: device of each worker, and its memory for stored messages.
-    ``memory``: limit of the memory of a training, in bytes; a training that exceeds it by its
-        settings is refused.
-    ``cluster``: the workers' cluster; None for processes of this machine.
+    - ``jobs``: number of workers.
+    - ``compute``: device of each worker, and its memory for stored messages.
+    - ``memory``: limit of the memory of a training, in bytes. A training whose settings need more
+      is refused.
+    - ``cluster``: cluster of the workers, or None for processes of this machine.
 
     The last bits of floating-point results may depend on the device, which the record names.
 
@@ -40,33 +40,34 @@ def make_resources(
     backend: str = "loky",
     address: str | None = None,
 ) -> Resources:
-    """Makes the resources of an audit.
+    """Creates the resources of an audit.
 
-    ``jobs``: number of workers; by default the number of cores, or of workers of the cluster.
-    ``device``: device on which each worker simulates clients, as torch names it.
-    ``memory``: GiB of all workers together; by default the memory of this machine or the cluster.
-        Messages of a worker beyond a quarter of its share, or beyond 2 GiB, are stored on disk.
-    ``backend``: "loky" for processes of this machine, "dask" or "ray" for a cluster.
-    ``address``: address of the cluster.
+    - ``jobs``: number of workers. The default is the number of cores, or of workers of the cluster.
+    - ``device``: device on which each worker simulates clients, as torch names it.
+    - ``memory``: GiB of all workers together. The default is the memory of this machine or of the
+      cluster. Messages of a worker beyond a quarter of its share, or beyond 2 GiB, are stored on
+      disk.
+    - ``backend``: "loky" for processes of this machine, "dask" or "ray" for a cluster.
+    - ``address``: address of the cluster.
 
-    InputError if ``jobs`` or ``memory`` is not positive, if torch cannot reach the device, or if no
-    cluster answers.
+    Raises InputError if ``jobs`` or ``memory`` is not positive, if torch cannot use the device, or
+    if no cluster answers.
     """
     cluster = connect(backend, address)
     if cluster is not None and device != "cpu":
         raise InputError(
             f"Expected the device cpu on a cluster, got {device!r}. Leave it out, or audit on this "
-            "machine without --backend."
+            "machine, without --backend."
         )
     cores = (os.cpu_count() or 1) if cluster is None else cluster.workers()
     count = cores if jobs is None else jobs
     if count < 1:
-        raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out to use all.")
+        raise InputError(f"Expected jobs >= 1, got jobs={count}. Leave it out to use all cores.")
     if device != "cpu":
         reach(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
-            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out to use all."
+            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
         )
     available = physical_memory() if cluster is None else cluster.memory()
     size = available if memory is None else memory * 2**30
@@ -76,7 +77,9 @@ def make_resources(
 
 
 def physical_memory() -> float:
-    """Bytes of memory of this machine; infinite if the system does not report them."""
+    """Returns the bytes of memory of this machine, or infinity if the operating system does not
+    report them.
+    """
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

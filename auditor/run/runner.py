@@ -1,8 +1,9 @@
-"""Runs a plan: splits it into tasks, runs them in worker processes, assembles the record.
+"""Execution of an audit: splits a plan into tasks, runs them in worker processes, and assembles the
+record.
 
-Every task uses its own random seed, derived from the plan's seed and the task's name, and one
-thread: the same plan gives the same record for any number of workers. Finished tasks are stored in
-the run directory, so that a killed audit resumes where it stopped.
+Every task runs in one thread and uses its own random seed, derived from the plan's seed and the
+task's name. So the same plan gives the same record for any number of workers. Finished tasks are
+stored in the run directory, so that an interrupted audit resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -84,19 +85,19 @@ def audit(
     Parameters
     ----------
     fields : other fields of a ``Plan``: data, seed, confidence, quick, attacks, games, runs,
-        population, canaries, estimator, by, settings, only, ...; a missing field, or None, has the
-        plan's default. ``data`` may be anything that ``audit_system`` takes; ``users`` and
+        population, canaries, estimator, by, settings, only, ... A field that is missing or None has
+        the plan's default. ``data`` may be anything that ``audit_system`` accepts; ``users`` and
         ``items`` may be DataFrames.
-    out : run directory for reports and resumable tasks; nothing is written without it.
-    jobs : number of worker processes, default all cores; does not change the result.
-    device : device on which clients are simulated, as torch names it ("cuda"); default the CPU.
-    memory : GiB that all workers together may use, default the machine's memory.
+    out : run directory for reports and stored tasks. Without it, nothing is written.
+    jobs : number of worker processes; default: all cores. It does not change the result.
+    device : device on which clients are simulated, as torch names it ("cuda"); default: the CPU.
+    memory : GiB that all workers together may use; default: the memory of the machine.
     backend : system that runs the workers: "loky" on this machine, or the cluster of "dask" or
-        "ray" at ``address``; does not change the result.
+        "ray" at ``address``. It does not change the result.
     progress : whether to show the running tasks and their progress, on standard error or in a
-        notebook; None shows them if the output is a terminal or a notebook. A function instead is
-        called with a ``ProgressReport`` when a task ends and about once a second, from a thread
-        of its own.
+        notebook. None shows them only if the output is a terminal or a notebook. A function is
+        called with a ``ProgressReport`` when a task ends and about once a second, from a separate
+        thread.
 
     Raises InputError for invalid arguments or data.
 
@@ -126,15 +127,15 @@ def run_plan(
 ) -> Record:
     """Runs the unfinished tasks of ``plan``, writes reports to ``out``, and returns the record.
 
-    ``out``: run directory; None to write nothing.
-    ``gate``: decides which findings are failures in junit.xml.
-    ``observe``: receives the progress.
-    ``interactions``: data of the plan, if they are in memory.
-    ``systems``: the user's own targets, which the plan names.
-    ``force``: replaces the report of another plan in ``out``.
+    - ``out``: run directory, or None to write nothing.
+    - ``gate``: condition that decides which findings are failures in junit.xml.
+    - ``observe``: observer that receives the progress.
+    - ``interactions``: data of the plan, if they are in memory.
+    - ``systems``: the user's own systems, which the plan names.
+    - ``force``: true to replace the report of another plan in ``out``.
 
-    InputError if ``out`` cannot be written, if another audit runs in it, or if it contains the
-    report of another plan and ``force`` is false.
+    Raises InputError if ``out`` cannot be written, if another audit is running in it, or if it
+    contains the report of another plan and ``force`` is false.
 
     >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
     >>> record = run_plan(plan, Resources(jobs=1))
@@ -165,8 +166,8 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
     """Raises InputError if ``out`` contains a finished audit of another plan, or a sweep."""
     if (out / SWEEP).exists():
         raise InputError(
-            f"Expected the report of this plan or none in {out}, got a sweep, which stores tasks "
-            "there. Give another directory with --out."
+            f"Expected no report of another plan in {out}, got a sweep, whose tasks are stored in "
+            "it. Give another directory with --out."
         )
     if not (out / store.RECORD).exists():
         return
@@ -179,7 +180,7 @@ def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
         key for key in before.keys() | fields.keys() if before.get(key) != fields.get(key)
     ):
         raise InputError(
-            f"Expected the report of this plan or none in {out}, got one of a plan with other "
+            f"Expected no report of another plan in {out}, got one of a plan with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
 
@@ -189,10 +190,11 @@ def run_audits(
     resources: Resources,
     observe: Observer | None,
 ) -> list[Results]:
-    """The results of all tasks of each audit: stored results, and results of this run's workers.
+    """Runs all tasks of each audit and returns their results, including the stored results of
+    finished tasks.
 
     All audits share the workers, and the longest jobs of all audits come first. If there are
-    several audits, each has its own ``label``.
+    several audits, each needs its own ``label``.
     """
     count = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
     cluster = resources.cluster
@@ -229,10 +231,10 @@ def run_audits(
 class _Queue:
     """Work of an audit.
 
-    ``tasks``: all tasks.
-    ``results``: results of finished tasks.
-    ``jobs``: unfinished jobs of tasks for single workers, with their estimated seconds.
-    ``parallel_tasks``: unfinished tasks that keep all workers busy.
+    - ``tasks``: all tasks.
+    - ``results``: results of finished tasks.
+    - ``jobs``: unfinished jobs of tasks for single workers, with their estimated seconds.
+    - ``parallel_tasks``: unfinished tasks that occupy all workers.
     """
 
     tasks: tuple[Task, ...]
@@ -242,7 +244,7 @@ class _Queue:
 
     @classmethod
     def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
-        """The queue of an audit, for this number of ``workers``."""
+        """Queue of an audit for this number of ``workers``."""
         tasks = audit.tasks()
         stored = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
         results = {task: result for task, result in stored.items() if result is not None}
@@ -253,7 +255,9 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _TaskRunner:
-    """Runs tasks of an audit: reports their progress, measures their time, stores their results."""
+    """Runner of tasks of an audit, which reports their progress, measures their time and stores
+    their results.
+    """
 
     audit: Audit
     checkpoints: Checkpoints | None = None
@@ -262,9 +266,9 @@ class _TaskRunner:
     def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
         """Runs the ``work`` of a task in one thread and returns its result.
 
-        An exception in ``work`` becomes an error of the result, so that other tasks go on. So does
-        NaN among the numbers, and a target's refusal of the data or of its settings; if no other
-        target is audited, the refusal is raised.
+        An exception in ``work`` becomes an error of the result, so that other tasks continue. So
+        does NaN among the numbers, and a system's refusal of the data or of its settings. If no
+        other system is audited, the refusal is raised.
         """
         with one_thread(None), noting(self.notes, self.audit.label_step(task.target, task.step)):
             started = time.perf_counter()
@@ -296,7 +300,7 @@ class _TaskRunner:
         note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
-        """Trains the targets that several jobs need; workers map the same files to memory."""
+        """Trains the systems that several jobs need. Workers map the same files to memory."""
         on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
         trainings = {}
@@ -311,7 +315,7 @@ class _TaskRunner:
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
-        """The work of a game, whose runs ``call`` distributes to ``workers``; they are stored."""
+        """Work of a game, whose runs ``call`` distributes to ``workers``. The runs are stored."""
 
         def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
             every = ((function, *each) for each in arguments)
@@ -324,7 +328,7 @@ class _TaskRunner:
 def _run_job(
     number: int, runner: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
 ) -> tuple[int, Results]:
-    """Runs tasks of one target; returns the ``number`` of their audit with the results."""
+    """Runs tasks of one system, and returns the ``number`` of their audit with the results."""
     audited = AuditedTarget(runner.audit, tasks[0].target, trained)
     return number, {
         task: runner.run(task, functools.partial(audited.run, task.step)) for task in tasks
@@ -337,7 +341,11 @@ def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def record_of(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
-    """The record of an audit, from the results of all its tasks, in the order of the tasks."""
+    """Assembles the record of an audit from the results of all its tasks, in the order of the
+    tasks.
+
+    ``started`` is the value of ``time.perf_counter`` at the start.
+    """
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
     of_others = {n: why_not_run(each) for n, each in audit.targets.items() if is_of_others(each)}
@@ -377,7 +385,9 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
 
 
 def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
-    """Proved upper bound in the scope of a measured ``bound``, if its target has assumptions."""
+    """Proved upper bound in the scope of a measured ``bound``, if its system has assumptions;
+    otherwise None.
+    """
     target, data = audit.targets.get(name), audit.interactions
     if target is None or data is None or not target.assumes:
         return None
@@ -386,7 +396,9 @@ def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
 
 
 def _kernels() -> str:
-    """Names of the linear algebra kernels for this processor, which determine the last digits."""
+    """Names of the linear algebra kernels for this processor, which determine the last digits of
+    results.
+    """
     pools = threadpoolctl.threadpool_info()
     names = {
         f"{pool['internal_api']} {pool['architecture']}" for pool in pools if "architecture" in pool

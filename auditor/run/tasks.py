@@ -1,4 +1,4 @@
-"""Tasks of an audit: each is one step on one target, which any process can run by itself."""
+"""Tasks of an audit: each is one step on one system, which any process can run independently."""
 
 from __future__ import annotations
 
@@ -40,22 +40,26 @@ logger = logging.getLogger(__name__)
 
 BOUNDS, UTILITY = "bounds", "utility"
 QUICK_ROUNDS = 20
+# Approximate seconds in which an attack reads one number of a message.
 _READ = 1e-7
-"""Seconds in which an attack reads one number of a message; roughly."""
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
 NO_LOCAL = "No attack was run and no utility measured: both need the local game. Add it."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One step on one target: "bounds", "utility", or the name of an attack or of a game."""
+    """One step of an audit on one system.
+
+    - ``target``: name of the system.
+    - ``step``: "bounds", "utility", or the name of an attack or of a game.
+    """
 
     target: str
     step: str
 
     @property
     def is_parallel(self) -> bool:
-        """Whether the step is a game of many clients, whose runs keep all workers busy."""
+        """Whether the step is a game of many clients, whose runs occupy all workers."""
         return self.step in CANARY_GAMES and CANARY_GAMES[self.step].is_parallel
 
     def __str__(self) -> str:
@@ -63,7 +67,7 @@ class Task:
 
 
 class TaskResult(Row):
-    """Rows that one task adds to the record, and its errors and seconds."""
+    """Rows that one task adds to the record, with its errors and its seconds."""
 
     findings: tuple[Finding, ...] = ()
     measurements: tuple[Measurement, ...] = ()
@@ -78,21 +82,21 @@ class TaskResult(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """A plan with everything that its tasks share: data, targets, attacks and games.
+    """Plan of an audit with everything that its tasks share: data, systems, attacks and games.
 
-    ``plan``: the plan, with its defaults resolved.
-    ``targets``, ``attacks``: by name.
-    ``interactions``: the data.
-    ``games``: names of the games with a canary.
-    ``confidence``: confidence of each sampled bound. All bounds of the audit hold together at the
-        plan's confidence: the error is divided by their number (Bonferroni), so that an audit of
-        many targets refutes a true claim no more often than an audit of one target.
-    ``compute``: device and memory of the trainings.
-    ``notes``: sentences on omissions.
-    ``label``: distinguishes one of several audits in the progress of its tasks; does not change the
-        results.
-    ``is_repetition``: whether this is a further training of the same targets, on which only attacks
-        and utility are measured.
+    - ``plan``: the plan, with its defaults resolved.
+    - ``targets``, ``attacks``: systems and attacks, by name.
+    - ``interactions``: the data.
+    - ``games``: names of the games with a canary.
+    - ``confidence``: confidence of each sampled bound. All bounds of the audit hold together at the
+      plan's confidence: the error probability is divided by their number (Bonferroni). So an audit
+      of many systems refutes a true claim no more often than an audit of one system.
+    - ``compute``: device and memory of the trainings.
+    - ``notes``: sentences on omissions.
+    - ``label``: text that distinguishes one of several audits in progress reports. It does not
+      change the results.
+    - ``is_repetition``: whether this is a further training of the same systems, on which only
+      attacks and utility are measured.
     """
 
     plan: Plan
@@ -108,7 +112,9 @@ class Audit:
 
     @property
     def device(self) -> str:
-        """Device of the clients, and the targets whose code does not use it."""
+        """Device of the clients, as text, with the names of the systems whose code does not use
+        it.
+        """
         device, others = (
             self.compute.device,
             [t for t in self.targets.values() if not t.trains_on_device],
@@ -120,11 +126,15 @@ class Audit:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this is the only audit and has one target, whose refusal of the data ends it."""
+        """Whether this is the only audit and has one system, whose refusal of the data ends the
+        audit.
+        """
         return len(self.targets) == 1 and not self.label
 
     def repetitions(self) -> tuple[Audit, ...]:
-        """This audit, and one per further training of the targets that can be trained again."""
+        """Returns this audit, and one audit per further training of the systems that can be trained
+        again.
+        """
         count = self.plan.trainings or 1
         trainable = {name: each for name, each in self.targets.items() if origin_of(each).at_hand}
         if LOCAL not in self.plan.games or not trainable:
@@ -151,16 +161,16 @@ class Audit:
         systems: Sequence[Target] = (),
         label: str = "",
     ) -> Audit:
-        """Makes the plan's targets, and loads its data unless ``interactions`` are given.
+        """Creates the plan's systems, and loads its data unless ``interactions`` are given.
 
-        ``compute``: device and memory of the trainings.
-        ``memory``: limit of the memory of a training, in bytes.
-        ``systems``: the user's own targets, which the plan names. Wrapped systems are tried first;
-            findings about their clients become notes.
-        ``label``: see the class.
+        - ``compute``: device and memory of the trainings.
+        - ``memory``: limit of the memory of a training, in bytes.
+        - ``systems``: the user's own systems, which the plan names. Wrapped systems are tried
+          first, and findings about their clients become notes.
+        - ``label``: see the class.
 
-        InputError for an unknown name, a wrong setting, data that cannot be read, or a training
-        that takes more than ``memory`` bytes.
+        Raises InputError for an unknown name, an invalid setting, unreadable data, or a training
+        that needs more than ``memory`` bytes.
         """
         notes = list_omissions(plan)
         for note in () if label else notes:
@@ -205,11 +215,13 @@ class Audit:
         return replace(audit, notes=(*notes, f"Clients are trained on {audit.device}."))
 
     def label_step(self, target: str, step: str) -> str:
-        """Name of a step in progress reports."""
+        """Returns the name of a step in progress reports."""
         return f"{target}{self.label} {step}"
 
     def tasks(self) -> tuple[Task, ...]:
-        """All tasks, in the order of the record: verdicts first, then target by target."""
+        """Lists all tasks in the order of the record: verdicts first, then the attacks and utility
+        of each system.
+        """
         single = [game for game in self.games if not CANARY_GAMES[game].is_parallel]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]
         steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
@@ -221,12 +233,13 @@ class Audit:
         return (*judged, *trained, *last)
 
     def jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
-        """Groups ``tasks`` into jobs, in the order in which to start them, with their seconds.
+        """Groups ``tasks`` into jobs, in the order in which to start them, with their estimated
+        seconds.
 
-        Parallel tasks are not part of any job. Tasks of one target share a job, and so its
-        training. If there are fewer targets than ``workers``, they are distributed to several jobs,
-        which share a training that is made before. The longest jobs come first, so that no worker
-        finishes long after all others (Graham 1969).
+        Parallel tasks are not part of any job. Tasks of one system share a job, and so its
+        training. If there are fewer systems than ``workers``, the tasks of a system are distributed
+        to several jobs, which share a training that is done before. The longest jobs come first, so
+        that no worker finishes long after all others (Graham 1969).
         """
         alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
         trained = [task for task in tasks if (task,) not in alone and not task.is_parallel]
@@ -246,7 +259,9 @@ class Audit:
         }
 
     def workers(self, max_workers: int, memory: float) -> int:
-        """Number of workers, at most ``max_workers``, that fit into ``memory`` bytes together."""
+        """Returns the number of workers, at most ``max_workers``, that fit into ``memory`` bytes
+        together.
+        """
         trained = (as_trained(target, self.plan) for target in self.targets.values())
         largest = max(
             Workload.of(target, self.interactions).peak(self.compute) for target in trained
@@ -254,17 +269,19 @@ class Audit:
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
     def rng(self, name: str) -> np.random.Generator:
-        """The random generator of the plan's seed for the purpose ``name``."""
+        """Creates the random generator for the purpose ``name``, derived from the plan's seed."""
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
 def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
-    """Makes the targets of a plan, except ``own``; InputError for claims without an own system."""
+    """Creates the systems of a plan, except ``own``. Raises InputError for claims without an own
+    system.
+    """
     if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
         raise InputError(
-            f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
-            f"{', '.join(plan.targets)}. Leave the claims out."
+            f"Expected claims of a system of your own (MODULE:OBJECT), got the targets "
+            f"{', '.join(plan.targets)}. Leave out the claims."
         )
     return [own.get(name) or make_target(name, plan) for name in plan.targets]
 
@@ -276,7 +293,9 @@ def _check_workloads(
     compute: Compute,
     memory: float,
 ) -> None:
-    """Raises InputError if a training for attacks or the one-run game takes too much."""
+    """Raises InputError if a training for attacks or the one-run game needs too much memory or
+    time.
+    """
     for target in targets:
         if LOCAL in plan.games:
             check_workload(as_trained(target, plan), interactions, compute, memory)
@@ -292,7 +311,7 @@ def make_game_inputs(
     compute: Compute,
     by: Attack | None = None,
 ) -> GameInputs:
-    """The inputs of the plan's games with a canary."""
+    """Creates the inputs of the plan's games with a canary."""
     return GameInputs(
         target=target,
         interactions=interactions,
@@ -305,18 +324,24 @@ def make_game_inputs(
 
 
 def tried_on(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """The target to audit on these data, and notes; the same target if it has no ``tried``."""
+    """Returns the system to audit on ``interactions``, and notes about it.
+
+    Both come from the system's method ``tried``. Without this method, the result is ``target``
+    itself and no notes.
+    """
     own = getattr(target, "tried", None)
     return (target, ()) if own is None else own(interactions)
 
 
 def as_trained(target: Target, plan: Plan) -> Target:
-    """The target to train: a quick audit has at most ``QUICK_ROUNDS`` rounds."""
+    """Returns the system to train. In a quick audit it has at most ``QUICK_ROUNDS`` rounds."""
     return target.shortened(QUICK_ROUNDS) if plan.quick else target
 
 
 def list_omissions(plan: Plan) -> tuple[str, ...]:
-    """Sentences on omissions: plug-ins that do not load, attacks that the plan does not name."""
+    """Lists sentences on omissions of a plan: plug-ins that do not load, and attacks that the plan
+    does not name.
+    """
     wants_all = {kind: kind not in OPEN for kind in FAMILIES} | {
         "targets": ALL in plan.targets,
         "attacks": plan.attacks is None,
@@ -337,7 +362,7 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
 
 
 def _slow_attacks(plan: Plan) -> tuple[str, ...]:
-    """The plan's attacks that are declared slow."""
+    """Attacks of the plan that are declared slow."""
     return tuple(
         name
         for name in plan.attacks or ()
@@ -346,31 +371,33 @@ def _slow_attacks(plan: Plan) -> tuple[str, ...]:
 
 
 def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
-    """A note on the runs, trainings and rounds that this audit saves."""
+    """Note on the runs, trainings and rounds that this audit saves."""
     if LOCAL not in plan.games:
         return ()
     savings = []
     if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
-        savings.append(f"games make 1 in {QUICK} of their usual runs")
+        savings.append(f"Games make 1 in {QUICK} of their usual runs")
     if plan.trainings == 1:
-        savings.append("attacks and utility are measured on one training of each system")
+        savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:
         savings += [
             f"{target.name} is trained for {QUICK_ROUNDS} of {target.sizes.rounds:,} rounds"
             for target in targets
             if (target.sizes.rounds or 0) > QUICK_ROUNDS
         ]
-    return (f"{'; '.join(savings)}.",) if savings else ()
+    return (f"{'. '.join(savings)}.",) if savings else ()
 
 
 def make_guesser(name: str | None) -> Attack | None:
-    """Makes the attack by which adversaries of games guess; InputError unless it scores pairs."""
+    """Creates the attack with which adversaries of games guess. Raises InputError unless it scores
+    pairs of user and item.
+    """
     if name is None:
         return None
     attack: Attack = FAMILIES["attacks"].member(name)()
     if attack.family is not AttackFamily.MEMBERSHIP:
         raise InputError(
             f"Expected an attack that scores interactions, such as interaction-membership, got "
-            f"by={name!r} ({attack.family}). Leave it out for the strongest adversary."
+            f"by={name!r} ({attack.family}). Leave out `by` for the strongest adversary."
         )
     return attack

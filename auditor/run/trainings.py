@@ -1,4 +1,6 @@
-"""Figures of several trainings on the data of the same users: means, intervals, combined rows."""
+"""Figures of several trainings on the data of the same users: means, confidence intervals and
+combined rows.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ METHOD = "Student's t over trainings and the users' interval, added in quadratur
 
 @dataclass(frozen=True, slots=True)
 class OverTrainings:
-    """Mean of a figure over trainings, its interval, and a prediction of one more training.
+    """Mean of a figure over several trainings, with its interval and a prediction for one more
+    training.
 
-    ``value``: the mean.
-    ``ci_low``, ``ci_high``: its interval; if there is one training, the interval over its users.
-    ``next_low``, ``next_high``: prediction interval for the figure of one more training; NaN if
-        there is one training.
-    ``trainings``: number of trainings.
+    - ``value``: the mean.
+    - ``ci_low``, ``ci_high``: its confidence interval; for a single training, the interval over its
+      users.
+    - ``next_low``, ``next_high``: prediction interval for the figure of one more training; NaN for
+      a single training.
+    - ``trainings``: number of trainings.
     """
 
     value: float
@@ -46,12 +50,14 @@ def over_trainings(
     confidence: float,
     users: float | None = None,
 ) -> OverTrainings:
-    """Combines a figure of n trainings, each with an interval over its users.
+    """Combines the values of one figure from n trainings, each with a confidence interval over its
+    users.
 
-    ``values``, ``lows``, ``highs``: figure of each training, and ends of its interval (n,).
-    ``confidence``: confidence of the combined interval.
-    ``users``: confidence of the users' intervals, if it differs; they are scaled as intervals of a
-        normal distribution.
+    - ``values``: figure of each training, (n,).
+    - ``lows``, ``highs``: ends of the interval of each training, (n,).
+    - ``confidence``: confidence of the combined interval.
+    - ``users``: confidence of the intervals over users, if it differs. They are scaled like
+      intervals of a normal distribution.
 
     The model of a figure is mean + training effect + user effect. The users are the same in every
     training, so that their effect does not average out. The combined half-width is the root of the
@@ -91,12 +97,12 @@ def _quantile(confidence: float) -> float:
 
 
 def lower_median(bounds: Sequence[float]) -> float:
-    """Lower bound from the lower bounds of several trainings: their lower median.
+    """Combines the lower bounds of several trainings into one lower bound: their lower median.
 
-    ``bounds``: lower bounds (n,), all at one confidence.
+    ``bounds`` are lower bounds (n,), all at one confidence.
 
-    The median is too large only if half of the bounds or more are. If the trainings share no
-    randomness, that is at most as probable as for a single bound; otherwise at most twice as
+    The median is too large only if at least half of the bounds are. If the trainings share no
+    randomness, this is at most as probable as for a single bound. Otherwise it is at most twice as
     probable.
 
     >>> lower_median([1.0, 3.0]), lower_median([1.0, 3.0, 2.0])
@@ -108,7 +114,7 @@ def lower_median(bounds: Sequence[float]) -> float:
 def combine(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
     """Combines the results of several trainings into the results of one audit.
 
-    ``results``: results by task, one mapping per training; the first has all tasks.
+    ``results`` has one mapping per training, from task to result. The first mapping has all tasks.
 
     A combined figure is the mean over the trainings that have it, with an interval over trainings
     and users.
@@ -149,7 +155,7 @@ def _utility_key(row: UtilityRow) -> tuple[str, ...]:
 def _combine_rows(
     trainings: Sequence[Iterable[_Row]], key: Callable[[_Row], tuple[str, ...]]
 ) -> Iterable[_Row]:
-    """One row per figure, in the order of the first training that has it."""
+    """Yields one row per figure, in the order of the first training that has it."""
     groups: dict[tuple[str, ...], list[_Row]] = {}
     for row in (row for rows in trainings for row in rows):
         groups.setdefault(key(row), []).append(row)
@@ -158,7 +164,7 @@ def _combine_rows(
 
 
 def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
-    """The mean of a figure over the trainings in ``group``, of ``count`` trainings in all."""
+    """Mean of a figure over the trainings in ``group``, which are part of ``count`` trainings."""
     row, confidence = group[0], group[0].confidence
     minimum = -1.0 if min(member.ci_low for member in group) < 0.0 else 0.0
     maximum = math.inf if row.metric in ERRORS else 1.0
@@ -212,7 +218,7 @@ def _mean_figure(
 
 
 def _add_messages(rows: Sequence[MessagesRow]) -> MessagesRow:
-    """Adds the counts of messages of all trainings of a target."""
+    """Adds the counts of messages of all trainings of a system."""
     return MessagesRow(
         target=rows[0].target,
         sent=sum(row.sent for row in rows),

@@ -1,4 +1,6 @@
-"""Estimated cost of a training by its settings, and the number of runs that a game can afford."""
+"""Estimates of the memory and time of a training from its settings, and the number of runs that a
+game can afford.
+"""
 
 from __future__ import annotations
 
@@ -29,28 +31,28 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
 from fedrec_auditor.targets.systems.base import Cost, Target
 
+# Longest allowed time of a training, in seconds. A longer training is refused.
 LONGEST = 30 * 86_400.0
-"""Maximum seconds of a training; a longer training is refused."""
+# Bytes of a worker process with torch and numba imported, before it trains.
 _PROCESS = 2**29
-"""Bytes of a worker with torch and numba imported, before it trains."""
+# Bytes per interaction (in the data and in the training part), and per pair of user and item that
+# attacks guess and utility scores at once.
 _ENTRY, _GUESSED = 40.0, 48.0
-"""Bytes per interaction (in the data and in the training part), and per pair of user and item that
-attacks guess and utility scores at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Rough estimates of the memory, the stored messages and the time of a training.
 
-    ``memory``: bytes in memory, without stored messages: the process, the interactions, the model,
-        the messages of one round, tables of attacks and utility for some users and all items, and,
-        if users have attributes, the messages that the largest attack holds.
-    ``stored``: bytes of all stored messages, in memory or on disk; right within a factor of 2, but
-        not for messages that are drawn when they are read.
-    ``seconds``: time of the training; right within a factor of 20, and used only to refuse
-        trainings of weeks.
+    - ``memory``: bytes in memory, without stored messages: the process, the interactions, the
+      model, the messages of one round, tables of attacks and utility for some users and all items,
+      and, if users have attributes, the messages that the largest attack holds.
+    - ``stored``: bytes of all stored messages, in memory or on disk. It is right within a factor of
+      2, but not for messages that are drawn when they are read.
+    - ``seconds``: time of the training. It is right within a factor of 20, and used only to refuse
+      trainings of weeks.
 
-    All follow from the target's declared ``Cost``.
+    All estimates follow from the ``Cost`` that the system declares.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
@@ -65,7 +67,7 @@ class Workload:
 
     @classmethod
     def of(cls, target: Target, interactions: Interactions) -> Workload:
-        """The workload of a training of ``target``."""
+        """Estimates the workload of a training of ``target``."""
         cost, users, items = (
             cost_of(target, interactions),
             interactions.n_users,
@@ -86,16 +88,22 @@ class Workload:
 
     @property
     def required(self) -> float:
-        """Bytes that suffice for any number of workers, if each stores messages in a quarter."""
+        """Bytes of memory that suffice for any number of workers, if each stores messages in a
+        quarter of its share.
+        """
         return min(self.memory + min(self.stored, DEFAULT.memory), self.memory / (1 - SHARE))
 
     def peak(self, compute: Compute) -> float:
-        """Maximum bytes of a worker, including the messages that ``compute`` stores in memory."""
+        """Returns the largest number of bytes of a worker, including the messages that ``compute``
+        stores in memory.
+        """
         return self.memory + min(self.stored, compute.memory)
 
 
 def cost_of(target: Target, interactions: Interactions) -> Cost:
-    """Cost of a training of ``target``: the declared cost, or a default by rounds and users."""
+    """Returns the cost of a training of ``target``: its declared cost, or a default from its rounds
+    and users.
+    """
     declared = getattr(target, "cost", None)
     if declared is None:
         rounds = target.sizes.rounds or 1
@@ -105,7 +113,7 @@ def cost_of(target: Target, interactions: Interactions) -> Cost:
 
 
 def settings(part: Any) -> Iterator[tuple[str, float, float]]:
-    """Yields name, value and default of each numeric setting of a target and of its parts."""
+    """Yields name, value and default of each numeric setting of a system and of its parts."""
     for field in fields(part):
         value = getattr(part, field.name)
         if is_dataclass(value):
@@ -117,7 +125,8 @@ def settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, compute: Compute, memory: float
 ) -> None:
-    """Raises InputError if a training exceeds ``memory`` bytes, the free disk, or 30 days.
+    """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
+    space, or more than 30 days.
 
     ``compute`` limits the messages that are stored in memory.
     """
@@ -140,7 +149,7 @@ def check_workload(
 
 
 def rounded_up(value: float) -> str:
-    """Formats ``value`` with three digits, rounded up.
+    """Formats ``value`` with three significant digits, rounded up.
 
     >>> rounded_up(6.8601), rounded_up(0.5), rounded_up(1234.0)
     ('6.87', '0.5', '1,240')
@@ -150,11 +159,12 @@ def rounded_up(value: float) -> str:
 
 
 def check_recording(recording: Recording, memory: float) -> None:
-    """Raises InputError if declared or stored arrays of a recording exceed ``memory`` bytes.
+    """Raises InputError if declared or stored arrays of a recording need more than ``memory``
+    bytes.
 
-    Checked are the table of an attack's guesses (some users times all items), each message and each
-    model. The check is needed because a manifest may declare any size, and a compressed file may be
-    a thousand times smaller than its content.
+    The function checks the table of an attack's guesses (some users times all items), each message
+    and each model. The check is needed because a manifest may declare any size, and a compressed
+    file may be a thousand times smaller than its content.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST
     users = min(max(1, len(recording.senders)), FEWEST)
@@ -193,12 +203,16 @@ def _by(shape: Sequence[int]) -> str:
 
 
 def _as_read(count: int, dtype: np.dtype[Any]) -> float:
-    """Bytes of ``count`` numbers as read from a file, as laid out, and in double precision."""
+    """Bytes of ``count`` numbers in three copies: as read from a file, as arranged in memory, and
+    in double precision.
+    """
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
-    """Raises InputError if the trainings of ``Halves`` take too long by the target's settings."""
+    """Raises InputError if trainings on halves of the users (``Halves``) would take too long by the
+    target's settings.
+    """
     count, limit = (QUICK_COUNT, QUICK_HALF_SECONDS) if quick else (COUNT, HALF_SECONDS)
     seconds = count * Workload.of(target, interactions).seconds / 2
     if seconds > limit:
@@ -210,7 +224,9 @@ def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> 
 
 
 def _most_increased_setting(target: Target) -> tuple[str, float]:
-    """Name and value of the setting with the largest ratio to its default; "" if all are <= 1."""
+    """Name and value of the setting with the largest ratio to its default; ("", 0) if no setting is
+    above its default.
+    """
     raised = {
         (name, value): value / default
         for name, value, default in settings(target)
@@ -219,16 +235,17 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
     return max(raised, key=raised.__getitem__, default=("", 0.0))
 
 
+# Processor seconds for the runs of one setting, if the number of runs is not given.
 BUDGET = 4 * SECONDS
-"""Processor seconds for the runs of a setting, if their number is not given."""
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of both worlds, and the runs that fit the rule
 
 
 def runs_within(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
-    """The number of runs per world that ``seconds`` allow, at most ``runs``; and seconds per run.
+    """Returns the number of runs per world that ``seconds`` allow, at most ``runs``, and the
+    seconds per run.
 
-    A few trial runs are timed first and discarded; afterwards nothing depends on time, and no game
+    A few trial runs are timed first and discarded. Afterwards nothing depends on time, and no game
     is stopped. Processor seconds are used, so that other load on the machine hardly changes the
     number of runs.
     """

@@ -1,1 +1,3 @@
-"""Privacy accounting of a user's own noise, sampling and rounds: epsilon per round and in total."""
+"""Privacy accounting of stated noise, sampling and rounds, without a system to run (the command
+``account``).
+"""

@@ -1,4 +1,6 @@
-"""Noise, sampling and rounds as a user states them: a target without code."""
+"""Deployments that a user describes by noise, sampling and rounds, for accounting without code
+to run.
+"""
 
 from __future__ import annotations
 
@@ -46,20 +48,21 @@ from fedrec_auditor.targets.settings import Choice, Range, check
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 StatedNoise = float | str
-"""A number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4"; a name alone asks for its value."""
-# Smallest probability of a flipped bit, so that doubles can divide by it; a larger one reveals
-# less.
+"""Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
+value asks to compute it."""
+# Smallest probability of a flipped bit, so that doubles can divide by it. A larger probability
+# reveals less.
 _LEAST = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseKind:
-    """A kind of noise.
+    """Kind of noise, such as Gaussian noise.
 
-    - ``name``: name of its argument.
-    - ``symbol``: name of its size.
-    - ``sizes``: valid sizes.
-    - ``min_size``, ``max_size``: range in which a size is searched.
+    - ``name``: name of its argument in ``account``.
+    - ``symbol``: name of its amount.
+    - ``sizes``: valid amounts.
+    - ``min_size``, ``max_size``: range in which an amount is searched.
     """
 
     name: str
@@ -77,14 +80,14 @@ RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Noise of a kind; ``size`` is None if it is to be found.
+    """Amount of noise of one kind; ``size`` is None if the amount is to be computed.
 
     - ``kind``: Gaussian noise, Laplace noise or randomized response.
-    - ``size``: for Gaussian and Laplace noise on a sum: the standard deviation, or the scale, over
-      the norm of the largest contribution of one unit (the L2 norm, or the L1 norm). For randomized
-      response: the pure epsilon of one report.
-    - ``categories``: for randomized response, the number k of categories; the true one is reported
-      with probability e^eps / (e^eps + k - 1).
+    - ``size``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the L2
+      (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
+      one report.
+    - ``categories``: for randomized response, the number k of categories. The true category is
+      reported with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
@@ -93,12 +96,12 @@ class Noise:
 
     @classmethod
     def of(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
-        """The noise that ``StatedNoise`` describes; InputError if it is invalid."""
+        """Parses the noise from a number or text. Raises InputError if it is invalid."""
         given = _read(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
         if k is None or k != math.floor(k) or not 2 <= k <= 1e9:
             raise InputError(
-                f"Expected an integer for k, from 2 to 1e9, got {stated!r}. Give k=2, for example."
+                f"Expected an integer for k from 2 to 1e9, got {stated!r}. Give k=2, for example."
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
@@ -107,19 +110,19 @@ class Noise:
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
                 f"Expected p between 1/k and 1, the probability of the true category, got "
-                f"p={p!r} with k={k:g}. Raise it above 1/k, or lower it below 1."
+                f"p={p!r} with k={k:g}. Give p in this range."
             )
         if p is not None:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
         if size is not None and not kind.sizes.takes(size):
             raise InputError(
                 f"Expected {kind.symbol} {kind.sizes.said} for {kind.name}, got "
-                f"{kind.symbol}={size!r}. Give the amount of noise."
+                f"{kind.symbol}={size!r}. Give a valid amount of noise."
             )
         return cls(kind, size, int(k))
 
     def event(self) -> DpEvent:
-        """The event of one use: a noisy sum, or one report."""
+        """Returns the accounting event of one use: one noisy sum, or one report."""
         assert self.size is not None
         if self.kind is RESPONSE:
             k = self.categories
@@ -128,17 +131,17 @@ class Noise:
 
     @property
     def local_epsilon(self) -> float:
-        """The pure epsilon of one report, of Laplace noise or of randomized response."""
+        """Pure epsilon of one report with Laplace noise or randomized response."""
         assert self.size is not None
         # Two vectors of norm C differ by at most 2 C.
         return self.size if self.kind is RESPONSE else 2.0 / self.size
 
     @property
     def bit(self) -> tuple[float, float]:
-        """P(0 | one input) and P(1 | another input) of a bit that a report reveals.
+        """P(0 | one input) and P(1 | another input) of a bit that is a function of a report.
 
-        For randomized response the bit is whether the report is one certain category, for Laplace
-        noise its sign.
+        For randomized response, the bit is whether the report is one given category. For Laplace
+        noise, it is the sign of the report.
         """
         assert self.size is not None
         if self.kind is LAPLACE:
@@ -148,7 +151,7 @@ class Noise:
 
 
 def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
-    """The names in the text with their values; None for a name alone."""
+    """Values by name in the text; None for a name without a value."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
         return {kind.symbol: float(stated)}
     names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
@@ -164,8 +167,8 @@ def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
         if name not in names or name in values or (number is not None and number != number):
             example = "epsilon=1,k=4" if kind is RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
-                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Correct it; a "
-                f"name alone, {kind.symbol}, asks for its value."
+                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Correct it, or "
+                f"give only the name {kind.symbol} to compute its value."
             )
         values[name] = number
     return values
@@ -178,16 +181,18 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A system without code: the event ``one_round`` in each of ``rounds``.
+    """System that is described by its accounting event ``one_round``, applied in each of
+    ``rounds``, without code.
 
-    - ``one_round``: the event of a round, as dp-accounting documents it.
-    - ``words``: text that names the round.
+    - ``one_round``: event of a round, in the convention of dp-accounting.
+    - ``words``: text that describes the round.
     - ``rounds``: number of rounds.
-    - ``delta``: the delta at which it is accounted.
+    - ``delta``: delta at which it is accounted.
     - ``unit``: unit of the data that is protected.
-    - ``adjacencies``: adjacencies of the unit; the intended one first.
-    - ``promised``: epsilon that all rounds together should keep; infinite if there is none.
-    - ``bit``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 | another).
+    - ``adjacencies``: adjacencies of the unit; the intended adjacency comes first.
+    - ``promised``: epsilon claimed for all rounds together; infinite if there is no claim.
+    - ``bit``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 | another
+      input).
     - ``assumes``: assumptions of its bounds.
     """
 
@@ -205,7 +210,9 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def of_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """A copy for users with this many ``interactions``, without a promise; empty if unknown."""
+        """Returns a copy for users with this number of ``interactions``, without a claim; an empty
+        tuple if the event is unknown.
+        """
         event = group_event(self.one_round, interactions)
         if event is None:
             return ()
@@ -222,16 +229,16 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """A short description of the rounds."""
+        """Short description of the rounds."""
         times = count_phrase(self.rounds, "report" if is_local(self.one_round) else "round")
         return self.words if self.rounds == 1 else f"{self.words}, {times}"
 
     def times(self, scope: Scope) -> int:
-        """The number of rounds in a scope."""
+        """Number of rounds in the horizon of ``scope``."""
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
-        """The scope of a bound on one round, or in ``total`` on all of them."""
+        """Returns the scope of a bound on one round or, if ``total`` is true, on all rounds."""
         vantage, one = Vantage.AGGREGATE, Horizon.ROUND
         if is_local(self.one_round):
             shuffled = ShuffledDpEvent in kinds(self.one_round)
@@ -240,7 +247,9 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The promise in total and per round, under each adjacency for which the event is known."""
+        """Returns the claim in total and per round, under each adjacency for which the event is
+        known.
+        """
         known = [a for a in self.adjacencies if event_under(self.one_round, a) is not None]
         meant = (known or self.adjacencies)[0]
         claim = Claim(
@@ -262,16 +271,20 @@ class Deployment:
         )
 
     def mechanism(self, scope: Scope, population: Population) -> None:
-        """None: there is no code."""
+        """Returns None, because a deployment has no code."""
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """The event of one round or of all rounds, at every vantage; InputError if unknown."""
+        """Returns the accounting event of one round or of all rounds, by the horizon of ``scope``.
+        Raises InputError if it is unknown.
+        """
         event = charged_event(self.one_round, scope.adjacency)
         times = self.times(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
-        """The meaning of the adjacency, frequent mistakes, and parts that are not accounted."""
+        """Sentences on the meaning of the adjacency, frequent mistakes, and parts that are not
+        accounted.
+        """
         replaced = adjacency is Adjacency.REPLACE
         displaced = SampledWithoutReplacementDpEvent in kinds(self.one_round) and not replaced
         if self.assumes:
@@ -300,18 +313,20 @@ class Deployment:
 
 
 def kinds(event: DpEvent) -> set[type[DpEvent]]:
-    """The kinds of an event's leaves."""
+    """Returns the event classes of the single mechanisms (leaves) of ``event``."""
     return {type(leaf) for leaf, _ in leaves(event)}
 
 
 def is_local(event: DpEvent) -> bool:
-    """Whether each user sends reports that hide their input by themselves: the local model."""
+    """Whether every mechanism of ``event`` is a local randomizer, so that reports protect users
+    without any further noise.
+    """
     leaf_kinds = kinds(event)
     return bool(leaf_kinds) and leaf_kinds <= _LOCAL
 
 
 def describe_event(event: DpEvent) -> str:
-    """A short description of an event."""
+    """Returns a short description of ``event`` as text."""
     inner = getattr(event, "event", None)
     if isinstance(event, ComposedDpEvent):
         return " and ".join(map(describe_event, event.events))
@@ -338,9 +353,9 @@ def describe_event(event: DpEvent) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRequest:
-    """The arguments of ``account``, checked; InputError if they are not consistent.
+    """Arguments of ``account``. Raises InputError if they are not consistent.
 
-    Defaults, unless they are to be found: one round, in which everybody is drawn.
+    The defaults, unless a setting is to be computed, are one round in which all units are sampled.
     """
 
     gaussian: StatedNoise | None
@@ -361,41 +376,41 @@ class AccountRequest:
         hiding = (self.gaussian, self.laplace, self.randomized_response, self.event)
         if (count := sum(given is not None for given in hiding)) != 1:
             raise InputError(
-                "Expected one of gaussian, laplace, randomized_response and event, got "
-                f"{count} of them. Give the one that protects the data."
+                "Expected exactly one of gaussian, laplace, randomized_response and event, got "
+                f"{count} of them. Give the argument that states how the data are protected."
             )
         check(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
-                "Expected an event without rate, users and shuffle, got one of them too. Leave it "
-                "out: the event defines its sampling."
+                "Expected event without rate, users and shuffle, got one of these too. Leave it "
+                "out, because the event defines its sampling."
             )
         if self.gaussian is not None and self.delta == 0.0:
             raise InputError(
-                "Expected delta above 0 with Gaussian noise, whose log-ratio has no bound, got "
-                "delta=0. Give one well below 1 / users."
+                "Expected delta above 0 with Gaussian noise, whose log-ratio is unbounded, got "
+                "delta=0. Give a delta well below 1 / users."
             )
         if self.gaussian is not None and self.shuffle is not None:
             raise InputError(
-                "Expected shuffled reports of a pure epsilon, got Gaussian noise, which has none. "
-                "Use laplace or randomized_response, or account the reports unshuffled."
+                "Expected shuffled reports with a pure epsilon, got Gaussian noise, which has "
+                "none. Use laplace or randomized_response, or leave out shuffle."
             )
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
         if self.is_local and (sampled or self.adjacency is not None):
             raise InputError(
-                "Expected no rate, sampling or adjacency with local reports, got one. Drop it: "
-                "the receiver sees who reports. Set rounds to the most reports that a user sends."
+                "Expected no rate, sampling or adjacency with local reports, got one of these. "
+                "Leave it out, and set rounds to the largest number of reports that a user sends."
             )
         if (self.sampling == "fixed") != (self.users is not None):
             raise InputError(
-                f"Expected users with fixed sampling, and only then, got sampling={self.sampling} "
-                f"and users={self.users}. Give both or neither: a sample has rate x users members."
+                f"Expected users if and only if sampling is fixed, got sampling="
+                f"{self.sampling} and users={self.users}. Give both or neither."
             )
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
                 "Expected interactions_per_user only with noise on sums and unit=interaction, got "
-                f"unit={self.unit}. Leave it out, or clip each interaction."
+                f"unit={self.unit}. Leave out interactions_per_user, or clip each interaction."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users
@@ -407,21 +422,25 @@ class AccountRequest:
 
     @property
     def noise(self) -> Noise | None:
-        """The noise; None for an event."""
+        """The parsed noise; None if an event is given."""
         kinds = {GAUSSIAN: self.gaussian, LAPLACE: self.laplace, RESPONSE: self.randomized_response}
         given = (Noise.of(kind, stated) for kind, stated in kinds.items() if stated is not None)
         return next(given, None)
 
     @property
     def is_local(self) -> bool:
-        """Whether each user sends reports that hide their input by themselves: the local model."""
+        """Whether the data are protected by local randomizers, so that reports protect users
+        without any further noise.
+        """
         if self.event is not None:
             return is_local(self.event)
         return self.randomized_response is not None or self.shuffle is not None
 
     @property
     def left_out(self) -> str:
-        """The number to be found: the size of the noise, else rounds, else rate; "" if none is."""
+        """Name of the setting to compute: amount of noise, otherwise rounds, otherwise rate; "" if
+        all are given.
+        """
         noise = self.noise
         if noise is not None and noise.size is None:
             return noise.kind.symbol
@@ -431,7 +450,7 @@ class AccountRequest:
         return "" if drawn else "rate"
 
     def completed(self, value: float) -> AccountRequest:
-        """A copy in which the number to be found has this ``value``."""
+        """Returns a copy in which the setting to compute has this ``value``."""
         changed: dict[str, Any] = {self.left_out: value}
         noise = self.noise
         if noise is not None and noise.size is None:
@@ -440,7 +459,9 @@ class AccountRequest:
         return replace(self, **changed)
 
     def deployments(self, promised: float = math.inf) -> tuple[Deployment, ...]:
-        """The deployment with a ``promised`` epsilon, and one for users of several interactions."""
+        """Returns the deployment with a claim of ``promised``, and one for users with several
+        interactions, if requested.
+        """
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
         if not self.is_local:
@@ -471,7 +492,7 @@ class AccountRequest:
             return self.event
         if noise.size is None:
             raise InputError(
-                f"Expected a number for {noise.kind.symbol}, got none. Give it, or give "
+                f"Expected a number for {noise.kind.symbol}, got none. Give a number, or give "
                 "target_epsilon to find it."
             )
         if self.shuffle is not None:

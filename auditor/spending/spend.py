@@ -1,4 +1,6 @@
-"""Epsilon per round and in total, and the noise, rounds or rate that keep a given epsilon."""
+"""Privacy accounting: epsilon per round and in total, and the noise, rounds or sampling rate for a
+target epsilon.
+"""
 
 from __future__ import annotations
 
@@ -44,30 +46,32 @@ from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import foreign_errors
 
-# Significant digits of noise and rates, rounded to the side that keeps the target; three if they
-# are as close.
+# Significant digits of noise and rates, rounded to the side that meets the target; three digits if
+# they are close enough.
 _DIGITS = 5
 _MOST_ROUNDS = 10**7
-# Logarithms: of the factor between a value that keeps the target and one that does not, and of the
-# largest factor between an epsilon and the target that is distinguished.
+# Logarithm of the factor between a value that meets the target and a value that does not, and
+# largest absolute logarithm of the ratio of an epsilon to the target.
 _CLOSE, _FAR = 3e-5, 50.0
 
 
 def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]) -> float:
-    """The number that is left out of ``stated``, such that the ``total`` is at most ``target``.
+    """Finds the setting that ``stated`` leaves out, such that the total epsilon is at most
+    ``target``.
 
-    The result is within a relative 2e-4 of the best value, on the side that keeps the target, if
-    ``total`` is monotone. InputError if no number is left out, or if no value within the range of
-    the search keeps the target.
+    ``total`` computes the epsilon of all rounds together for completed settings. If it is monotone,
+    the result is within a relative 2e-4 of the best value, on the side that meets the target.
+    Raises InputError if no setting is left out, or if no value within the range of the search meets
+    the target.
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
-        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give one.")
+        raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give 1, say.")
     name, users, noise = stated.left_out, stated.users, stated.noise
     if not name:
         raise InputError(
-            "Expected one number left out with target_epsilon, got all of them. Leave out the one "
-            "to be found: the noise (its name alone, such as z), rounds or rate."
+            "Expected one setting without a value with target_epsilon, got all values. Leave out "
+            "the setting to compute: the noise (give only its name, such as z), rounds or rate."
         )
 
     @functools.cache
@@ -97,7 +101,9 @@ def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest
 
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
-    """``good`` rounded to its digits on the side that keeps the target, if it then keeps it."""
+    """``good`` rounded to few digits on the side that meets the target, if the rounded number meets
+    it.
+    """
     unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
     count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
     for rounded in (float(f"{good:.3g}"), float(f"{count * unit:.{_DIGITS}g}")):
@@ -107,7 +113,7 @@ def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> f
 
 
 def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
-    """The largest integer up to ``limit`` that keeps the target."""
+    """The largest integer up to ``limit`` that meets the target."""
     low, high = 1, 2
     if keeps(low) < 0.0:
         raise _unreachable(name, 1, target)
@@ -125,16 +131,18 @@ def _unreachable(name: str, value: float, target: float) -> InputError:
     )
 
 
+# Placeholder for the population, on which a stated deployment does not depend.
 _ANYBODY = Population(n_users=1, n_items=1)
-"""A placeholder: a stated deployment depends on no population."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Findings on a deployment: in total and per round, for each change of a unit.
+    """Findings of the privacy accounting of one deployment, in total and per round, for each
+    adjacency.
 
-    - ``findings``: the first is the total for the requested change.
-    - ``solved``: the number that was left out, by its name, if ``target_epsilon`` asked for it.
+    - ``findings``: the findings. The first is the total under the requested adjacency.
+    - ``solved``: if ``target_epsilon`` was given, the computed value by the name of its setting;
+      otherwise empty.
     """
 
     findings: tuple[Finding, ...]
@@ -142,24 +150,26 @@ class Account:
 
     @property
     def total(self) -> Finding:
-        """The finding for all rounds together, under the adjacency that was asked for first."""
+        """Finding for all rounds together, under the requested adjacency."""
         return self.findings[0]
 
     @property
     def per_round(self) -> Finding:
-        """One round by itself, under the first adjacency; the total if there is only one round."""
+        """Finding for a single round, or for all rounds if there is only one."""
         rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
         return next(rounds, self.total)
 
     def describe(self, width: int = FULL) -> str:
-        """The findings as text in lines of ``width`` columns, if the words fit."""
+        """Formats the findings as text in lines of at most ``width`` columns, if the words fit."""
         return findings_text(self.findings, width)
 
     def __str__(self) -> str:
         return self.describe()
 
     def as_data(self) -> dict[str, Any]:
-        """The content of the JSON output: the number that was found, if any, and the findings."""
+        """Returns the content of the JSON output: the settings solved for, if any, and the
+        findings.
+        """
         rows = [row.model_dump(mode="python") for row in self.findings]
         return {"solved": self.solved, "findings": plain(rows)}
 
@@ -182,34 +192,38 @@ def account(
     target_epsilon: float | None = None,
     claimed_epsilon: float | Callable[..., float] | None = None,
 ) -> Account:
-    """Epsilon per round and in total at ``delta``, as an upper and a lower bound.
+    """Computes epsilon per round and in total at ``delta``, as an upper and a lower bound.
 
-    Exactly one of the first four protects the data:
+    Exactly one of the first four arguments states how the data are protected:
 
-    - ``gaussian``: the noise multiplier z, standard deviation over clipping norm, of noise on the
-      sum of the contributions of all units.
-    - ``laplace``: the same for the scale and the L1 norm.
-    - ``randomized_response``: the epsilon of local reports, or text such as "p=0.75,k=4".
+    - ``gaussian``: noise multiplier z of Gaussian noise on the sum of the contributions of all
+      units: standard deviation divided by the clipping norm.
+    - ``laplace``: noise multiplier of Laplace noise: scale divided by the L1 clipping norm.
+    - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4".
     - ``event``: an event of dp-accounting, or its JSON.
 
     The other settings:
 
-    - ``rate``: the share that a round draws.
+    - ``rate``: fraction of the units that a round samples.
     - ``rounds``: number of rounds.
-    - ``delta``: the delta in question.
-    - ``sampling``: "poisson" draws each unit by itself, "fixed" draws rate x ``users`` of them.
-    - ``users``: number of units for fixed sampling.
+    - ``delta``: delta at which epsilon is computed.
+    - ``sampling``: "poisson" samples each unit independently, "fixed" samples rate x ``users``
+      units.
+    - ``users``: number of units, for fixed sampling.
     - ``unit``: unit whose contribution is clipped.
-    - ``adjacency``: the change of a unit to report first: "add-remove", the default, or "replace",
-      the default for fixed sampling.
+    - ``adjacency``: adjacency to report first: "add-remove", the default, or "replace", the default
+      for fixed sampling.
     - ``shuffle``: number of users whose local reports are shuffled.
-    - ``interactions_per_user``: with unit "interaction", accounts also for users with this many
-      interactions.
-    - ``target_epsilon``: finds the number that is left out, such that all rounds together keep this
-      epsilon: the least noise (for example ``gaussian="z"``), else the most rounds, else the
-      largest rate.
-    - ``claimed_epsilon``: a claim for all rounds together, to be judged: a number, or an
-      accountant, that is, a callable whose parameters are names of the settings above.
+    - ``interactions_per_user``: with unit "interaction", also accounts for users with this number
+      of interactions.
+    - ``target_epsilon``: epsilon that all rounds together must not exceed. The result contains the
+      value of the setting that is left out: the least noise (for example ``gaussian="z"``),
+      otherwise the most rounds, otherwise the largest rate.
+    - ``claimed_epsilon``: claim for all rounds together, on which a verdict is given: a number, or
+      an accountant, which is a function whose parameters are names of the settings above.
+
+    Raises InputError for inconsistent settings, and AuditError if a lower bound exceeds a proved
+    upper bound.
 
     InputError for inconsistent settings; AuditError if a lower bound is above a proof.
 
@@ -228,9 +242,7 @@ def account(
     for name in ("target_epsilon", "claimed_epsilon"):
         del arguments[name]
     if None not in (target_epsilon, claimed_epsilon):
-        raise InputError(
-            "Expected target_epsilon or claimed_epsilon, got both. Drop one: a target is a claim."
-        )
+        raise InputError("Expected target_epsilon or claimed_epsilon, got both. Leave one out.")
     if event is not None:
         one: Any = read_event(event) if isinstance(event, str) else event
         repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
@@ -253,7 +265,9 @@ def account(
 def _claimed(
     target: float | None, claimed: float | Callable[..., float] | None, stated: AccountRequest
 ) -> float:
-    """The epsilon that is promised; InputError if an accountant returns none."""
+    """Claimed or target epsilon; infinite if there is none. Raises InputError if the user's
+    accountant returns no number.
+    """
     if callable(claimed):
         given = {field.name: getattr(stated, field.name) for field in fields(stated)}
         settings = {"rate": 1.0, "rounds": 1} | {k: v for k, v in given.items() if v is not None}
@@ -263,23 +277,23 @@ def _claimed(
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:
             raise InputError(
-                f"Expected an accountant of the given settings ({', '.join(settings)}), got one "
-                f"that takes {missing[0]}. Wrap it, or give that setting."
+                f"Expected an accountant whose parameters are the settings {', '.join(settings)}, "
+                f"got one that takes {missing[0]}. Give a value for that setting."
             )
         with foreign_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(
-                f"Expected a number from the accountant, got {claimed!r}. Return the epsilon alone."
+                f"Expected a number from the accountant, got {claimed!r}. Return only epsilon."
             )
     promised = claimed if target is None else target
     if promised is not None and not promised >= 0.0:
-        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Give one.")
+        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Correct it.")
     return math.inf if promised is None else float(promised)
 
 
 def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
-    """The proved epsilon of all rounds together, under the requested adjacency."""
+    """Proved epsilon of all rounds together, under the requested adjacency."""
     deployment, *_ = stated.deployments()
     scope = deployment.scope(deployment.adjacencies[0], total=True)
     proof = smallest_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
@@ -287,12 +301,12 @@ def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
 
 
 def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
-    """The proof; InputError if no accountant reads the event."""
+    """Returns the proof. Raises InputError if no accountant supports the event."""
     if proof is None:
         raise InputError(
-            "Expected events that one accountant reads together, got "
+            "Expected events that a single accountant supports together, got "
             f"{leaf_names(deployment.one_round)}. Account them separately, or use a PureDpEvent "
-            "for those with a pure epsilon."
+            "for events with a pure epsilon."
         )
     return proof
 
@@ -300,7 +314,7 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
 def _finding(
     deployment: Deployment, scoped: ScopedClaim, accountants: Sequence[Accountant]
 ) -> Finding:
-    """The finding in one scope; AuditError if its lower bound contradicts its proof."""
+    """Finding in one scope. Raises AuditError if its lower bound contradicts its proof."""
     lower = _lower_bound(deployment, scoped.scope)
     finding = judge_scoped_claim(
         deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants
@@ -308,9 +322,9 @@ def _finding(
     upper = _proved(finding.accounted, deployment)
     if refutes(lower, upper):
         raise AuditError(
-            f"Expected no lower bound above the proved {upper.epsilon:.9g} at delta="
-            f"{upper.delta:.3g} for {deployment.name}, got {lower.epsilon:.9g}. One of the two is "
-            "wrong: report it, and trust neither."
+            f"Expected no lower bound above the proved epsilon {upper.epsilon:.9g} at delta="
+            f"{upper.delta:.3g} for {deployment.name}, got {lower.epsilon:.9g}. One of the two "
+            "bounds is wrong. Report it, and trust neither."
         )
     # The two bounds may be equal except for rounding.
     capped = replace(lower, epsilon=min(lower.epsilon, upper.epsilon))
@@ -318,7 +332,7 @@ def _finding(
 
 
 def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
-    """The lower bound that two neighbours show in a scope."""
+    """Lower bound that two neighbouring inputs show in a scope."""
     one, delta, event = deployment.one_round, deployment.delta, deployment.event(scope, _ANYBODY)
     if deployment.bit is not None and isinstance(one, ShuffledDpEvent):
         shown = shuffled_epsilon(*deployment.bit, one.n_users, deployment.times(scope), delta)

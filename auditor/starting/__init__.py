@@ -1,1 +1,1 @@
-"""Files that ``auditor new`` begins: they pass as they stand."""
+"""Template files that ``auditor new`` writes; the test among them passes without changes."""

@@ -1,1 +1,3 @@
-"""Sweeps: one plan over a grid of settings with several trainings each, and searches for noise."""
+"""Sweeps: audits over a grid of settings with several trainings each, and searches for a noise
+level.
+"""

@@ -1,4 +1,6 @@
-"""The grid of a sweep: systems with combinations of settings, and figures of their trainings."""
+"""The grid of a sweep: systems with combinations of settings, and the results of their
+trainings.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,23 @@ from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, Utility
 from fedrec_auditor.reports.say import assumption_words, sure_words
 from fedrec_auditor.reports.say.metrics import ERRORS, beyond_protocol
 
+# Name of the axis that multiplies the noise of every system with a noise setting.
 PRIVACY = "privacy"
-"""Name of the axis that multiplies the noise of every system that declares a noise setting."""
 ALONG = ("0.0625", "0.25", "1", "4", "16")
+# Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_CELLS = 10_000
-"""Maximum number of trainings of a sweep, with all seeds and noiseless counterparts."""
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting and its values, for one target, or for all targets that have it (``target`` "")."""
+    """A setting that a sweep varies, with its values.
+
+    ``field``: name of the setting, or ``PRIVACY``.
+    ``values``: values of the setting, as texts.
+    ``target``: name of the target; empty for all targets that have the setting.
+    """
 
     field: str
     values: tuple[str, ...]
@@ -56,12 +63,16 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """The name of the axis on the command line."""
+        """Name of the axis on the command line."""
         return f"{self.target}.{self.field}" if self.target else self.field
 
     @classmethod
     def of(cls, text: str, targets: Sequence[str]) -> Axis:
-        """Parses a text such as "epsilon=1,2,4" or "fcf.rounds=10"; InputError if it is wrong.
+        """Parses a text such as "epsilon=1,2,4" or "fcf.rounds=10".
+
+        ``targets``: names of the targets of the sweep.
+
+        Raises InputError if the text has another form, or if a value occurs twice.
 
         >>> Axis.of("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
         Axis(field='epsilon', values=('1', '2'), target='fmf-ldp')
@@ -70,12 +81,12 @@ class Axis:
         values = tuple(value.strip() for value in given.split(","))
         if not (name and equals and all(values)):
             raise InputError(
-                f"Expected --set [TARGET.]NAME=VALUE,VALUE, got {text!r}. For example "
+                f"Expected --set [TARGET.]NAME=VALUE,VALUE, got {text!r}. Write, for example, "
                 "--set epsilon=1,2,4."
             )
         if twice := sorted({value for value in values if values.count(value) > 1}):
             raise InputError(
-                f"Expected each value of {name} once, got {twice[0]} twice. Drop one of them."
+                f"Expected each value of {name} once, got {twice[0]} twice. Remove one of them."
             )
         own = max((t for t in targets if name.startswith(f"{t}.")), key=len, default="")
         return cls(name[len(own) + 1 :] if own else name, values, own)
@@ -83,11 +94,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Variant:
-    """A system with settings, which is trained several times.
+    """A system with settings, which a sweep trains several times.
 
-    target, settings: the system and its settings.
-    swept: values of the axes, by name.
-    twin: index, among all variants, of its noiseless counterpart, if there is one.
+    ``target``: name of the system.
+    ``settings``: its settings.
+    ``swept``: values of the axes, by name of the axis.
+    ``twin``: index, among all variants, of the noiseless counterpart; None if there is none.
     """
 
     target: str
@@ -97,27 +109,31 @@ class Variant:
 
     @property
     def spelled_out(self) -> Settings:
-        """The settings by dotted name, including settings under which the system learns."""
+        """All settings by dotted name, including those with which the system learns."""
         return dict(leaves(full_settings(self.target, self.settings)))
 
     @property
     def key(self) -> Hashable:
-        """The target and all settings, the same for equal variants (1 equals 1.0)."""
+        """The target and all settings, which are equal for equal variants (1 equals 1.0)."""
         return self.target, tuple(sorted(self.spelled_out.items()))
 
     def plan(self, base: Plan, seed: int) -> Plan:
-        """The plan of one of its trainings."""
+        """Plan of the training of this variant with this ``seed``, derived from the sweep's plan
+        ``base``.
+        """
         settings = {self.target: self.settings} if self.settings else {}
         change = {"targets": (self.target,), "settings": settings, "seed": seed}
-        change["trainings"] = 1  # the sweep combines them itself
+        change["trainings"] = 1  # the sweep combines several trainings itself
         return base.model_copy(update=change)
 
 
 def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
-    """Every combination of values for each target of ``plan``, and its noiseless counterparts.
+    """Returns all combinations of the axes' values for each target of ``plan``, with noiseless
+    counterparts.
 
-    Raises InputError for an axis that no target has, a wrong value, or too many trainings, where
-    each variant is trained with ``seeds`` seeds.
+    ``seeds``: number of trainings of each variant.
+
+    Raises InputError for an axis that no target has, a wrong value, or too many trainings.
     """
     grid: list[Variant] = []
     axes_of = {target: axes_in(target, axes, plan) for target in plan.targets}
@@ -138,8 +154,8 @@ def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant,
     times = Counter(each.key for each in grid)
     if twice := [each for each in grid if times[each.key] > 1]:
         raise InputError(
-            f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. Drop "
-            "one of the equal values."
+            f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. "
+            "Remove one of the equal values."
         )
     complete = _with_twins(plan, grid)
     _check_count(seeds * len(complete))
@@ -155,18 +171,22 @@ def _check_count(trainings: int) -> None:
 
 
 def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
-    """The axes that apply to a target; InputError if two of them are for the same setting."""
+    """Returns the axes that apply to a target. Raises InputError if two of them vary the same
+    setting.
+    """
     own = [axis for axis in axes if _has(target, axis, axes, plan)]
     fields = [_place(target, axis) for axis in own]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
-            f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
+            f"Expected {twice[0]} of {target} once, got two axes. Give all its values in one --set."
         )
     return own
 
 
 def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
-    """The variants, each with the index of its noiseless counterpart, and missing counterparts."""
+    """The variants, each with the index of its noiseless counterpart, and counterparts that were
+    missing.
+    """
     indices = {each.key: index for index, each in enumerate(swept)}
     grid = list(swept)
     for index, variant in enumerate(swept):
@@ -182,7 +202,9 @@ def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
 
 
 def _twin(variant: Variant, plan: Plan) -> Variant | None:
-    """The noiseless counterpart: the same or another system, with the settings that both have."""
+    """Noiseless counterpart of a variant: the same or another system, with the settings that both
+    have.
+    """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
     name, knob = made.unprotected, made.privacy
@@ -201,7 +223,9 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
 
 
 def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
-    """The plan's settings of a target, overridden by these values and checked by making it."""
+    """The plan's settings of a target, overridden by ``fields`` and checked by constructing the
+    target.
+    """
     given: Settings = dict(plan.settings.get(target, {}))
     named = {field: value for field, value in fields.items() if field != PRIVACY}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
@@ -222,15 +246,15 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
 
 
 def noise_factor(text: str) -> float:
-    """Parses the multiple of the noise, a number above 0; InputError otherwise."""
+    """Parses a factor of the noise. Raises InputError unless it is a finite number above 0."""
     try:
         factor = float(text)
     except ValueError:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {PRIVACY} above 0, as a multiple of the noise, got {text!r}. Give for "
-            "example 4."
+            f"Expected {PRIVACY} above 0, as a multiple of the noise, got {text!r}. Give, for "
+            "example, 4."
         )
     return factor
 
@@ -253,7 +277,9 @@ def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
 
 
 def _place(target: str, axis: Axis) -> str:
-    """The dotted name of an axis's setting, whatever its alias; InputError without one."""
+    """Dotted name of the setting that an axis varies, without aliases. Raises InputError if none
+    exists.
+    """
     if axis.field == PRIVACY:
         return PRIVACY
     settings = settings_of([f"{target}.{axis.field}={axis.values[0]}"])[target]
@@ -273,7 +299,12 @@ def _all_fields(targets: Sequence[str]) -> set[str]:
 
 
 def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
-    """The figures of one training, one row each."""
+    """Yields the results of one training, one row per metric or epsilon.
+
+    ``place``: index of the variant.
+    ``seed``: seed of the training.
+    ``record``: record of the audit of the training.
+    """
     training = partial(SweepRow, variant=place, seed=seed)
     for row in record.utility:
         make = partial(training, metric=row.metric, view=row.protocol)
@@ -292,10 +323,11 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
         yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
         if attack.ahead is not None:
             yield make(kind="gain", **_interval(attack.ahead), baseline=0.0)
-    # Several findings may have one scope: the smallest claim, upper bound, largest lower bound.
+    # If several findings have the same scope, the smallest claim, the smallest upper bound and the
+    # largest lower bound count.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
-        # A bound for a game, with fewer rounds and users, is not a bound for the data.
+        # The bound of a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
         view = world + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.shown
@@ -312,12 +344,12 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
 
 
 def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float]:
-    """A figure with its interval."""
+    """Value of a row, with its interval."""
     return {"value": figure.value, "ci_low": figure.ci_low, "ci_high": figure.ci_high}
 
 
 def _basis(bound: Bound) -> str:
-    """The basis of a bound: its method, confidence, number of samples and assumptions."""
+    """Words on the basis of a bound: its method, confidence, number of samples and assumptions."""
     lower = bound.side is Side.LOWER
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
     parts = (bound.source, sure_words(bound) if lower else "", samples, assumption_words(bound))
@@ -328,7 +360,7 @@ _Key = tuple[int, str, str, str]
 
 
 def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
-    """The rows of each figure, by variant, kind, metric and view."""
+    """Rows by variant, kind, metric and view."""
     groups: dict[_Key, list[SweepRow]] = defaultdict(list)
     for row in rows:
         groups[row.variant, row.kind, row.metric, row.view].append(row)
@@ -336,9 +368,13 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
 
 
 def overall(rows: Sequence[SweepRow], count: int, confidence: float) -> Iterator[OverTrainingsRow]:
-    """Every figure over the trainings of its variant, of which the plan has ``count``.
+    """Combines the ``rows`` of all trainings of each variant, and yields one row per metric or
+    epsilon.
 
-    A training without a lower bound counts as one with the lower bound 0.
+    ``count``: number of trainings of each variant in the plan.
+    ``confidence``: confidence of the intervals.
+
+    A training without a lower bound counts as if the bound were 0.
     """
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
@@ -348,7 +384,7 @@ def overall(rows: Sequence[SweepRow], count: int, confidence: float) -> Iterator
         shared["baseline"] = _mean([row.baseline for row in group])
         shared["random"] = _mean([row.random for row in group])
         if kind in ("claimed", "proved", "shown"):
-            # Claims and proofs are the same for every training, or the larger one holds for all.
+            # Claims and proofs are equal for all trainings, or else the largest one holds for all.
             missing = [0.0] * (count - len(values))
             value = lower_median([*values, *missing]) if kind == "shown" else max(values)
             yield OverTrainingsRow(**shared, value=value, trainings=len(values))
@@ -360,7 +396,7 @@ def overall(rows: Sequence[SweepRow], count: int, confidence: float) -> Iterator
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None without any."""
+    """Mean of the values that are not None; None if there are no such values."""
     numbers = [value for value in values if value is not None]
     return math.fsum(numbers) / len(numbers) if numbers else None
 
@@ -373,7 +409,9 @@ def _combined(
     count: int,
     confidence: float,
 ) -> OverTrainingsRow:
-    """A figure over trainings; without an interval if fewer than ``count`` trainings have it."""
+    """One result over several trainings. It has no interval if fewer than ``count`` trainings have
+    it.
+    """
     figure = over_trainings(values, lows, highs, confidence)
     complete = figure.trainings == count
     several = complete and count > 1
@@ -389,7 +427,14 @@ def _combined(
 
 
 def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> Iterator[SweepRow]:
-    """Utility divided by the noiseless counterpart's, per training seed; larger is better."""
+    """Yields the utility of each training divided by that of the noiseless counterpart with the
+    same seed.
+
+    ``rows``: results of all trainings.
+    ``grid``: all variants.
+
+    For errors, the ratio is inverted, so that a larger ratio is always better.
+    """
     groups = _grouped([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():
         twin = grid[place].twin
@@ -404,7 +449,7 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> It
 
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
-    """The ratio of two figures and its half-width, as if their users differed: rather wide."""
+    """The ratio of two results and its half-width, computed as if their users were independent."""
     over, under = (twin, row) if row.metric in ERRORS else (row, twin)
     if under.value <= 0.0:
         return None
@@ -413,7 +458,7 @@ def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
 
 
 def _half(row: SweepRow) -> float:
-    """The longer half of an interval."""
+    """The longer half of the interval of a row."""
     if row.ci_low is None or row.ci_high is None:
         return 0.0
     return max(row.value - row.ci_low, row.ci_high - row.value)

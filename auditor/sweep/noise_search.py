@@ -1,4 +1,6 @@
-"""A search for the noise, as a multiple of the paper's, at which a condition just holds."""
+"""Searches the noise, as a multiple of the paper's, at which a condition on leaks or utility just
+holds.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ from fedrec_auditor.reports.say import short_number
 from fedrec_auditor.reports.say.metrics import ERRORS
 
 WEAKEST, STRONGEST = 2.0**-4, 2.0**8
-"""Ends of the search, as multiples of the paper's noise."""
+"""Smallest and largest factor of the paper's noise that the search tries."""
 STEPS = 6
-"""Bisections of the logarithm: the answer is within a factor of 1.14 of the best factor."""
+"""Number of bisections, after which the factor is within a factor of 1.14 of the best."""
 MAX_SEEDS_FACTOR = 4
-"""Largest multiple of the trainings of a setting, if fewer are inconclusive."""
+"""Factor by which the number of trainings may grow while they are inconclusive."""
 MIN_TRAININGS = 3
-"""Trainings below which nothing is concluded about a further one."""
+"""Minimum number of trainings from which a further training is predicted."""
 ASSUMED = "The search assumes that more noise does not leak more."
 USELESS = "The search assumes that more noise does not recommend better."
 _FORM = re.compile(
@@ -48,14 +50,14 @@ _UTILITY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the gains of attacks, on the epsilon of a scope, or on utility.
+    """A condition on the gains of attacks, on epsilon in a scope, or on utility.
 
-    text: the condition as given.
-    what: "attacks", "epsilon" or "utility".
-    limit: largest gain over guessing, largest proved epsilon (a lower bound cannot keep a
+    ``text``: the condition as given.
+    ``what``: "attacks", "epsilon" or "utility".
+    ``limit``: largest gain over guessing, largest proved epsilon (a lower bound cannot satisfy a
         condition), or smallest utility as a fraction of the noiseless counterpart's.
-    of: words that restrict it: name of an attack; unit and horizon of a scope; or a metric, by
-        default the one to quote.
+    ``of``: words that restrict the condition: name of an attack; unit and horizon of a scope; or
+        name of a metric of utility, by default the most informative one.
     """
 
     text: str
@@ -65,7 +67,7 @@ class Condition:
 
     @classmethod
     def of_text(cls, text: str) -> Condition:
-        """Parses a condition; InputError if the text is not one.
+        """Parses a condition. Raises InputError if the text has another form.
 
         >>> Condition.of_text("attacks <= guessing + .05").limit
         0.05
@@ -88,43 +90,52 @@ class Condition:
             wrong = relative != (form["what"] == "attacks")
         if form is None or wrong:
             raise InputError(
-                f"Expected a condition, got {text!r}. For example 'attacks <= guessing + .05', "
-                "'epsilon(user, training) <= 4' or 'utility >= .9 unprotected'."
+                f"Expected a condition, got {text!r}. Write 'attacks <= guessing + .05', "
+                "'epsilon(user, training) <= 4' or 'utility >= .9 unprotected', for example."
             )
         of = tuple(word.strip() for word in (form["of"] or "").split(",") if word.strip())
         return cls(text, form["what"], limit, of)
 
     def check(self, plan: Plan) -> None:
-        """Raises InputError if no figure of this plan is about the condition."""
+        """Raises InputError if an audit of this plan has no result to which the condition
+        applies.
+        """
         words = {str(word) for kind in (Unit, Vantage, Horizon) for word in kind}
         if self.what == "attacks":
             words = set(FAMILIES["attacks"].able() if plan.attacks is None else plan.attacks)
         unknown = [word for word in self.of if word not in words]
         if unknown and self.what != "utility":  # metrics are only known after the measurement
             raise InputError(
-                f"Expected a condition on what this plan has, got {unknown[0]!r} in {self.text!r}. "
-                f"{near_names(unknown[0], sorted(words), 'There are')}"
+                f"Expected a condition on a result of this plan, got {unknown[0]!r} in "
+                f"{self.text!r}. {near_names(unknown[0], sorted(words), 'There are')}"
             )
         if not words or (self.what != "epsilon" and LOCAL not in plan.games):
             raise InputError(
-                f"Expected a plan that has {self.what} for {self.text!r}, got one without. Utility "
-                "and attacks need the local game: add it, and do not leave all attacks out."
+                f"Expected a plan that measures {self.what} for {self.text!r}, got a plan that "
+                "does not. Add the game local, and do not leave all attacks out."
             )
 
     def rows(self, swept: SweepContents) -> list[SweepRow]:
-        """The figures of the first variant; for utility, relative to its noiseless counterpart."""
+        """The results of the first variant of a sweep; utility is relative to the noiseless
+        counterpart's.
+        """
         rows = ratios(swept.rows, swept.variants) if self.what == "utility" else swept.rows
         return [row for row in rows if row.variant == 0]
 
     def holds(
         self, rows: Sequence[SweepRow], trainings: int, confidence: float, looks: int = 1
     ) -> bool | None:
-        """Whether a further training keeps the condition, judged by ``trainings`` trainings.
+        """Whether a further training is predicted to satisfy the condition; None if this is
+        inconclusive.
 
-        ``rows`` are their figures. None if these are inconclusive: fewer trainings than
-        ``MIN_TRAININGS``, or some lack a figure. The intervals of all attacks in all ``looks`` hold
-        together, at the ``confidence`` of the rows (Bonferroni). Raises InputError if no row is
-        about the condition.
+        ``rows``: results of the trainings so far.
+        ``trainings``: number of these trainings.
+        ``confidence``: confidence of the rows' intervals.
+        ``looks``: number of times that conditions are examined in all.
+
+        The result is inconclusive if there are fewer than ``MIN_TRAININGS`` trainings, or if some
+        of them lack a result. The intervals of all attacks in all examinations hold jointly at
+        ``confidence`` (Bonferroni). Raises InputError if no row is about the condition.
         """
         groups = self.figures(rows)
         if self.what == "epsilon":
@@ -148,9 +159,11 @@ class Condition:
         return all(within(each, self.limit) for each in results) or None
 
     def figures(self, rows: Sequence[SweepRow]) -> dict[tuple[str, str], list[SweepRow]]:
-        """The rows about the condition by (metric, view), for adversaries who keep the protocol.
+        """The rows that are about the condition, by (metric, view), without adversaries who break
+        the protocol.
 
-        For epsilon they are claimed, proved and shown ones; for utility there is one figure.
+        For epsilon, these are claims, upper bounds and lower bounds. For utility, there is a single
+        metric. Raises InputError if there are no such rows.
         """
         if self.what == "utility":
             metric = self.of[0].lower() if self.of else ""
@@ -164,20 +177,22 @@ class Condition:
             groups.setdefault(_figure(row), []).append(row)
         if not groups:
             raise InputError(
-                f"Expected figures for the condition {self.text!r}, got none. Correct the "
-                "condition, or sweep without it to see all figures."
+                f"Expected results for the condition {self.text!r}, got none. Correct the "
+                "condition, or sweep without it to see all results."
             )
         return groups
 
     def _names(self, row: SweepRow) -> bool:
-        """Whether a row is a gain or an epsilon that the condition names."""
+        """Whether a row is a gain, or an epsilon, to which the condition applies."""
         kinds = ("gain",) if self.what == "attacks" else EPSILONS
         words = row.view.partition(AT_DELTA)[0].split(" / ")
         named = all(word in words or f"{word}:" in row.metric for word in self.of)
         return row.kind in kinds and named and not row.view.endswith(BEYOND)
 
     def _proved(self, groups: Mapping[tuple[str, str], Sequence[SweepRow]]) -> bool:
-        """Whether every scope has a proof within the limit, and no lower bound exceeds it there."""
+        """Whether every scope has an upper bound within the limit, and no lower bound above it at
+        that delta.
+        """
         scopes: dict[str, list[tuple[float, float]]] = {}
         for (_, view), group in groups.items():
             proofs = [row.value for row in group if row.kind == "proved"]
@@ -190,7 +205,9 @@ class Condition:
         )
 
     def basis(self, swept: SweepContents) -> str:
-        """A sentence on the figures that decided, and on attacks that break the protocol."""
+        """Sentences that state the decisive results, and the gain of attacks that break the
+        protocol.
+        """
         rows = self.rows(swept)
         groups = self.figures(rows)
         if self.what == "utility":
@@ -214,12 +231,16 @@ def _figure(row: FigureRow) -> tuple[str, str]:
 
 
 def _above(figure: OverTrainings, limit: float) -> bool:
-    """Whether the mean and a further training are above; False with one training (NaN)."""
+    """Whether the intervals of the mean and of a further training lie above; false for one training
+    (NaN).
+    """
     return figure.ci_low >= limit and figure.next_low >= limit
 
 
 def _below(figure: OverTrainings, limit: float) -> bool:
-    """Whether the mean and a further training are below; False with one training (NaN)."""
+    """Whether the intervals of the mean and of a further training lie below; false for one training
+    (NaN).
+    """
     return figure.ci_high <= limit and figure.next_high <= limit
 
 
@@ -230,16 +251,24 @@ def search(
     seeds: int,
     confidence: float,
 ) -> tuple[AnswerRow, tuple[float, ...]]:
-    """The smallest noise that keeps the condition (for utility the largest), and all tried factors.
+    """Searches the smallest noise that satisfies ``condition`` (the largest, for a condition on
+    utility).
 
-    ``trained`` maps a factor of the noise and a number of trainings to a sweep. The search bisects
-    the factors, assuming that more noise does not leak more and does not recommend better. An
-    inconclusive setting gets more trainings, up to ``MAX_SEEDS_FACTOR`` times as many, and then
-    counts as one that does not keep the condition.
+    ``target``: name of the system.
+    ``condition``: the condition.
+    ``trained``: function that maps a factor of the noise and a number of trainings to a sweep.
+    ``seeds``: number of trainings per factor.
+    ``confidence``: confidence of the decision.
+
+    The search bisects the factors, and assumes that more noise does not leak more and does not
+    improve utility. A factor with inconclusive trainings gets more of them, up to
+    ``MAX_SEEDS_FACTOR`` times the number, and then counts as not satisfying the condition. Returns
+    the answer, and all factors tried.
     """
     tried: dict[float, bool] = {}
     trainings: dict[float, int] = {}
-    # At most STEPS + 2 factors, each examined a few times, must hold together (Bonferroni).
+    # At most STEPS + 2 factors are examined a few times each. All decisions must hold jointly
+    # (Bonferroni).
     looks = (STEPS + 2) * MAX_SEEDS_FACTOR.bit_length()
     unsure: list[float] = []
 
@@ -249,7 +278,7 @@ def search(
         while holds is None and count <= seeds * MAX_SEEDS_FACTOR:
             swept = trained(factor, count)
             holds = condition.holds(condition.rows(swept), count, confidence, looks)
-            if swept.errors and holds is not False:  # the failed training may be the one that leaks
+            if swept.errors and holds is not False:  # the training that failed may leak more
                 holds = None
                 break
             trainings[factor] = count
@@ -260,7 +289,7 @@ def search(
         return tried[factor]
 
     useful = condition.what == "utility"
-    # The factor that most likely keeps the condition, and the factor that would be ideal.
+    # The factor that most likely satisfies the condition, and the factor that would be ideal.
     best, wished = (WEAKEST, STRONGEST) if useful else (STRONGEST, WEAKEST)
     if keeps(wished):
         best = wished
@@ -293,7 +322,9 @@ def search(
 def _answer_words(
     condition: Condition, swept: SweepContents, best: float, wished: float, *, unsure: bool
 ) -> str:
-    """The noise that keeps a condition, its basis, and whether the system is useful there."""
+    """Sentences on the noise that satisfies a condition, on the basis of the decision, and on
+    utility.
+    """
     settings = swept.variants[0].settings
     named = ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
@@ -308,7 +339,9 @@ def _answer_words(
 
 
 def _useful(swept: SweepContents) -> str:
-    """A sentence on whether the system is shown to beat simpler recommenders there."""
+    """Sentence on whether the system, at this noise, is shown to recommend better than simpler
+    methods.
+    """
     rows = [row for row in swept.overall if row.variant == 0 and row.kind == "utility"]
     if not rows or (row := telling(rows)).baseline is None:
         return ""

@@ -1,4 +1,4 @@
-"""Runs a sweep: one plan for each variant and training, all in one pool of workers."""
+"""Runs a sweep: one audit per variant and seed, all in one pool of workers."""
 
 from __future__ import annotations
 
@@ -52,20 +52,21 @@ def sweep(
     progress: bool | Observer | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Audits ``targets`` under every combination of ``settings``, with ``seeds`` trainings each.
+    """Audits ``targets`` for every combination of ``settings``, with ``seeds`` trainings each.
 
     Parameters
     ----------
-    targets : names of systems; by default the targets of ``audit``.
+    targets : names of systems. The default is that of ``audit``.
     settings : texts such as "epsilon=1,2,4", for every target that has this setting, or
-        "fmf-ldp.reports=1,2" for one target; "privacy=0.25,1,4" multiplies the noise of every
-        system that declares a noise setting.
-    seeds : number of trainings of each variant.
-    out : directory for sweep.json, tables and the page; finished tasks are stored there and do not
-        run again when the grid grows.
-    fields : further fields of a ``Plan``: data, seed, quick, attacks, games, ...
+        "fmf-ldp.reports=1,2" for one target. "privacy=0.25,1,4" multiplies the noise of every
+        system with a noise setting.
+    seeds : number of trainings of each combination.
+    out : directory for sweep.json, tables and the page. It also stores finished tasks, which are
+        not repeated if the sweep is run again with more values. None to write no files.
+    jobs, memory, progress : as for ``audit``.
+    fields : further fields of a ``Plan``, such as data, seed, quick, attacks and games.
 
-    Raises InputError for anything wrong with the arguments or the data.
+    Raises InputError for wrong arguments or data.
 
     >>> found = sweep("dplcf-sp", ["epsilon=1,4"], seeds=2, data="synthetic", attacks=(), jobs=1)
     >>> [(each.target, each.swept) for each in found.variants]
@@ -89,7 +90,7 @@ def sweep(
 
 
 def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """Parses the axes of these texts for the plan's targets; InputError for a wrong text."""
+    """Parses ``texts`` as axes for the targets of ``plan``. Raises InputError for a wrong text."""
     targets = plan.resolved().targets
     return [Axis.of(text, targets) for text in texts]
 
@@ -106,18 +107,27 @@ def run_sweep(
     until: Condition | None = None,
     interactions: Interactions | None = None,
 ) -> Sweep:
-    """Runs the unfinished part of the grid in ``out``, and writes the sweep's reports there.
+    """Runs the trainings of a grid that are not finished in ``out``, and writes the sweep's reports
+    there.
 
-    With ``until`` it searches for the smallest noise of each target that keeps this condition, and
-    the grid has all factors of the search. Raises InputError if ``out`` cannot be written or has
-    other files, or if a variant cannot be made.
+    ``plan``: plan of the audits.
+    ``axes``: settings to vary.
+    ``seeds``: number of trainings of each variant.
+    ``out``: directory of the sweep; None to write no files.
+    ``force``: whether to replace a sweep of another plan.
+    ``until``: condition for which the smallest noise (or, for utility, the largest) is searched.
+        The grid then contains all factors of the noise that the search tried.
+    ``interactions``: the data, if they are in memory.
+
+    Raises InputError if ``out`` cannot be written or has other files, or if a variant cannot be
+    made.
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
-        raise InputError(f"Expected a number of seeds from 1 to 1,000, got {seeds!r}. Try 3.")
+        raise InputError(f"Expected 1 to 1,000 as number of seeds, got {seeds!r}. Give, e.g., 3.")
     check_plan(plan, given=interactions is not None)
     for note in list_omissions(plan):
         logger.warning("%s", note)
-    # Attacks stay unresolved, because a quick audit itself leaves slow ones out.
+    # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
     plan = plan.model_copy(update={"targets": plan.resolved().targets})
     if until is not None:
         until.check(plan)
@@ -148,15 +158,17 @@ def run_sweep(
 def _search_noise(
     plan: Plan, axes: Sequence[Axis], seeds: int, trainings: _Trainings, until: Condition
 ) -> tuple[list[AnswerRow], list[Axis]]:
-    """The answer for each target, and the axes with all factors of the search."""
+    """Searches the noise for each target; returns the answers, and the axes with all tried
+    factors.
+    """
     if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
         raise InputError(
             f"Expected one value per setting in a search for noise, got several of {wrong[0]}. "
-            "Give one, and leave privacy out."
+            "Give one value, and leave privacy out."
         )
     if fixed := [name for name in plan.targets if make_target(name, plan).privacy is None]:
         raise InputError(
-            f"Expected systems with a noise setting, got {fixed[0]} without one. Leave it out."
+            f"Expected systems with a noise setting, got {fixed[0]} without one. Omit this system."
         )
     answers, tried = [], list(axes)
     for target in plan.targets:
@@ -177,7 +189,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     """Raises InputError if ``out`` has an audit, a sweep of another plan, or a larger sweep."""
     if (out / store.RECORD).exists():
         raise InputError(
-            f"Expected a sweep or nothing in {out}, got the report of an audit. Give another "
+            f"Expected a sweep or no files in {out}, got the report of an audit. Give another "
             "directory with --out."
         )
     before = Sweep.load(out)
@@ -186,7 +198,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     new, old = _common(plan.model_dump(mode="json")), _common(before.plan)
     if differ := sorted(key for key in new.keys() | old.keys() if new.get(key) != old.get(key)):
         raise InputError(
-            f"Expected a sweep of this plan or none in {out}, got one with other "
+            f"Expected no sweep in {out}, or one of this plan, got a sweep with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
     keys = {each.key for each in grid}
@@ -199,19 +211,19 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
     if grid and (lost or fewer):
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
-            f"Expected a grid with all of the sweep in {out}, got one without {less}. Add it, give "
-            "another directory with --out, or --force to replace the sweep."
+            f"Expected a grid that includes the sweep in {out}, got one without {less}. Add this, "
+            "or give another directory with --out, or --force to replace the sweep."
         )
 
 
 def _common(plan: dict[str, object]) -> dict[str, object]:
-    """The part of a plan that all trainings of a sweep share and that must not change."""
+    """The fields of a plan that all trainings of a sweep share, and that must not change."""
     grows = ("targets", "settings")
     return {key: value for key, value in store.plain(plan).items() if key not in grows}
 
 
 def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
-    """The seeds of ``count`` trainings of a variant."""
+    """Seeds of ``count`` trainings of a variant."""
     return tuple(range(plan.seed, plan.seed + count))
 
 
@@ -219,10 +231,10 @@ def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
 class _Trainings:
     """Trains the variants of a grid, and measures attacks and utility on each training.
 
-    resources: workers, device and memory.
-    out: directory of finished tasks, if any.
-    observe: receives the progress.
-    interactions: the data, if they are in memory.
+    ``resources``: workers, device and memory.
+    ``out``: directory of finished tasks, or None.
+    ``observe``: receives the progress.
+    ``interactions``: the data, if they are in memory.
     """
 
     resources: Resources
@@ -231,7 +243,7 @@ class _Trainings:
     interactions: Interactions | None
 
     def sweep(self, plan: Plan, axes: Sequence[Axis], grid: Sequence[Variant], count: int) -> Sweep:
-        """Runs the sweep of a grid, with ``count`` trainings of each variant."""
+        """Runs the audits of all variants of ``grid``, with ``count`` trainings each."""
         seeds = _seeds(plan, count)
         cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
         records = self._records(plan, grid, cells)
@@ -272,7 +284,9 @@ class _Trainings:
     def _records(
         self, plan: Plan, grid: Sequence[Variant], cells: Sequence[tuple[int, int]]
     ) -> list[Record]:
-        """Runs all cells (index in the grid, seed) in one pool; returns the record of each."""
+        """Runs all cells (index of the variant, seed) in one pool, and returns the record
+        of each.
+        """
         started = time.perf_counter()
         audits: list[Audit] = []
         for place, seed in cells:
@@ -294,7 +308,7 @@ class _Trainings:
 
 
 def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
-    """The notes of all trainings, attacks that did not run, and differences of counterparts."""
+    """Notes on all trainings, on attacks that did not run, and on differences of counterparts."""
     notes = [note for record in records for note in record.notes]
     notes += [
         f"{row.target}: {row.attack}{NOT_RUN}{row.reason}"
@@ -306,7 +320,9 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
 
 
 def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
-    """A note on settings, beside protection, in which a counterpart of another name differs."""
+    """Sentence on settings, other than the protection, in which a counterpart of another name
+    differs.
+    """
     if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:
         return ""
     systems = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))

@@ -1,7 +1,7 @@
-"""Privacy tests for a test suite: ``assert_ldp``, contracts, and a pytest plugin.
+"""Privacy tests for a test suite: ``assert_ldp``, test classes for mechanisms, and a pytest plugin.
 
-Nothing is imported until it is used, because pytest loads the plugin in every project where this
-package is installed.
+Names are imported on first use, because pytest loads the plugin in every project where this package
+is installed.
 """
 
 from __future__ import annotations

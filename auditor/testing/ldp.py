@@ -1,4 +1,4 @@
-"""``assert_ldp``: tests the epsilon of a mechanism like any other property."""
+"""Defines ``assert_ldp``, which tests the epsilon of a mechanism in a test suite."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ def assert_ldp(
     trace: bool = True,
     allow: Collection[str] = (),
 ) -> Verification:
-    """Fails if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
+    """Fails if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check fails.
 
-    Also fails if the sample is too small to show this (INCONCLUSIVE). The arguments are those of
-    ``fedrec_auditor.verify_ldp`` except ``progress``. ``allow`` names checks that may fail, such as
-    ("floating point",), or "inconclusive".
+    The test also fails if the sample is too small to refute the claim (INCONCLUSIVE). The arguments
+    are those of ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names
+    checks that may fail, such as ("floating point",), or "inconclusive".
 
-    The AssertionError gives the pair of inputs, the event, its two probabilities and their ratio
-    against e^epsilon, every check, and the call that repeats the test, if it can be pasted. Passing
-    is not a proof: the returned ``Verification`` says what was not refuted.
+    The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
+    compared with e^epsilon, the results of all checks and, if it can be written as code, the call
+    that repeats the test. A test that passes is not a proof. The returned ``Verification`` states
+    its bounds and its checks.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 
@@ -65,10 +66,9 @@ def assert_ldp(
 
 
 def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
-    """The call that repeats the test, if it can be pasted: a module's function, plain inputs.
+    """The call that repeats the test; empty if it cannot be written as code.
 
-    Empty for methods, lambdas and objects, and for inputs such as arrays and strategies, whose text
-    is not Python code.
+    Only functions at module level, and inputs that Python literals can express, can be written.
     """
     name = getattr(mechanism, "__name__", "")
     module = sys.modules.get(getattr(mechanism, "__module__", None) or "")

@@ -1,7 +1,7 @@
-"""The contract of a mechanism: a test class to extend, whose ``subject`` is a ``Case``.
+"""Test class for mechanisms, whose subclass sets ``subject`` to a ``Case``.
 
-Statistical laws use one fixed seed and refuse at p < 1e-9 divided by the number of inputs compared
-(Bonferroni): a correct mechanism fails one suite in a thousand million.
+Statistical tests use a fixed seed. They fail at p < 1e-9 divided by the number of compared inputs
+(Bonferroni), so that a correct mechanism fails such a test with probability at most 1e-9.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ P_VALUE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mechanism with inputs to try.
+    """A mechanism, with inputs and outputs for its tests.
 
-    - ``inputs``: (n, *domain shape); for a ``PrivacyCurve`` mechanism they include its worst pair.
-    - ``outputs``: all outputs, if there are few.
-    - ``cdf``: for densities, ``cdf(outputs, value)`` maps outputs to uniform numbers on the unit
-      cube, of the same shape: per entry, the cumulative distribution given the entries before it,
-      computed without ``log_prob``.
-    - ``edges``: if the density is constant on pieces of the line for all ``inputs``, the ends of
-      the pieces; ``outputs`` then has one output per piece.
+    - ``mechanism``: the mechanism.
+    - ``inputs``: inputs (n, *domain shape). For a ``PrivacyCurve`` mechanism they include its worst
+      pair.
+    - ``outputs``: all outputs, if they are few.
+    - ``cdf``: for densities, a function ``cdf(outputs, value)`` that returns uniform numbers of the
+      same shape: the cumulative distribution of each entry, given the entries before it, computed
+      without ``log_prob``.
+    - ``edges``: ends of the intervals on which the density is constant for all ``inputs``, if there
+      are such intervals; ``outputs`` then has one output per interval.
     """
 
     mechanism: Mechanism
@@ -47,13 +49,13 @@ class Case:
     edges: NDArray[Any] | None = None
 
     def probabilities(self, value: Any) -> NDArray[np.float64]:
-        """Probability of each output, given the value."""
+        """Probability of each of ``outputs``, or of its interval, for the input ``value``."""
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
 
 
 class MechanismContract:
-    """Laws of a mechanism, one per test. Extend the class, and set ``subject`` to a ``Case``.
+    """Tests that every mechanism must pass. Subclass it and set ``subject`` to a ``Case``.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> class TestBitFlip(MechanismContract):
@@ -63,7 +65,9 @@ class MechanismContract:
     subject: Case
 
     def test_shapes(self) -> None:
-        """Outputs have shape (*size, *output_shape), and the batch broadcasts to size."""
+        """Checks that outputs have the shape (*size, *output_shape), and that inputs broadcast to
+        size.
+        """
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(1)
         single, shape, n = inputs[0], mechanism.output_shape, len(inputs)
         for value, size, batch in (
@@ -79,7 +83,10 @@ class MechanismContract:
         assert mechanism.log_prob(outputs[None], inputs[:, None]).shape == (n, n)
 
     def test_determinism(self) -> None:
-        """Equal generators give equal outputs; different ones do not, unless these are certain."""
+        """Checks that equal generators give equal outputs, and different ones different outputs.
+
+        Outputs that are certain may be equal for different generators.
+        """
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         size = (200, len(inputs))
         first, again, other = (mechanism.randomize(inputs, _rng(s), size) for s in (3, 3, 4))
@@ -88,7 +95,7 @@ class MechanismContract:
         assert np.array_equal(first, other) == certain, "its generator is not used"
 
     def test_domain(self) -> None:
-        """Sampling and log_prob refuse inputs outside the domain, and NaN."""
+        """Checks that ``randomize`` and ``log_prob`` refuse NaN and inputs outside the domain."""
         mechanism, one = self.subject.mechanism, self.subject.inputs[0]
         output = mechanism.randomize(one, _rng(1))
         for bad in (mechanism.domain.high + 0.5, mechanism.domain.low - 0.5, math.nan):
@@ -100,7 +107,9 @@ class MechanismContract:
                 mechanism.log_prob(output, value)
 
     def test_probabilities(self) -> None:
-        """Probabilities sum to 1; a density is the derivative of the cumulative distribution."""
+        """Checks that probabilities sum to 1, and that densities are derivatives of the cumulative
+        distribution.
+        """
         case = self.subject
         if case.outputs is not None:
             for value in case.inputs:
@@ -110,7 +119,8 @@ class MechanismContract:
                 (_joint_density if case.mechanism.output_shape else _density)(case, value)
 
     def test_frequencies(self) -> None:
-        """Samples follow log_prob: chi-square over outputs, Kolmogorov-Smirnov for densities.
+        """Checks that samples follow ``log_prob``, by a chi-square or, for densities, a
+        Kolmogorov-Smirnov test.
 
         Samples are drawn for all inputs at once, and for the last input alone.
         """
@@ -122,7 +132,9 @@ class MechanismContract:
             assert p > P_VALUE / len(samples), f"log_prob misfits samples of {value} (p = {p:.1e})"
 
     def test_worst_case(self) -> None:
-        """No log-ratio of an output, for any pair of inputs, exceeds that of the worst case."""
+        """Checks that no log-ratio of an output's probabilities exceeds that of the stated worst
+        case.
+        """
         case, rng = self.subject, _rng(5)
         outputs = _afar(case, rng) if case.outputs is None else case.outputs
         table = case.mechanism.log_prob(outputs[None], _inputs(case, rng)[:, None])
@@ -136,14 +148,14 @@ class MechanismContract:
             assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
 
     def test_curve(self) -> None:
-        """A ``PrivacyCurve``, if it states one, agrees with sampled losses."""
+        """Checks that a stated ``PrivacyCurve`` agrees with sampled privacy losses."""
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         if not isinstance(mechanism, PrivacyCurve):
             return
         drawn = mechanism.randomize(inputs, _rng(9), (SAMPLES, len(inputs)))
         own = mechanism.log_prob(drawn, inputs)
         losses = [own - mechanism.log_prob(drawn, value) for value in inputs]
-        # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
+        # Hoeffding's inequality for means of numbers in [0, 1], for every pair and epsilon.
         error = math.sqrt(math.log(4 * len(inputs) ** 2 / P_VALUE) / (2 * SAMPLES))
         curve = {epsilon: mechanism.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 2.0)}
         assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"invalid: {curve}"
@@ -155,7 +167,9 @@ class MechanismContract:
             )
 
     def test_event(self) -> None:
-        """Some accountant reads the event, and none charges less than the exact lower bound."""
+        """Checks that an accountant supports the event, and that none proves less than the exact
+        lower bound.
+        """
         mechanism = self.subject.mechanism
         event = mechanism.event()
         readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
@@ -182,9 +196,9 @@ def _density(case: Case, value: Any) -> None:
 
 
 def _joint_density(case: Case, value: Any) -> None:
-    """The density from the Jacobian of ``cdf``.
+    """Checks the density by the Jacobian of ``cdf``.
 
-    Entry k depends on entries up to k only, so that the Jacobian is the product of its diagonal.
+    Entry k depends only on entries up to k, so that the determinant is the product of the diagonal.
     """
     assert case.cdf is not None
     drawn = case.mechanism.randomize(value, np.random.default_rng(7), (50,))
@@ -194,7 +208,7 @@ def _joint_density(case: Case, value: Any) -> None:
         step[index] = 1e-4 * drawn[(slice(None), *index)].std()
         rise = case.cdf(drawn + step, value) - case.cdf(drawn - step, value)
         slopes += np.log(rise[(slice(None), *index)] / (2.0 * step[index]))
-    # A kink of the density within a step makes a few differences inaccurate: drop a tenth.
+    # A kink of the density within a step makes a few differences inaccurate. A tenth is dropped.
     errors = np.abs(case.mechanism.log_prob(drawn, value) - slopes)
     np.testing.assert_allclose(np.sort(errors)[: -len(errors) // 10], 0.0, atol=1e-5)
 
@@ -225,7 +239,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
 
 
 def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A number for each output of the case, and for each output of the sample."""
+    """A number for each output of ``case``, and for each output of ``sample``."""
     assert case.outputs is not None
     if case.edges is not None:
         return np.arange(len(case.outputs)), np.searchsorted(case.edges, sample, side="right") - 1
@@ -237,7 +251,7 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
-    """Outputs from likely ones to far tails, in random directions."""
+    """Outputs from the likely range to far tails, in random directions."""
     if not case.mechanism.output_shape and math.isfinite(case.mechanism.domain.low):
         far = 40.0 * (case.mechanism.domain.high - case.mechanism.domain.low)
         return np.linspace(-far, far, 2001)

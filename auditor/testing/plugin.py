@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture ``assert_ldp``, and options that set its defaults for a run.
+"""The pytest plugin: the fixture ``assert_ldp``, and command-line options that set its defaults.
 
-pytest imports this file in every project, so that it imports only pytest at first.
+pytest imports this file in every project, so that only pytest is imported at module level.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-# Pytest rewrites the asserts of the contracts, so that failures show values.
+# pytest rewrites the asserts of the contracts, so that failures show the compared values.
 for _contract in ("mechanisms", "targets"):
     pytest.register_assert_rewrite(f"fedrec_auditor.auditor.testing.{_contract}")
 
@@ -25,7 +25,7 @@ _OPTIONS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --ldp-samples, --ldp-confidence and --ldp-seed."""
+    """Adds the options --ldp-samples, --ldp-confidence and --ldp-seed to pytest."""
     group = parser.getgroup("ldp", "local differential privacy")
     for name, (kind, text) in _OPTIONS.items():
         group.addoption(f"--ldp-{name}", type=kind, default=None, help=text)
@@ -33,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
-    """``testing.assert_ldp`` with the --ldp- options of this run as its defaults."""
+    """The function ``testing.assert_ldp``, with the --ldp- options of this pytest run as its
+    defaults.
+    """
     import functools
 
     from fedrec_auditor.auditor import testing

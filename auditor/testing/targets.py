@@ -1,7 +1,7 @@
-"""The contract of a target: a test class to extend, whose ``subject`` is a ``TargetCase``.
+"""Test class for targets, whose subclass sets ``subject`` to a ``TargetCase``.
 
-Trainings use the target's defaults, cut to two rounds. Laws that look at a training without
-changing its data share one training, which their ``TargetCase`` keeps.
+Trainings use the target's default settings and at most two rounds. Tests that do not change the
+data share one training, which their ``TargetCase`` stores.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ _UPLOADS = 50_000
 
 
 def make_interactions() -> Interactions:
-    """30 users and 20 items, with all data that a system may read."""
+    """Generates synthetic data of 30 users and 20 items, with all fields that a system may read."""
     return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
 
 
 def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
-    """A run on the interactions, with a generator of this seed."""
+    """Trains ``target`` on ``interactions``, with a random generator seeded by ``seed``."""
     return target.run(interactions, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
 class TargetCase:
-    """A target, and one short training of it that laws share and must not change.
+    """A target, and one short training of it that several tests share and must not change.
 
-    ``steps``: the calls of ``progress`` in this training, (rounds done, rounds in total).
+    ``target``: the target.
+    ``steps``: pairs (finished rounds, total rounds) that the training reported as its progress.
     """
 
     target: Target
@@ -77,24 +78,30 @@ class TargetCase:
 
     @cached_property
     def run(self) -> Run:
-        """The shared training."""
+        """Result of the shared training, with its transcript and its model."""
         rng = np.random.default_rng(0)
         return self.short.run(self.interactions, rng, lambda *step: self.steps.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the shared training; skips the test if no round sends anything."""
+        """The rounds of the shared training. Skips the calling test if no client sends a message in
+        any round.
+        """
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
     def received(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
-        """Profiles, and the broadcast of this round; skips the test if silos send the messages."""
+        """The users' data, and the broadcast that the clients receive in round ``number`` of the
+        training.
+
+        Skips the calling test if messages come from silos and not from single users.
+        """
         if self.run.transcript.public.parties is not None:
             pytest.skip("its messages come from silos, not from single users")
         return self.interactions, self.rounds[number].broadcast
 
 
 class TargetContract:
-    """Laws of a target, one per test. Extend the class, and set ``subject`` to a ``TargetCase``.
+    """Tests that every target must pass. Subclass it and set ``subject`` to a ``TargetCase``.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
     >>> class TestFcf(TargetContract):
@@ -104,7 +111,9 @@ class TargetContract:
     subject: TargetCase
 
     def test_scoped_claims(self) -> None:
-        """The first scoped claim of each claim has the claim's own scope; others give a reason."""
+        """Checks that the first scoped claim made from each claim has its scope, and that all
+        others have a note.
+        """
         scoped_claims = self.subject.target.scoped_claims(POPULATION)
         assert scoped_claims, "the target states no claim"
         for claim in {id(q.claim): q.claim for q in scoped_claims}.values():
@@ -116,7 +125,7 @@ class TargetContract:
             assert scoped.scope == scoped.claim.scope or scoped.note, "Give a note for this scope."
 
     def test_exact_bounds_stay_below_proofs(self) -> None:
-        """No exact lower bound exceeds the smallest proved upper bound."""
+        """Checks that no exact lower bound exceeds the smallest proved upper bound."""
         target = self.subject.target
         for lower in exact_bounds(target, POPULATION):
             query = (target, lower.scope, POPULATION, lower.delta, all_accountants())
@@ -127,9 +136,10 @@ class TargetContract:
             )
 
     def test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(self) -> None:
-        """No scope is charged less than the exact epsilon of a scope within it.
+        """Checks that the proved epsilon of a scope is at least the exact epsilon of any scope that
+        it covers.
 
-        At delta 0, over all scopes, including those without a scoped claim.
+        The test is at delta 0, for all scopes, including those without a claim.
         """
         target = self.subject.target
         known = {scope: target.mechanism(scope, POPULATION) for scope in SCOPES}
@@ -143,9 +153,11 @@ class TargetContract:
                 )
 
     def test_events_compose_in_every_scope(self) -> None:
-        """Every scope has an event that some accountant reads, and two of it cost at least as much.
+        """Checks that accountants support the event of every scope, and its composition with
+        itself.
 
-        Every accountant that reads the event also reads both ways to write it twice, at one price.
+        At least one accountant must support the event. Every such accountant must give the same
+        epsilon for both ways to write two copies of the event, and not less than for one copy.
         """
         for event, (scope, *_) in _events(self.subject.target):
             readers = [a for a in all_accountants() if a.supports(event)]
@@ -162,11 +174,11 @@ class TargetContract:
                 assert math.isclose(folded, listed, rel_tol=1e-6), f"{prices}, or {listed}"
 
     def test_sampled_uploads_agree_with_the_stated_distribution(self) -> None:
-        """Sampled messages of the client's code agree with the distribution that the target states.
+        """Checks that messages of the client's code follow the distribution that the target states.
 
-        The bound at confidence 1 - 1e-9 must not exceed the epsilon of the stated distribution.
-        With 50,000 uploads per world it must also reach 0.8 of that epsilon (or 6.0 if that is
-        smaller): otherwise the code does not follow the stated distribution.
+        The measured lower bound, at confidence 1 - 1e-9, must not exceed the epsilon of the stated
+        distribution. With 50,000 uploads per world, it must also reach 0.8 of this epsilon, or 6.0
+        if that is smaller.
         """
         for pair in self.subject.target.designed_pairs():
             population = Population(n_users=USERS, n_items=pair.profiles.n_items)
@@ -179,7 +191,9 @@ class TargetContract:
             )
 
     def test_equal_generators_give_equal_bytes(self) -> None:
-        """Equal generators give equal transcripts, with any threads, in memory or on disk."""
+        """Checks that equal generators give equal transcripts, for any number of threads, in memory
+        or on disk.
+        """
         short, transcript = self.subject.short, view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
@@ -192,7 +206,7 @@ class TargetContract:
             assert transcript != other, "another seed gave the same transcript"
 
     def test_a_run_leaves_its_input_alone(self) -> None:
-        """Neither training nor scoring changes the interactions."""
+        """Checks that neither training nor scoring changes the interactions."""
         case = self.subject
         case.target.score(case.run.model, case.interactions, np.arange(3))
         assert case.interactions.digest() == make_interactions().digest(), (
@@ -200,7 +214,11 @@ class TargetContract:
         )
 
     def test_senders_and_progress(self) -> None:
-        """Senders ascend and exist; progress is reported at least once per round, in order."""
+        """Checks that senders are existing users in ascending order, and that progress is reported
+        in order.
+
+        Progress must be reported at least once per round.
+        """
         transcript, steps = self.subject.run.transcript, self.subject.steps
         public, total = transcript.public, len(steps)
         assert steps == [(n + 1, total) for n in range(total)], f"progress: {steps}"
@@ -214,10 +232,10 @@ class TargetContract:
                 assert np.isin(users, np.arange(public.parties or USERS)).all(), "an unknown sender"
 
     def test_a_batch_of_clients_uploads_what_they_would_one_by_one(self) -> None:
-        """One generator that goes on from client to client gives each its messages of the batch.
+        """Checks that a batch of clients sends the messages that each client sends alone with the
+        same generator.
 
-        Several uploads per profile are ordered by profile: first all of the first, then of the
-        second.
+        Several uploads per profile must be ordered by profile.
         """
         profiles, broadcast = self.subject.received()
         assert_one_by_one(self.subject.target, profiles, broadcast)
@@ -225,7 +243,9 @@ class TargetContract:
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
-        """A change to all fields of one user changes no other user's first message."""
+        """Checks that changing all data of one user changes no other user's message in the first
+        round.
+        """
         self.subject.received(0)
         first = self.subject.rounds[0]
         second = train(self.subject.short, change_user(make_interactions(), 4)).transcript.rounds[0]
@@ -238,7 +258,7 @@ class TargetContract:
             _assert_equal_but_for_rounding(part, (second.broadcast or {})[name], name)
 
     def test_what_no_system_reads_is_in_no_view(self) -> None:
-        """Identifiers, titles and the times of interactions change no view."""
+        """Checks that identifiers, titles and timestamps of the data do not change any view."""
         planted = replace(
             make_interactions(),
             users=make_interactions().users + 4_611_686,
@@ -253,7 +273,11 @@ class TargetContract:
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
-    """The local game's bound from 50,000 messages per history, at confidence 1 - 1e-9."""
+    """Lower bound of the local game from 50,000 messages per history, at confidence 1 - 1e-9.
+
+    ``target``: the system whose claims are judged.
+    ``pair``: two histories and a broadcast that are designed for the target.
+    """
     game = LocalGame()
     setting = designed_setting(target, population, pair, np.random.default_rng(7))
     chunk = setting.chunk or game.chunk
@@ -266,7 +290,9 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
 
 
 def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadcast | None) -> None:
-    """Raises AssertionError unless a batch uploads the messages that each profile uploads alone."""
+    """Raises AssertionError unless a batch of clients sends the messages that each client sends
+    alone.
+    """
 
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return dict(messages(target.upload(group, broadcast, rng, size=2)))
@@ -275,14 +301,15 @@ def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadca
     single = [upload(profiles.take(np.array([i])), rng) for i in range(profiles.n_users)]
     for name, values in batch.items():
         parts = np.concatenate([one[name] for one in single])
-        # Single precision, summed in another order.
+        # The messages have single precision, and their sums may have another order.
         np.testing.assert_allclose(parts, values, err_msg=name, rtol=1e-5, atol=1e-6)
 
 
 def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name: str) -> None:
-    """Raises AssertionError unless shapes and numbers are equal, except for their last bits.
+    """Raises AssertionError unless two arrays have equal shapes, and equal numbers up to their last
+    bits.
 
-    A processor's linear algebra sums in an order that depends on the number of rows.
+    The order of sums in linear algebra may depend on the number of rows.
     """
     last = np.finfo(one.dtype).eps if np.issubdtype(one.dtype, np.floating) else 0.0
     scale = np.abs(other).max(initial=0) if last else 0
@@ -290,13 +317,15 @@ def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name:
 
 
 def messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
-    """Every component of one round as sent, (n, *shape), by name."""
+    """Yields the name of every component of one round's uploads, with its n messages (n,
+    *shape).
+    """
     for name, component in uploads.components.items():
         yield name, component.dense(np.arange(len(component)))
 
 
 def view_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
-    """All arrays that the view of one round shows, by name."""
+    """Yields the name and the values of every array that the view of one round contains."""
     for part in fields(view_of_round):
         value = getattr(view_of_round, part.name)
         if isinstance(value, np.ndarray):
@@ -310,7 +339,7 @@ def view_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
-    """All that a run shows at a vantage, as shapes and bytes: one dictionary per round."""
+    """Shape and bytes of every array that a run shows at a vantage, in one dictionary per round."""
     rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
     return [
         {name: (part.shape, part.tobytes()) for name, part in view_arrays(one)} for one in rounds
@@ -318,7 +347,7 @@ def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ..
 
 
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
-    """Each event that is charged, with all its scopes of one adjacency."""
+    """Yields each event for which epsilon is proved, with all its scopes of one adjacency."""
     events = {scope: target.event(scope, POPULATION) for scope in SCOPES}
     kinds = {scope: (repr(event), scope.adjacency) for scope, event in events.items()}
     for kind in dict.fromkeys(kinds.values()):
@@ -327,7 +356,7 @@ def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
 
 
 def change_user(interactions: Interactions, user: int) -> Interactions:
-    """Data with every field of one user changed."""
+    """Returns a copy of the data in which every field of one user is changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
     changed = shift_categories(interactions, np.arange(interactions.n_users) == user)
@@ -338,7 +367,10 @@ def change_user(interactions: Interactions, user: int) -> Interactions:
 def shift_categories(
     interactions: Interactions, users: np.ndarray | bool = True
 ) -> dict[str, Attribute]:
-    """Attributes in which the flagged ``users`` have the next category."""
+    """Attributes in which the flagged ``users`` have the next category, by name.
+
+    ``users``: whether each user is changed (n,), or one flag for all users.
+    """
     return {
         key: replace(one, codes=(one.codes + users) % len(one.categories))
         for key, one in interactions.attributes.items()

@@ -1,1 +1,1 @@
-"""The exact output distribution of a Python randomizer, traced from its code."""
+"""Traces the code of a Python randomizer to compute its exact output distribution and epsilon."""

@@ -1,7 +1,7 @@
-"""Noise as an affine function of one draw, and the results of functions of noise.
+"""Noise as an affine function of one random draw, and the rules that compute functions of noise.
 
-A rule computes the result of a function. Each comparison in it may split the cell of the draw; the
-rule is run for each combination of outcomes.
+A rule computes the result of one function. Each comparison in a rule may split the cell of the
+draw; the rule is run for each combination of outcomes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class AffineNoise:
-    """coefficient x variable + constant, in exact arithmetic; the coefficient is not 0.
+    """The number coefficient x variable + constant, in exact arithmetic; the coefficient is not 0.
 
-    - ``source``: the draw, which is the variable if there is no ``inner`` noise.
-    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``, applied to ``inner``; the
-      result is then the variable.
+    - ``source``: the random draw, which is the variable if there is no ``inner`` noise.
+    - ``coefficient``, ``constant``: exact numbers.
+    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``. If given, the variable is
+      this function of ``inner``.
+    - ``inner``: the noise to which ``function`` is applied.
     """
 
     source: RealDraw
@@ -42,30 +44,33 @@ class AffineNoise:
 
     @property
     def variable(self) -> tuple[Any, ...]:
-        """The key that noises share if they differ by coefficients and constants alone."""
+        """Key that two noises share if they differ only in coefficient and constant."""
         return self.source, self.function, self.inner
 
     @property
     def lattice(self) -> bool:
-        """Whether all values lie on one grid of equal steps."""
+        """Whether all values lie on a grid of equal steps, as integers do."""
         return self.function is math.floor or self.source.lattice
 
     @property
     def is_seed(self) -> bool:
-        """Whether it is an integer from a range that is followed for seeds alone."""
+        """Whether the noise is an integer with more than 2^40 values, which may only be used as a
+        seed.
+        """
         return self.source.name == SEED
 
     def at(self, value: Any) -> float:
-        """The value of the noise if the draw has this value."""
+        """Returns the value of the noise if the random draw has the given value."""
         if self.inner is not None and self.function is not None:
             inner = self.inner.at(value)
             value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def below(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
-        """The part of a cell where the noise is below a threshold, and the rest.
+        """Splits ``cell``, a set of values of the draw, into the part where the noise is below
+        ``threshold``, and the rest.
 
-        Unless ``strict``, values equal to the threshold belong to the first part.
+        If ``strict`` is false, values equal to the threshold belong to the first part.
         """
         if math.isinf(threshold):
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
@@ -84,12 +89,12 @@ class AffineNoise:
         return (low, high) if self.coefficient > 0 else (high, low)
 
     def times(self, factor: Any) -> AffineNoise:
-        """The noise multiplied by a number other than 0."""
+        """Returns the noise multiplied by ``factor``, a number other than 0."""
         factor = Fraction(factor)
         return replace(self, coefficient=self.coefficient * factor, constant=self.constant * factor)
 
     def plus(self, number: Any) -> AffineNoise:
-        """The noise with a number added."""
+        """Returns the sum of the noise and a number."""
         return replace(self, constant=self.constant + number)
 
     def __neg__(self) -> AffineNoise:
@@ -97,27 +102,33 @@ class AffineNoise:
 
 
 def exact(value: Any) -> Any:
-    """A number as a fraction, an infinite number as it is; raises NotTraced for any other value."""
+    """Converts a number to a fraction, and an infinite number to a float; raises NotTraced for
+    other values.
+    """
     try:
         return Fraction(value.item() if isinstance(value, (np.generic, np.ndarray)) else value)
     except OverflowError:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise NotTraced(f"noise is combined with {value!r}, which is not a number") from error
+        raise NotTraced(f"the code combines noise with {value!r}, which is not a number") from error
 
 
 class UndecidedNoise(Exception):
-    """Signals that the path must first decide on the value of ``source``, one noise of a sum."""
+    """Raised if the path must fix the value of ``source``, one term of a sum, before the sum is
+    computed.
+    """
 
     def __init__(self, source: RealDraw) -> None:
         self.source = source
 
 
 class CellPart:
-    """A part of the cells on which each comparison of a rule has one outcome.
+    """A part of the random draws' values on which each comparison of a rule has a given outcome.
 
-    - ``outcomes``: outcomes of the first comparisons; later comparisons are true if they can be.
-    - ``alternatives``: outcomes of comparisons that lead to the remaining parts.
+    - ``path``: the execution path of the draws.
+    - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
+    - ``outcomes``: outcomes of the first comparisons; later comparisons are true if possible.
+    - ``alternatives``: lists of outcomes that lead to the remaining parts.
     """
 
     def __init__(self, path: Path, cells: Cells, outcomes: list[bool]) -> None:
@@ -126,10 +137,15 @@ class CellPart:
         self._outcomes, self._n_used = outcomes, 0
 
     def less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
-        """Whether a < b, or a <= b if not strict; draws with a density tie with probability 0."""
+        """Compares two numbers, of which each may be noise: a < b, or a <= b if ``strict`` is
+        false.
+
+        Restricts ``cells`` to the outcome. Ties of a draw with a density have probability 0 and are
+        ignored. Raises NotTraced if two different noises are compared.
+        """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable != b.variable:
-                raise NotTraced("two noises are compared")
+                raise NotTraced("the code compares two noises with each other")
             coefficient, constant = a.coefficient - b.coefficient, a.constant - b.constant
             a = replace(a, coefficient=coefficient, constant=constant) if coefficient else constant
             b = Fraction(0)
@@ -155,14 +171,18 @@ class CellPart:
 def apply_to_noise(
     path: Path, function: Callable[..., Any], cells: Cells, values: tuple[Any, ...]
 ) -> Iterator[Piece]:
-    """The pieces of a function of values, at least one of which is noise."""
+    """Yields the possible results of ``function``, for arguments of which at least one is noise.
+
+    A result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
+    that leads to the value. Raises NotTraced if no rule computes this function of noise.
+    """
     seeds = any(isinstance(value, AffineNoise) and value.is_seed for value in values)
     if seeds and function not in _OF_SEEDS:
-        raise NotTraced("random integers of more than 2^40 values are followed as seeds alone")
+        raise NotTraced("the code uses a random integer of over 2^40 values, but not as a seed")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))
-        raise NotTraced(f"{name} of noise that has a density is not followed")
+        raise NotTraced(f"tracing does not support {name} of continuous noise")
     kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
     waiting: list[list[bool]] = [[]]
     while waiting:
@@ -175,17 +195,17 @@ def apply_to_noise(
 
 
 def pick(condition: Any, a: Any, b: Any) -> Any:
-    """``a`` if the condition is true, else ``b``: one entry of ``numpy.where``."""
+    """Returns ``a`` if the condition is true, else ``b``, as ``numpy.where`` does for one entry."""
     return a if condition else b
 
 
 def to_item(value: Any) -> Any:
-    """A NumPy number as a Python number."""
+    """Converts a NumPy number to a Python number; returns every other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """A function that converts one value in the same way as ``astype(kind)``."""
+    """Returns a function that converts one value to the dtype ``kind``, as ``astype`` does."""
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
@@ -195,7 +215,7 @@ def converter(kind: Any) -> Callable[[Any], Any]:
 
 
 def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
-    """The value of integer noise if the path has decided on it, else None."""
+    """Returns the value of integer noise if the path has fixed it, else None."""
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
     if noise.inner or not noise.source.lattice or high - low != 1 or len(cells[noise.source]) > 1:
         return None
@@ -217,7 +237,7 @@ _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
 def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
-    """The sum of two noises: of one variable, or of unrestricted normal or geometric draws."""
+    """Adds two noises of the same variable, or of unrestricted normal or geometric draws."""
     constant = a.constant + b.constant
     if a.variable == b.variable:
         coefficient = a.coefficient + b.coefficient
@@ -242,7 +262,7 @@ def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
         for noise in (a, b):
             if noise.inner is None and noise.source.lattice and not noise.source.count:
                 raise UndecidedNoise(noise.source)
-        raise NotTraced("two noises are added whose sum has no known density")
+        raise NotTraced("the code adds two noises whose sum has no known density")
     source = part.path.add_up(total, (s, weights[0]), (t, weights[1]))
     rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
     part.cells = {**rest, source: source.domain}
@@ -251,19 +271,19 @@ def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
 
 def _multiply(part: CellPart, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
-        raise NotTraced("two noises are multiplied")
+        raise NotTraced("the code multiplies two noises")
     noise, number = (a, exact(b)) if isinstance(a, AffineNoise) else (b, exact(a))
     if math.isinf(number):
-        raise NotTraced("noise is multiplied by an infinite number")
+        raise NotTraced("the code multiplies noise by an infinite number")
     return noise.times(number) if number else 0.0
 
 
 def _divide(part: CellPart, a: Any, b: Any) -> Any:
     if isinstance(b, AffineNoise):
-        raise NotTraced("a number is divided by noise")
+        raise NotTraced("the code divides by noise")
     number = exact(b)
     if number == 0 or math.isinf(number):
-        raise NotTraced(f"noise is divided by {b!r}")
+        raise NotTraced(f"the code divides noise by {b!r}")
     return a.times(1 / number)
 
 
@@ -286,7 +306,7 @@ def _clip(part: CellPart, a: Any, low: Any, high: Any) -> Any:
 
 def _where(part: CellPart, condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, AffineNoise):
-        raise NotTraced("noise is used as a condition")
+        raise NotTraced("the code uses continuous noise as a condition")
     return a if condition else b
 
 
@@ -306,11 +326,11 @@ def _copysign(part: CellPart, size: Any, a: Any) -> Any:
 
 
 def _floor(part: CellPart, a: AffineNoise) -> Any:
-    """The integer part: bounded noise is split by value, other noise becomes a lattice."""
+    """Rounds noise down: bounded noise is split by value, unbounded noise becomes a lattice."""
     if a.lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a
-        raise NotTraced("noise is rounded twice")
+        raise NotTraced("the code rounds noise that is already rounded")
     cell = part.cells[a.source]
     low, high = sorted(a.at(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
@@ -342,7 +362,7 @@ def _trunc(part: CellPart, a: AffineNoise) -> Any:
 
 def _log(part: CellPart, a: AffineNoise) -> Any:
     if a.inner is not None or a.source.family != "uniform":
-        raise NotTraced("the logarithm of noise that is not uniform is not followed")
+        raise NotTraced("tracing supports the logarithm of uniform noise only")
     return AffineNoise(a.source, function=math.log, inner=a) if part.less(0, a) else math.nan
 
 

@@ -1,8 +1,8 @@
-"""Arrays whose entries may be symbols; element-wise operations on them need no decision.
+"""Arrays whose entries may depend on random draws, so that element-wise operations need no branch.
 
-A ``TracedArray`` is an array of objects that records the dtype it stands for. Element-wise NumPy
-functions are applied entry by entry (NEP 13). Other NumPy functions work on the objects (NEP 18),
-or on plain arrays after the path has decided on every entry.
+A ``TracedArray`` is an array of objects that records the dtype of the array that it represents.
+Element-wise NumPy functions are applied entry by entry (NEP 13). Other NumPy functions work on the
+objects (NEP 18), or on concrete arrays after the path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -21,20 +21,28 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 
 class TracedArray(np.ndarray):
-    """An array of objects, each a plain value or a ``Symbol``; ``stands_for`` is their dtype."""
+    """An array of objects, each a concrete value or a ``Symbol`` (a value that depends on random
+    draws).
+
+    ``stands_for`` is the dtype of the array of numbers that it represents.
+    """
 
     stands_for: np.dtype[Any]
 
     @classmethod
     def of(cls, objects: Any, dtype: Any) -> TracedArray:
-        """An array of ``objects`` that stands for an array of ``dtype``."""
+        """Makes an array of ``objects`` that represents an array of ``dtype``; the objects are not
+        converted.
+        """
         array = np.asarray(objects, dtype=object).view(cls)
         array.stands_for = np.dtype(dtype)
         return array
 
     @classmethod
     def typed(cls, objects: Any, dtype: Any) -> TracedArray:
-        """An array of ``objects``, each converted as in an array of ``dtype``."""
+        """Makes an array that represents an array of ``dtype``, with each object converted to this
+        dtype.
+        """
         return cls.of(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
@@ -42,21 +50,23 @@ class TracedArray(np.ndarray):
 
     @property
     def dtype(self) -> Any:
-        """The dtype that the array stands for."""
+        """The dtype of the represented array."""
         return self.stands_for
 
     @property
     def objects(self) -> Any:
-        """The entries, as a plain array of objects."""
+        """View of the entries as an ordinary NumPy array of objects."""
         return self.view(np.ndarray)
 
     def plain(self) -> Any:
-        """A plain array, after the path has decided on every entry; NotTraced for densities."""
+        """Fixes every entry on the execution path and returns a concrete array; raises NotTraced
+        for noise with a density.
+        """
         entries = [e.plain() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.stands_for).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
-        """The array with its entries converted to another dtype."""
+        """Returns the array with its entries converted to ``dtype``."""
         return TracedArray.typed(self.objects, dtype)
 
     def __getitem__(self, index: Any) -> Any:
@@ -87,7 +97,7 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         if options.pop("where", True) is not True or method in ("at", "reduceat"):
-            raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
+            raise NotTraced(f"tracing supports no where=, at or reduceat of numpy.{ufunc.__name__}")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
         symbolic = any(map(_symbolic, inputs))
@@ -113,7 +123,7 @@ class TracedArray(np.ndarray):
             return result
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _symbolic(result):
-                raise NotTraced("random draws are written into an array that holds plain numbers")
+                raise NotTraced("the code writes random draws into an array made without draws")
             result = result.plain()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
@@ -134,53 +144,59 @@ class TracedArray(np.ndarray):
         return bool(self.plain())
 
     def tolist(self) -> Any:
-        """The entries as nested lists."""
+        """Returns the entries as nested lists."""
         return _entrywise(to_item)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
-        """``numpy.clip`` of the array."""
+        """Returns the array with its entries clipped to [low, high], as ``numpy.clip`` does."""
         return _clip(self, low, high)
 
     def round(self, decimals: int = 0, **_: Any) -> Any:  # type: ignore[override]
-        """``numpy.round`` of the array."""
+        """Returns the array with its entries rounded, as ``numpy.round`` does."""
         return _round(self, decimals)
 
     def copy(self, *_: Any, **__: Any) -> TracedArray:
-        """A copy of the array."""
+        """Returns a copy of the array."""
         return TracedArray.of(self.objects.copy(), self.stands_for)
 
     def nonzero(self) -> Any:
-        """Indices of the entries that are not zero, after the path has decided on every entry."""
+        """Returns the indices of the entries that are not zero, after fixing every entry on the
+        execution path.
+        """
         return _boxed(self.plain().nonzero())
 
     def view(self, *kind: Any) -> Any:  # type: ignore[override]
-        """Another view; raises NotTraced for a view of the bytes as another type."""
+        """Returns a view as another array class; raises NotTraced for a view of the bytes as
+        another dtype.
+        """
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
-            raise NotTraced("the bytes of an array are read as another type")
+            raise NotTraced("the code reads the bytes of an array as another type")
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
-        """The bytes of the array, after the path has decided on every entry."""
+        """Returns the bytes of the represented array, after fixing every entry on the execution
+        path.
+        """
         return bytes(self.plain().tobytes())
 
 
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
-    """The entries ``array[mask]`` for a mask that depends on open draws.
+    """The entries ``array[mask]`` for a mask that depends on random draws that are not fixed yet.
 
-    Element-wise operations with plain numbers apply to the whole array, and an assignment selects
-    by the mask. Any other operation makes the path decide on the mask.
+    Element-wise operations with concrete numbers apply to the whole array, and an assignment
+    selects by the mask. Every other operation first fixes the mask on the execution path.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
     def follows(self, mask: TracedArray) -> bool:
-        """Whether ``mask`` is the mask of this selection."""
+        """Whether ``mask`` has the same entries as the mask of this selection."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
     def plain(self) -> Any:
-        """The selected entries, after the path has decided on the mask."""
+        """Returns the selected entries, after fixing the mask on the execution path."""
         return self.values[self.mask.plain()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -196,7 +212,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*bare, **options)
 
     def astype(self, dtype: Any, **_: Any) -> MaskedEntries:
-        """The selection with its entries converted to another dtype."""
+        """Returns the selection with its entries converted to ``dtype``."""
         return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -213,12 +229,17 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
-    """``ufunc`` of arrays and symbols, entry by entry."""
+    """Applies ``ufunc`` entry by entry to arrays and symbols (values that depend on random
+    draws).
+    """
     return _finished(_entrywise(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
-    """A NumPy function of symbols, each of which counts as an array without dimensions."""
+    """Calls a NumPy function whose arguments may be symbols (values that depend on random draws).
+
+    Each symbol counts as a 0-dimensional array.
+    """
 
     def whole(value: Any) -> Any:
         return TracedArray.of(objects_of(value), float) if isinstance(value, Symbol) else value
@@ -229,13 +250,16 @@ def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _entrywise(function: Callable[..., Any]) -> Any:
-    """``function``, applied entry by entry to arrays of objects."""
+    """Returns ``function`` as a ufunc on arrays of objects, which may be symbols."""
     arity = getattr(function, "nin", None) or (3 if function is pick else 1)
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
 def objects_of(value: Any) -> Any:
-    """An array as an array of objects, a symbol as one without dimensions, a number as it is."""
+    """Converts an array to an array of objects; returns a number unchanged.
+
+    A symbol (a value that depends on random draws) becomes a 0-dimensional array.
+    """
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
@@ -252,7 +276,7 @@ def objects_of(value: Any) -> Any:
 
 
 def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
-    """The dtype of NumPy's own result for such inputs; raises NumPy's TypeError."""
+    """Returns the dtype of NumPy's result for inputs of these types; NumPy may raise TypeError."""
 
     def typical(value: Any) -> Any:
         array = isinstance(value, np.ndarray)
@@ -263,7 +287,7 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 
 
 def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
-    """Objects computed from ``inputs``, as an array: a plain one if the path decides at once."""
+    """Returns objects computed from ``inputs`` as an array: a concrete one if the path is eager."""
     array = TracedArray.typed(objects, dtype)
     if not _symbolic(array):
         entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
@@ -274,7 +298,7 @@ def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
 
 
 def _symbolic(value: Any) -> bool:
-    """Whether a value depends on an open draw."""
+    """Whether a value depends on a random draw that is not fixed yet."""
     if isinstance(value, TracedArray):
         return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
     if isinstance(value, (list, tuple)):
@@ -289,7 +313,7 @@ def _plain_index(index: Any) -> Any:
 
 
 def _boxed(result: Any) -> Any:
-    """Plain arrays as arrays that may hold symbols later."""
+    """Converts concrete arrays to arrays that may later hold symbols."""
     if isinstance(result, tuple):
         return tuple(map(_boxed, result))
     plain = isinstance(result, np.ndarray) and result.ndim and not isinstance(result, TracedArray)
@@ -336,20 +360,20 @@ Symbol.of_symbols, Symbol.elementwise = of_symbols, elementwise
 
 
 def _typical(entry: Any) -> Any:
-    """A plain number of the type of an entry."""
+    """Returns a concrete number of the same type as an entry."""
     value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
     return 1.0 if isinstance(value, AffineNoise) else value
 
 
 def _nested(value: Any) -> Any:
-    """Nested lists of objects; arrays become lists too."""
+    """Converts arrays and sequences to nested lists of objects."""
     if isinstance(value, (list, tuple)):
         return [_nested(entry) for entry in value]
     return objects_of(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
-    """``function``, with a result that may hold symbols later, unless draws are decided at once."""
+    """Wraps ``function`` so that its array may later hold symbols, unless ``eager`` is true."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else None
@@ -373,7 +397,11 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
 
 
 def makers(eager: bool) -> dict[int, Any]:
-    """Replacements that accept symbols for functions that make numbers or arrays, by identity."""
+    """Returns replacements, by the function's id, for functions that make numbers or arrays.
+
+    The replacements accept symbols (values that depend on random draws). ``eager``: whether the
+    path fixes every discrete draw at once.
+    """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **named: (

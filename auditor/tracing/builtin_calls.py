@@ -1,6 +1,7 @@
-"""Built-in functions that read objects of the traced code, or are lazy: their replacements.
+"""Replacements for built-in functions that read objects of the traced code, or are lazy.
 
-Each replacement gets the interpreter, the arguments and the keywords, which it does not trust.
+Each replacement receives the interpreter, the arguments and the keyword arguments, which may be of
+any type.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _CALLABLE: tuple[Any, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, NativeMethod,
     Partial, functools.partial, type,
 )  # fmt: skip
-# Number of leading arguments that are iterated over; the rest are plain values.
+# Number of leading arguments that are iterables; the other arguments are plain values.
 _LOOPED: dict[Any, int] = {
     zip: sys.maxsize, itertools.chain: sys.maxsize, itertools.product: sys.maxsize,
     itertools.zip_longest: sys.maxsize, itertools.pairwise: 1, enumerate: 1, itertools.islice: 1,
@@ -46,7 +47,7 @@ _LOOPED: dict[Any, int] = {
 
 
 def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
-    """A lazy function of iterators, over the interpreter's iterators."""
+    """Calls a lazy function of iterators with the interpreter's iterators."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
         looped = [Stream(run.iterate(value)).values for value in looped]
@@ -63,7 +64,7 @@ def _next(run: Operations, args: Any, kwargs: Any) -> Any:
     if type(args[0]) is not Stream:
         hook = run.method(args[0], "__next__")
         if hook is None:
-            run.refuse("the code calls next on an iterator that it did not make")
+            run.refuse("the code calls next on an iterator that this call did not create")
         return hook()
     for entry in args[0].values:
         return entry
@@ -111,18 +112,18 @@ def _is_below(run: Operations, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
         known_kind = known.ABSTRACT.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
-            run.refuse(f"isinstance of {kind.__name__} and {part.__name__} is not followed")
+            run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
     if type(part) is abc.ABCMeta and run.in_class(part, "__subclasshook__") is not _NO_HOOK:
-        run.refuse(f"{part.__name__} has a __subclasshook__ of its own")
+        run.refuse(f"the code uses {part.__name__}, which overrides __subclasshook__")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
-        run.refuse("isinstance of an object that is not a plain class is not followed")
+        run.refuse("tracing supports isinstance and issubclass only for ordinary classes")
     return any(base is part for base in kind.__mro__)
 
 
 def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
-    """``isinstance``, by the method resolution order alone."""
+    """Replaces ``isinstance``; only the method resolution order of the class decides."""
     value, classes = args
     kind = run.kind_of(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
@@ -134,13 +135,13 @@ def _is_subclass(run: Operations, args: Any, kwargs: Any) -> bool:
 
 
 def catches(run: Operations, error: BaseException, classes: Any) -> bool:
-    """Whether a handler of these classes catches an exception."""
+    """Whether an ``except`` clause with these classes catches ``error``."""
     return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
 
 
 def _type(run: Operations, args: Any, kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
-        run.refuse("the code makes a class by type()")
+        run.refuse("the code creates a class by type()")
     return run.attribute(args[0], "__class__")
 
 
@@ -184,7 +185,7 @@ def _replace(run: Operations, args: Any, kwargs: Any) -> Any:
 
 
 def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
-    """``copy.deepcopy`` of values of the fixed types."""
+    """Replaces ``copy.deepcopy`` for values of the supported types."""
     (value,) = args
     kind = run.kind(value)
     if kind in (list, tuple, dict):
@@ -195,7 +196,7 @@ def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
     if kind not in ATOMS:
-        run.refuse(f"copy of a {kind.__name__} is not followed")
+        run.refuse(f"tracing does not support copy.deepcopy of the type {kind.__name__}")
     return value
 
 
@@ -206,7 +207,7 @@ def _item(run: Operations, args: Any, kwargs: Any) -> Any:
 
 
 def _print(run: Operations, args: Any, kwargs: Any) -> None:
-    """``print``, which returns nothing."""
+    """Replaces ``print``, and prints nothing."""
     if kwargs.get("file") is not None:
         run.refuse_call("print to a file")
     for value in args:
@@ -214,14 +215,14 @@ def _print(run: Operations, args: Any, kwargs: Any) -> None:
 
 
 def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
-    """Rules of the auditor's own settings, which its classes declare."""
+    """Returns the rules of a settings class of this package."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.declared(args[0])
 
 
 def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
-    """``super(owner, value)``."""
+    """Replaces ``super(owner, value)``."""
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
     return Super(args[0], args[1])
 
@@ -230,6 +231,7 @@ def _instead(function: Any) -> Callable[..., Any]:
     return lambda run, args, kwargs: run.call(function, args, kwargs)
 
 
+# Replacements, by the id of the built-in function that they replace.
 SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
     **{key: _instead(function) for key, function in INTERPRETED.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
@@ -262,4 +264,3 @@ SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
     id(max): functools.partial(_extreme, max, operator.gt),
     id(functools.partial): lambda run, args, kwargs: Partial(args[0], args[1:], kwargs),
 }
-"""Keyed by the identity of the function that each one replaces."""

@@ -1,4 +1,5 @@
-"""Python versions of built-in functions that call functions or loop; the interpreter runs these.
+"""Python equivalents of built-in functions that call functions or loop, for the interpreter to
+trace.
 
 Compiled code therefore never receives an iterator or a key function of the traced code.
 """
@@ -11,26 +12,26 @@ from typing import Any
 
 
 def each_map(function: Any, *iterables: Any) -> Any:
-    """``map``."""
+    """Equivalent of ``map``, as a generator."""
     for row in zip(*iterables, strict=False):
         yield function(*row)
 
 
 def each_starmap(function: Any, rows: Any) -> Any:
-    """``itertools.starmap``."""
+    """Equivalent of ``itertools.starmap``, as a generator."""
     for row in rows:
         yield function(*row)
 
 
 def each_filter(function: Any, entries: Any) -> Any:
-    """``filter``."""
+    """Equivalent of ``filter``, as a generator."""
     for entry in entries:
         if entry if function is None else function(entry):
             yield entry
 
 
 def each_accumulate(entries: Any, function: Any = None) -> Any:
-    """``itertools.accumulate``."""
+    """Equivalent of ``itertools.accumulate``, as a generator."""
     total: list[Any] = []
     for entry in entries:
         if not total:
@@ -41,14 +42,14 @@ def each_accumulate(entries: Any, function: Any = None) -> Any:
 
 
 def total_of(entries: Any, start: Any = 0) -> Any:
-    """``sum``."""
+    """Equivalent of ``sum``."""
     for entry in entries:
         start = start + entry
     return start
 
 
 def any_of(entries: Any) -> Any:
-    """``any``, written as a loop."""
+    """Equivalent of ``any``, written as a loop."""
     for entry in entries:  # noqa: SIM110
         if entry:
             return True
@@ -56,12 +57,12 @@ def any_of(entries: Any) -> Any:
 
 
 def all_of(entries: Any) -> Any:
-    """``all``."""
+    """Equivalent of ``all``."""
     return not any_of(not entry for entry in entries)
 
 
 def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
-    """``functools.reduce``."""
+    """Equivalent of ``functools.reduce``."""
     iterator = iter(entries)
     total = start[0] if start else next(iterator)
     for entry in iterator:
@@ -70,14 +71,17 @@ def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
 
 
 def sorted_by(entries: Any, key: Any, reverse: Any = False) -> Any:
-    """``sorted`` with a key; entries with equal keys keep their order."""
+    """Equivalent of ``sorted`` with a key function; entries with equal keys keep their order."""
     entries = list(entries)
     places = [(key(entry), -k if reverse else k) for k, entry in enumerate(entries)]
     return [entries[abs(place)] for _, place in sorted(places, reverse=reverse)]
 
 
 def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
-    """``min`` and ``max`` with a key: returns the first of the best entries."""
+    """Equivalent of ``min`` and ``max`` with a key function; returns the first of the best entries.
+
+    ``is_better`` compares two keys: less-than for ``min``, greater-than for ``max``.
+    """
     iterator = iter(entries)
     best = next(iterator)
     best_key = key(best)
@@ -88,6 +92,7 @@ def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
     return best
 
 
+# Python equivalents, by the id of the built-in function that they replace.
 INTERPRETED = {
     id(map): each_map,
     id(filter): each_filter,
@@ -98,4 +103,3 @@ INTERPRETED = {
     id(all): all_of,
     id(functools.reduce): reduce_by,
 }
-"""Keyed by the identity of the function that each one replaces."""

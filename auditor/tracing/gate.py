@@ -1,9 +1,9 @@
-"""The gate through which interpreted code calls compiled code.
+"""Checks every call of compiled code by the traced code, and refuses calls that may be unsafe.
 
-Every call is refused unless it is allowed. A function passes if it is in the table of ``known``, or
-is a draw of the generator. Its arguments pass if they, and all values in them, have exact types of
-a fixed set. Compiled code never receives an object of a class of the traced code, so that it cannot
-run code of such an object unseen.
+A function passes if it is in the table of ``known``, or is a draw of the generator. Its arguments
+pass if they, and all values in them, have exact types from a fixed set. Compiled code never
+receives an object of a class of the traced code, so that it cannot run code of such an object
+without being traced.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StateChanged, 
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
+# Classes of values that may depend on undecided random draws.
 OPEN = (Symbol, *_OPEN_ARRAYS)
-"""Classes of values that hold open draws."""
 SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
 ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}
-# Entries of sets whose hash, and therefore order, follows from their value, except for nan.
+# Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALARS if issubclass(kind, np.number | np.bool_)}
 VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
@@ -46,26 +46,29 @@ def _operators(names: str) -> set[int]:
     return {id(getattr(operator, name)) for name in names.split()}
 
 
-# Functions of a set that do not depend on its order, which for texts differs between processes.
+# Functions of a set that do not depend on its order, which for strings differs between processes.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
 _ORDERLESS |= _operators("or_ and_ sub xor contains eq ne lt le gt ge")
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
 _DISPATCHER = type(np.concatenate)
 _READING = _operators("contains indexOf countOf concat")
 _PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
+# Names of functions that only read an iterator to its end.
 _CONSUMING = known.words(
     "str.join set frozenset dict math.fsum math.prod bytes bytearray set.union set.update "
     "set.difference set.intersection dict.update collections.deque sorted min max"
 )
-"""Functions that read an iterator to its end, and do nothing else with it."""
+# Number of steps counted per call.
 _CALL = 10
-"""Steps that a call costs."""
+# Maximum number of entries of one container or array.
 _MAX_SIZE = 1 << 22
-"""Maximum number of entries of one container or array."""
 
 
 class CodeError(Exception):
-    """An exception of the interpreted code, as opposed to one of the interpreter."""
+    """An exception that the traced code raised, in contrast to an exception of the interpreter.
+
+    ``error`` is the exception of the traced code.
+    """
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -73,7 +76,9 @@ class CodeError(Exception):
 
 
 class Stream:
-    """An iterator of interpreted code, such as a generator expression."""
+    """An iterator of the traced code, such as a generator expression; ``values`` yields its
+    entries.
+    """
 
     __slots__ = ("values",)
 
@@ -82,13 +87,14 @@ class Stream:
 
 
 class CallGate(ABC):
-    """The gate to compiled code, and the objects that one run of the code has made or read.
+    """Base class of the interpreter: calls compiled code, and records objects that one run made or
+    read.
 
-    - ``made``: objects that the run made, by identity; it may write to these alone.
+    - ``made``: objects that the run created, by id; the run may write only to these.
     - ``read``: mutable objects from outside of the call, with their content when they were read.
     - ``named``: names that were read outside of the call, with their values at that time.
-    - ``is_replayed``: whether a replay can run the callable itself: not if the code draws from a
-      global generator, is compiled by Numba, or reads the class of the generator.
+    - ``is_replayed``: whether a replay can run the callable itself. It cannot if the code draws
+      from a global generator, is compiled by Numba, or reads the class of the generator.
     """
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -104,10 +110,12 @@ class CallGate(ABC):
 
     @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls any function; compiled code is called through the gate, see ``CallRules``."""
+        """Calls any function of the traced code; compiled functions are checked first, see
+        ``CallRules``.
+        """
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises NotTraced with a reason."""
+        """Raises NotTraced with the given reason."""
         raise NotTraced(reason)
 
     def refuse_call(self, name: str) -> NoReturn:
@@ -115,36 +123,38 @@ class CallGate(ABC):
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
     def count_steps(self, values: Iterable[Any]) -> Iterator[Any]:
-        """The values; each one costs a step."""
+        """Yields the given values and counts one step for each of them."""
         for value in values:
             self.step()
             yield value
 
     def step(self, steps: int = 1) -> None:
-        """Counts steps; raises OutOfSteps beyond the limit."""
+        """Counts steps of the interpreter; raises OutOfSteps if the input's budget is exceeded."""
         self.rng.path.budget.spend(steps)
 
     def reset(self, path: Path) -> None:
-        """Forgets the objects of the previous run; ``path`` decides on draws or knows them."""
+        """Prepares the next run on ``path``: forgets the objects that the previous run created."""
         self.rng.path, self.made = path, {}
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
     def kind(self, value: Any) -> Any:
-        """The class of a value; raises NotTraced if its metaclass compares in its own way."""
+        """Returns the class of a value; raises NotTraced if its metaclass overrides comparison or
+        hashing.
+        """
         kind = type(value)
         how: Any = type(kind)
         if how is not type and (how.__hash__ is not type.__hash__ or how.__eq__ is not type.__eq__):
-            self.refuse("the code uses a class whose metaclass compares classes in its own way")
+            self.refuse("the code uses a class whose metaclass overrides __eq__ or __hash__")
         return kind
 
     def mark_own(self, value: Any) -> Any:
-        """Records that this call made ``value``."""
+        """Records that the present run created ``value``, and returns it."""
         self.made[id(value)] = value
         return value
 
     def is_own(self, value: Any) -> bool:
-        """Whether this call made ``value``, or the memory that it is a view of."""
+        """Whether the present run created ``value``, or the array of which it is a view."""
         while id(value) not in self.made:
             base = value.base if type(value) in ARRAYS else None
             if type(base) not in ARRAYS:
@@ -153,38 +163,46 @@ class CallGate(ABC):
         return True
 
     def check_write(self, value: Any) -> None:
-        """Raises NotTraced unless this call made ``value``."""
+        """Raises NotTraced unless the present run created ``value``."""
         if not self.is_own(value):
             self.refuse(
-                f"the code changes {_described(value)} that this call did not make: "
-                "it changes what it keeps between calls, on which later outputs may depend"
+                f"the code changes {_described(value)} that this call did not create, which keeps "
+                "its value between calls, so that later outputs may depend on it"
             )
 
     def record(self, value: Any) -> None:
-        """Records the content of an object that was read from outside of the call."""
+        """Records the content of a mutable object that was created outside of the call, when it is
+        first read.
+        """
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
     def record_name(self, names: Any, name: str, owner: Any = None) -> None:
-        """Records the value of a name outside of the call, among the names of an ``owner``."""
+        """Records the value of a name outside of the call when it is first read.
+
+        ``names`` maps names to values, as the ``__dict__`` of a module or an object does. ``owner``
+        identifies the mapping if ``names`` is a new object at every access.
+        """
         key = id(names if owner is None else owner), name
         self.named.setdefault(key, (names, names[name]))
         self.record(names[name])
 
     def check_read(self) -> None:
-        """Raises Changed, a NotTraced, if an object that was read has another content now."""
+        """Raises StateChanged if an object or a name that the code read has changed since then."""
         self.step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
-                raise StateChanged(f"{name}, which the code reads from outside the call, changes")
+                raise StateChanged(f"the code reads {name}, which changes outside of the call")
         for value, before in self.read.values():
             if _content(value) != before:
-                raise StateChanged("an object that the code reads from outside of the call changes")
+                raise StateChanged("the code reads an object that changes outside of the call")
 
     def call_known(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Calls a function of the table, or a draw; raises NotTraced for any other function."""
+        """Calls a function from the table, or a random draw; raises NotTraced for any other
+        function.
+        """
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
             self.is_replayed = self.rng.any_size = False
@@ -205,7 +223,9 @@ class CallGate(ABC):
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """``numpy.asarray``: a result that is the argument is as much the call's own as that."""
+        """Calls ``numpy.asarray``. If the result is or shares an argument that the run did not
+        create, the result does not count as created by the run either.
+        """
         result = self.through(target, args, kwargs, name)
         given = args[0] if args else None
         if type(given) in ARRAYS and not self.is_own(given):
@@ -224,9 +244,10 @@ class CallGate(ABC):
         *,
         size: Callable[..., int] | None = None,
     ) -> Any:
-        """Passes the gate: compiled code is called here, and nowhere else.
+        """Checks the arguments and calls compiled code; no other place calls compiled code.
 
-        ``size``: estimates from plain arguments how many entries the function makes.
+        ``name`` is the function's name for messages. ``size`` estimates from the arguments how many
+        entries the result has, so that oversized results are refused before the call.
         """
         self.step(_CALL)
         arguments: dict[int, Any] = {}
@@ -237,19 +258,19 @@ class CallGate(ABC):
             self.check_length(self.run(lambda: size(*map(self.decide, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
-                self.refuse(f"{name} writes into an array that may hold draws")
+                self.refuse(f"the code lets {name} write into an array that may hold random draws")
             args = tuple(map(self.as_plain, args))
             kwargs = {key: self.as_plain(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
-            self.refuse("the code writes an array as text, which depends on options of the process")
+            self.refuse("the code converts an array to text, which depends on print options")
         shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
             self.check_length(math.prod(map(max, itertools.zip_longest(
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
-            self.refuse(f"{name} may write into its arguments")
+            self.refuse(f"the code calls {name} with an option that lets it change its arguments")
         given = args[function.nin :] if type(function) is np.ufunc else ()
         for out in (*given, kwargs.get("out")):
             if out is not None:
@@ -261,19 +282,21 @@ class CallGate(ABC):
         return result
 
     def run(self, action: Callable[[], Any]) -> Any:
-        """The result of an action; its exceptions become exceptions of the interpreted code."""
+        """Returns the result of ``action``; its exceptions are raised as CodeError, exceptions of
+        the traced code.
+        """
         try:
             with np.errstate(over="ignore"):
                 return action()
         except (CodeError, NotTraced, TooRare):
             raise
         except (RecursionError, MemoryError) as error:
-            self.refuse(f"the code ends in a {type(error).__name__}")
+            self.refuse(f"the code raises {type(error).__name__}")
         except (Exception, SystemExit) as error:
             raise CodeError(error) from None
 
     def admit(self, value: Any, name: str) -> Any:
-        """``value``, if it may reach compiled code; raises NotTraced otherwise."""
+        """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise."""
         return self._admit(value, name, {}, False)
 
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
@@ -284,7 +307,7 @@ class CallGate(ABC):
             return value
         if kind is Stream:
             if name not in _CONSUMING:
-                self.refuse(f"{name} gets an iterator, whose address it may read")
+                self.refuse(f"the code uses an iterator in {name}, which may read its address")
             return (self._admit(entry, name, arguments, False) for entry in value.values)
         if id(value) in arguments:
             return value
@@ -297,7 +320,7 @@ class CallGate(ABC):
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
                 if type(entry) is Stream:
-                    self.refuse(f"{name} gets an iterator within a container")
+                    self.refuse(f"the code uses a container with an iterator in {name}")
                 if type(entry) not in ATOMS:
                     self._admit(entry, name, arguments, False)
         elif kind is np.ndarray:
@@ -313,13 +336,13 @@ class CallGate(ABC):
             or known.CLASSES.get(id(value)) is value
             or (id(kind) in known.CLASSES and issubclass(type(value), BaseException))
         ):
-            self.refuse(f"{name} gets {_described(value)}, whose code it may run unseen")
+            self.refuse(f"the code uses {_described(value)} in {name}, which may run untraced code")
         return value
 
     def check_order(self, value: Any) -> None:
-        """Raises NotTraced for a set whose order does not follow from its entries."""
+        """Raises NotTraced for a set whose order does not follow from the values of its entries."""
         if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
-            self.refuse("the code reads the order of a set, which differs from process to process")
+            self.refuse("the code reads the order of a set, which differs between processes")
 
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
@@ -329,10 +352,12 @@ class CallGate(ABC):
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
-            self.refuse(f"the code uses an array over the memory of {_described(root.base)}")
+            self.refuse(f"the code uses an array in the memory of {_described(root.base)}")
 
     def check_length(self, length: int) -> None:
-        """Counts the steps of work on ``length`` entries; raises NotTraced for too many entries."""
+        """Counts the steps of work on ``length`` entries; raises NotTraced if there are too many
+        entries.
+        """
         self.rng.path.budget.spend(max(0, min(length, _MAX_SIZE)) >> 5)
         if length > _MAX_SIZE:
             self.refuse(
@@ -340,19 +365,25 @@ class CallGate(ABC):
             )
 
     def _array_of_draws(self, value: Any) -> Any:
-        """The array that a list with open draws stands for."""
+        """Converts a list that contains symbols to an array; returns every other value
+        unchanged.
+        """
         if type(value) in (list, tuple) and any(type(entry) is Symbol for entry in value):
             return self.draws[id(known.CONSTRUCTORS["array"])](value)
         return value
 
     def adopt(self, result: Any, arguments: dict[int, Any], name: str) -> None:
-        """Records that objects which compiled code has made belong to this call."""
+        """Records that the present run created the objects in ``result``, which compiled code
+        returned.
+
+        ``arguments`` holds the arguments of the call by id; objects among them are not recorded.
+        """
         kind = type(result)
         if kind in ATOMS or id(result) in arguments:
             return
         if kind in ARRAYS:
             if kind is np.ndarray and result.dtype.hasobject:
-                self.refuse(f"{name} returns an array of objects")
+                self.refuse(f"the code calls {name}, which returns an array of objects")
             root = result
             while isinstance(root.base, np.ndarray):
                 root = root.base
@@ -372,18 +403,24 @@ class CallGate(ABC):
             self.adopt(entry, arguments, name)
 
     def as_plain(self, value: Any) -> Any:
-        """``value`` without arrays of draws, for code that reads the memory of arrays."""
+        """Returns ``value`` with its arrays of draws fixed on the execution path, for code that
+        reads the memory of arrays.
+        """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
             return type(value)(map(self.decide, value))
         return self.decide(value) if type(value) in _OPEN_ARRAYS else value
 
     def decide(self, value: Any) -> Any:
-        """A plain value, after the path has decided on its draws."""
+        """Returns ``value`` as a concrete value; the path fixes the random draws on which it
+        depends.
+        """
         return value.plain() if type(value) in OPEN else value
 
 
 def _takes_symbols(function: Any) -> bool:
-    """Whether a function is ours, or passes arrays of draws to the methods of their class."""
+    """Whether ``function`` belongs to this package, or passes arrays of draws on to the methods of
+    their class.
+    """
     kind = type(function)
     if kind is types.BuiltinFunctionType and function.__module__ == "_operator":
         return id(function) not in _READING
@@ -398,7 +435,9 @@ def _described(value: Any) -> str:
 
 
 def _content(value: Any) -> Any:
-    """Content of a container: the values of plain entries, the identities of all other entries."""
+    """Returns the content of a container: the values of entries of built-in types, and the ids of
+    all other entries.
+    """
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if type(value) in DIGESTS:

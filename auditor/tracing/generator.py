@@ -1,7 +1,9 @@
-"""The generator that a traced function draws from: each draw is a source that stays open.
+"""The random generator of traced code, whose draws are recorded on an execution path instead of
+being sampled.
 
-The function receives it instead of its own generator; the interpreter uses it instead of the global
-generators of NumPy and Python too. Distributions that are not modelled are refused by name.
+The traced function receives it in place of its own generator. The interpreter also uses it in place
+of the global generators of NumPy and Python. Distributions that tracing does not support raise
+NotTraced with their name.
 """
 
 from __future__ import annotations
@@ -21,20 +23,21 @@ from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
 from fedrec_auditor.auditor.tracing.paths import MAX_SOURCES, FiniteDraw, NotTraced, Path, RealDraw
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settle
 
+# Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
-"""Maximum number of values of one discrete draw."""
+# Maximum number of bits of a probability, as a fraction in lowest terms.
 _MAX_BITS = 1 << 15
-"""Maximum number of bits of a probability in lowest terms."""
+# Minimum number of values of a seed; number of values above which integers count as real.
 _MIN_SEEDS, _MAX_INT = 1 << 31, 1 << 40
-"""Minimum number of values of a fresh seed; number of values above which integers count as real."""
 
 
 class TracedGenerator(np.random.Generator):
-    """A ``numpy.random.Generator`` whose draws are sources of a path.
+    """A ``numpy.random.Generator`` whose draws are recorded on an execution path instead of being
+    sampled.
 
-    ``any_size``: whether integers of more than 2^40 values are followed as real numbers. Only
-    the auditor's own mechanisms may do this: their claims allow for the grid, and their exact
-    sampling draws again at ties.
+    ``any_size``: whether integers with more than 2^40 values are treated as real numbers. Only the
+        mechanisms of this package may do so: their claims allow for the rounding, and their exact
+        samplers draw again at ties.
     """
 
     any_size = True
@@ -44,28 +47,30 @@ class TracedGenerator(np.random.Generator):
         self.path = path
 
     def real(self, family: str, size: Any, name: str = "") -> Any:
-        """Draws from a standard family."""
+        """Draws from a standard family, see ``RealDraw``; ``name`` is the call for reports."""
         name = name or f"{family}()"
         return self._filled(size, np.float64, lambda: self._open(RealDraw(name, family)))
 
     def noise(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
-        """Draws from a standard family, scaled and shifted."""
+        """Draws from a standard family, multiplied by ``scale`` and shifted by ``loc``."""
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
         return loc + scale * self.real(family, size, name)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        """Uniform draws on [low, high)."""
+        """Draws uniform numbers from [low, high)."""
         return self.noise("uniform", low, high - low, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """Uniform draws on [0, 1]: the only beta distribution that is followed."""
+        """Draws uniform numbers from [0, 1]; raises NotTraced for parameters other than a = b =
+        1.
+        """
         if (a, b) != (1, 1):
-            raise NotTraced("beta with parameters other than 1 is not modelled")
+            raise NotTraced("tracing supports Generator.beta only for parameters equal to 1")
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        """Number of trials up to the first success: 1, 2, ..."""
+        """Draws the number of trials up to the first success: 1, 2, ..."""
         share = _share(p)
         if share == 0:
             raise ValueError("p <= 0, p > 1 or p contains NaNs")
@@ -83,10 +88,13 @@ class TracedGenerator(np.random.Generator):
         dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:
-        """Integers, each equally likely."""
+        """Draws integers from ``low`` up to ``high``, each equally likely.
+
+        Raises NotTraced if a bound is an array.
+        """
         low, high = (0, low) if high is None else (low, high)
         if np.ndim(low) or np.ndim(high):
-            raise NotTraced("integers with an array of bounds is not followed")
+            raise NotTraced("tracing does not support Generator.integers with arrays as bounds")
         first, beyond = int(low), int(high) + endpoint
         many, name = beyond - first, f"integers({first}, {beyond})"
         if many <= 0:
@@ -100,7 +108,9 @@ class TracedGenerator(np.random.Generator):
         return self._filled(size, dtype, lambda: self._discrete(name, values, _equal_masses(many)))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Number of successes in n trials."""
+        """Draws the number of successes in n trials; raises NotTraced if the exact probabilities
+        get too long.
+        """
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(
                 objects_of(n), objects_of(p), np.empty(() if size is None else size)
@@ -111,9 +121,11 @@ class TracedGenerator(np.random.Generator):
             return self._together(drawn, every.shape, np.int64)
         trials, share = int(n), _share(p)
         if trials > _MAX_VALUES:
-            raise NotTraced(f"binomial of {trials:,} trials, more than {_MAX_VALUES:,}")
+            raise NotTraced(f"a binomial draw has {trials:,} trials, more than {_MAX_VALUES:,}")
         if trials * share.denominator.bit_length() > _MAX_BITS:
-            raise NotTraced(f"binomial of {trials:,} trials has probabilities of too many digits")
+            raise NotTraced(
+                f"a binomial draw of {trials:,} trials has too many outcomes to enumerate"
+            )
         masses = tuple(
             math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
         )
@@ -130,7 +142,9 @@ class TracedGenerator(np.random.Generator):
         axis: int = 0,
         shuffle: bool = True,
     ) -> Any:
-        """Elements of ``a``, drawn with or without replacement."""
+        """Draws elements of ``a``, with or without replacement, as
+        ``numpy.random.Generator.choice`` does.
+        """
         array = _rows(a, "choice", axis)
         many = len(array)
         if many == 0:
@@ -155,32 +169,35 @@ class TracedGenerator(np.random.Generator):
         return self._filled(size, array.dtype, lambda: self._discrete(name, values, tuple(shares)))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """A random order of a range, or of the rows of an array."""
+        """Returns a range, or the rows of an array, in random order."""
         array = _rows(x, "permutation", axis)
         return array[np.array(self._order(len(array)), dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
-        """The entries of one row in a random order."""
+        """Returns the entries of a one-dimensional array in random order; raises NotTraced for more
+        dimensions.
+        """
         if np.ndim(x) > 1 or out is not None:
-            raise NotTraced("permuted of several rows is not followed")
+            raise NotTraced("tracing supports Generator.permuted only for one row without out=")
         return self.permutation(x)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Brings the elements of ``x`` into a random order, in place."""
+        """Brings the elements of ``x`` into random order, in place."""
         if axis:
-            raise NotTraced("shuffle along another axis is not followed")
+            raise NotTraced("tracing supports Generator.shuffle only along the first axis")
         order = self._order(len(x))
         x[:] = x[np.array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
 
     @property
     def bit_generator(self) -> Any:
-        """Refused, because raw bits are not modelled."""
-        raise NotTraced("Generator.bit_generator is not modelled")
+        """Raises NotTraced, because raw random bits are not supported."""
+        raise NotTraced("tracing does not support Generator.bit_generator")
 
     def seeded(self, a: Any = None, **_: Any) -> None:
-        """Seeds a global generator with an open draw of 2^31 values or more, and stays fresh.
+        """Models seeding a global generator with a fresh random draw that has at least 2^31 values.
 
-        Raises NotTraced for any other seed, and if the draw is used for anything else.
+        The later draws of that generator stay independent. Raises NotTraced for any other seed. The
+        draw is marked as used up, so that any other use of it raises NotTraced.
         """
         if a is None or self.path.values is not None:
             return
@@ -194,22 +211,22 @@ class TracedGenerator(np.random.Generator):
                 self.path.used_up.add(source)
                 self.path.changes += 1
                 return
-        raise NotTraced("a generator is seeded with a value that is not fresh randomness")
+        raise NotTraced("the code seeds a generator with a value that is not a fresh random draw")
 
     def spawn(self, n_children: int) -> Any:
-        """Generators of the same path: their draws are independent."""
+        """Returns ``n_children`` generators of the same path, whose draws are independent."""
         return [self for _ in range(n_children)]
 
     def uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
-        """One of the values, each equally likely."""
+        """Draws one of ``values``, each equally likely; ``name`` is the call for reports."""
         return self._discrete(name, values, _equal_masses(len(values)))
 
     def place(self, name: str, shares: Sequence[Fraction]) -> int:
-        """An index with these probabilities, on which the path decides."""
+        """Draws an index with the probabilities ``shares``; the path fixes its value."""
         return int(settle(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
 
     def without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
-        """Distinct indices, drawn one after the other from the remaining indices."""
+        """Draws ``count`` distinct indices, one after another from the remaining indices."""
         left, picks = list(range(len(shares))), []
         if count > sum(share > 0 for share in shares):
             raise ValueError("Cannot take a larger sample than population when replace is False")
@@ -229,9 +246,11 @@ class TracedGenerator(np.random.Generator):
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
-        """A symbol of a new source; a plain value in a replay, or if the path decides at once."""
+        """Records a discrete draw and returns a symbol; a concrete value in a replay, or if the
+        path is eager.
+        """
         if len(values) > _MAX_VALUES:
-            raise NotTraced(f"{name}: more than {_MAX_VALUES:,} values")
+            raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} values")
         source = FiniteDraw(name, values, masses)
         value = self.path.add(source)
         if value is not None:
@@ -244,19 +263,21 @@ class TracedGenerator(np.random.Generator):
         return symbol.plain() if self.path.eager else symbol
 
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
-        """One draw, or an array of draws if ``size`` is given."""
+        """Returns one draw, or an array of draws if ``size`` is given."""
         if size is None:
             return draw()
         many = math.prod(_shape(size))
         if many > MAX_SOURCES:
-            raise NotTraced(f"one call draws {many:,} random numbers, more than {MAX_SOURCES:,}")
+            raise NotTraced(f"the code draws an array of {many:,} numbers, over {MAX_SOURCES:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()
         return self._together(draws, _shape(size), dtype)
 
     def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
-        """Draws as an array: a plain array in replays, and if no draw is open."""
+        """Returns draws as an array: a concrete array in replays, and if the values of all draws
+        are fixed.
+        """
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
             return np.array(draws.tolist(), dtype=dtype).reshape(shape)
@@ -264,12 +285,14 @@ class TracedGenerator(np.random.Generator):
 
 
 def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
-    """A method that draws noise of a family; ``parameters``: its names among loc and scale."""
+    """Returns a method that draws noise of a family; ``parameters`` names its arguments among loc
+    and scale.
+    """
 
     def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip((*parameters, "size", "dtype", "out"), args, strict=False)) | kwargs
         if given.get("out") is not None:
-            raise NotTraced(f"{name}(out=) is not followed")
+            raise NotTraced(f"tracing does not support Generator.{name} with out=")
         if not parameters:
             return self.real(family, given.get("size"), "random()" if name == "random" else "")
         loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
@@ -280,7 +303,7 @@ def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
 
 def _refusing(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise NotTraced(f"{name} is not modelled")
+        raise NotTraced(f"tracing does not support {name}")
 
     return refuse
 
@@ -307,17 +330,17 @@ def _whole_numbers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
 
 @cache
 def _equal_masses(count: int) -> tuple[Fraction, ...]:
-    """Equal probabilities, as one cached object, so that comparisons are fast."""
+    """Returns equal probabilities, as one cached object, so that comparisons are fast."""
     return (Fraction(1, count),) * count
 
 
 def _number(value: Any) -> Any:
-    """A plain number as a fraction."""
+    """Converts a concrete number to a fraction."""
     return exact(value.plain() if isinstance(value, Symbol) else value)
 
 
 def _share(value: Any) -> Any:
-    """A probability as a fraction."""
+    """Converts a probability to a fraction."""
     share = _number(value)
     if not 0 <= share <= 1:
         raise ValueError("p < 0, p > 1 or p is NaN")
@@ -329,19 +352,19 @@ def _shape(size: Any) -> tuple[int, ...]:
 
 
 def _rows(value: Any, name: str, axis: int) -> Any:
-    """An array whose rows are drawn; an integer stands for a range."""
+    """Returns the array from whose rows a method draws; an integer stands for a range."""
     if axis:
-        raise NotTraced(f"{name} along another axis is not followed")
+        raise NotTraced(f"tracing supports Generator.{name} only along the first axis")
     value = value.plain() if isinstance(value, Symbol) else value
     if np.ndim(value) == 0:
         value = range(int(value))
     if len(value) > _MAX_VALUES:
-        raise NotTraced(f"{name} of {len(value):,} elements, more than {_MAX_VALUES:,}")
+        raise NotTraced(f"{name} draws from {len(value):,} elements, more than {_MAX_VALUES:,}")
     return value if isinstance(value, TracedArray) else np.asarray(value)
 
 
 def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
-    """Replacements for NumPy's global functions, by name."""
+    """Returns replacements for NumPy's global random functions, by name."""
     same = "random uniform beta normal standard_normal laplace exponential geometric binomial "
     same += "choice permutation shuffle standard_exponential"
     return {
@@ -360,7 +383,9 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
-    """Replacements for Python's global functions, by name; integers are Python's own."""
+    """Returns replacements for the functions of Python's ``random``, by name; integers are Python
+    integers.
+    """
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
         ends = (0, start) if stop is None else (start, stop)
@@ -384,7 +409,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:
         if counts is not None:
-            raise NotTraced("random.sample(counts=) is not modelled")
+            raise NotTraced("tracing does not support random.sample with counts=")
         shares = _equal_masses(max(len(population), 1))
         return [population[place] for place in rng.without_replacement(shares, k)]
 
@@ -403,9 +428,10 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
-    """Replacements for the global random functions of NumPy and Python, by their identity.
+    """Returns replacements for the global random functions of NumPy and Python, by the function's
+    id.
 
-    A function that is not modelled is replaced by a refusal.
+    The replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
         ("numpy.random", known.LEGACY, _legacy(rng)),

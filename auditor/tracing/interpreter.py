@@ -1,4 +1,7 @@
-"""An interpreter of Python functions over symbols; it refuses every operation it does not know."""
+"""Interpreter of Python functions on values that may depend on random draws.
+
+An operation that the interpreter does not know raises NotTraced.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from fedrec_auditor.targets.wrapped.client import own_randomness
 _MAX_DEPTH, _CALL = 60, 10
 _MECHANISMS = str(Path(base.__file__).parent)
 _SINGLE = {"random", "standard_normal", "standard_exponential", "standard_gamma"}
-# Methods that read no entries of their container, apart from keys and indices.
+# Methods that do not read the entries of their container, except for keys and indices.
 _BLIND: dict[Any, set[str]] = {
     list: {"append", "insert", "pop", "clear"},
     deque: {"append", "appendleft", "pop", "popleft", "clear"},
@@ -38,7 +41,7 @@ _BLIND |= {key: {"get", "setdefault", "pop", "items", "values", "keys", "copy"} 
 
 
 class _Names:
-    """The names of a module, and built-in functions, for lookups by rewritten code."""
+    """The names of a module and the built-in functions, for lookups by rewritten code."""
 
     def __init__(self, run: Any, module: dict[str, Any]) -> None:
         self.run, self.module = run, module
@@ -53,12 +56,16 @@ class _Names:
 
 
 class CallRules(Operations):
-    """Calls of functions, methods and classes: interpreted, or passed through the gate."""
+    """Calls of functions, methods and classes: they are interpreted, or checked and called as
+    compiled code.
+    """
 
     depth = 0
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """``function(*args, **kwargs)``."""
+        """Calls ``function(*args, **kwargs)``; raises NotTraced if its result may depend on more
+        than its arguments.
+        """
         self.step()
         kind = self.kind(function)
         special = SPECIAL.get(id(function))
@@ -90,7 +97,9 @@ class CallRules(Operations):
         return self.call(self.in_class(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
-        """The global names of rewritten code: the interpreter, and no name it could change."""
+        """Returns the global names of rewritten code: the interpreter, and the names of ``module``
+        for reading.
+        """
         if id(module) not in self.modules:
             scope: dict[str, Any] = {"__builtins__": _Names(self, module), RUN: self}
             self.modules[id(module)] = scope
@@ -98,16 +107,18 @@ class CallRules(Operations):
         return self.modules[id(module)]
 
     def _function(self, function: types.FunctionType) -> types.FunctionType:
-        """A function in which every operation is a call of this interpreter."""
+        """Returns the rewritten function, in which every operation is a call of this
+        interpreter.
+        """
         code = function.__code__
         if id(function.__globals__) in self.scopes:
             return function
         own_names = getattr(function, "__builtins__", None) is not vars(builtins)
         if own_names or type(function.__globals__) is not dict:
-            self.refuse(f"{_name(function)} has built-in functions or names of its own")
+            self.refuse(f"the code calls {_name(function)}, which has its own built-in functions")
         new = rewrite(code)
         if new is None:
-            self.refuse(f"the code calls {_name(function)}, whose source is not found")
+            self.refuse(f"the code calls {_name(function)}, whose source code is not found")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         made = types.FunctionType(
             new,
@@ -129,7 +140,7 @@ class CallRules(Operations):
         self.step(_CALL)
         function = self._function(function)
         if self.depth > _MAX_DEPTH:
-            self.refuse(f"its calls are nested more than {_MAX_DEPTH} deep")
+            self.refuse(f"the code nests calls more than {_MAX_DEPTH} deep")
         self.depth += 1
         try:
             result = function(*args, **kwargs)
@@ -156,7 +167,7 @@ class CallRules(Operations):
         if kind is TracedGenerator:
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
-                self.refuse(f"{name} draws numbers of 24 bits, which are followed as real ones")
+                self.refuse(f"the code calls {name} for numbers of less than double precision")
             value.any_size = file_of().startswith(_MECHANISMS)
             return self.through(getattr(value, name), args, kwargs, f"Generator.{name}")
         if known.changes(np.ndarray if kind is TracedArray else kind, name):
@@ -171,7 +182,7 @@ class CallRules(Operations):
             return self._blind_method(value, kind, name, args)
         if kind in DIGESTS or kind in (np.random.Generator, np.ufunc):
             if name in (*_SINGLE, "shuffle", "permuted") and TracedArray in map(type, args):
-                self.refuse(f"{name} writes into an array that may hold draws")
+                self.refuse(f"the code lets {name} write into an array that may hold random draws")
             return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind in (bytes, bytearray, str):
             args = tuple(map(self.as_plain, args))
@@ -183,7 +194,9 @@ class CallRules(Operations):
         )
 
     def _blind_method(self, value: Any, kind: Any, name: str, args: Any) -> Any:
-        """Calls a method that reads no entries of its container, apart from keys and indices."""
+        """Calls a method that does not read the entries of its container, except for keys and
+        indices.
+        """
         if kind in DICTS and args:
             self.check_key(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
@@ -213,17 +226,18 @@ def _name(function: Any) -> str:
 # The interpreter runs a function in which every operation was rewritten as a call of its methods,
 # see ``rewriting``. Python itself handles names, control flow and functions. The interpreter
 # handles operations on values, and objects of Python classes. All other code is called through the
-# gate. The interpreter writes to no object that the call did not make, and patches nothing.
+# checks of ``gate``. The interpreter writes only to objects that the call created, and replaces no
+# function or attribute of other code.
 
 
 class _Context:
-    """A context manager of interpreted code; its ``__exit__`` does not see refusals."""
+    """A context manager of traced code; its ``__exit__`` is not called for refusals."""
 
     def __init__(self, run: Interpreter, manager: Any) -> None:
         self.run, self.manager = run, manager
         self.enter, self.leave = (run.method(manager, f"__{name}__") for name in ("enter", "exit"))
         if self.enter is None or self.leave is None:
-            run.refuse(f"with {type(manager).__name__} is not followed")
+            run.refuse(f"tracing does not support a {type(manager).__name__} in a with statement")
 
     def __enter__(self) -> Any:
         return self.enter()  # type: ignore[misc]
@@ -237,21 +251,29 @@ class _Context:
 
 
 class Interpreter(CallRules):
-    """Text, exceptions, contexts, imports and classes of rewritten code."""
+    """The complete interpreter; adds text, exceptions, contexts, imports and classes to
+    ``CallRules``.
+    """
 
     exception_class = CodeError
     new_slice, lazy, text = staticmethod(slice), staticmethod(Stream), staticmethod("".join)
 
     def new_super(self, owner: Any, value: Any) -> Any:
-        """``super()``."""
+        """Returns the result of ``super()`` in a method of the class ``owner``, called on
+        ``value``.
+        """
         return builtin_calls.new_super(self, (owner, value))
 
     def operand(self, value: Any) -> Operand:
-        """An operand of ``a and b``, or of ``a < b < c``."""
+        """Wraps a value as an operand of ``a and b``, or of ``a < b < c``."""
         return Operand(self, value)
 
     def format_value(self, value: Any, conversion: int, how: str | None) -> Any:
-        """The text of one value in an f-string."""
+        """Returns the text of one value in an f-string.
+
+        ``conversion`` is the character code of ``!s``, ``!r`` or ``!a``, and ``how`` is the format
+        specification.
+        """
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
             value = self.call(convert, (value,), {})
@@ -260,76 +282,90 @@ class Interpreter(CallRules):
         return self.through(format, (value, how or ""), {}, "format")
 
     def assertion_error(self, *message: Any) -> CodeError:
-        """The exception of a failed ``assert``."""
+        """Returns the exception of a failed ``assert``."""
         return CodeError(AssertionError(*message))
 
     def to_exception(self, error: Any) -> CodeError:
-        """The exception of a ``raise``."""
+        """Returns the exception of a ``raise`` statement; raises NotTraced if ``error`` is not an
+        Exception.
+        """
         if type(error) is type:
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):
-            self.refuse(f"the code raises {type(error).__name__}")
+            self.refuse(f"the code raises {type(error).__name__}, which is not an Exception")
         return CodeError(error)
 
     def catches(self, error: BaseException, *classes: Any) -> bool:
-        """Whether a handler of these classes catches an exception."""
+        """Whether an ``except`` clause with these classes catches ``error``."""
         return not classes or builtin_calls.catches(self, error, classes)
 
     def current_error(self) -> Any:
-        """The exception that is being handled."""
+        """Returns the exception that is being handled."""
         return sys.exc_info()[1]
 
     def runs_finally(self, before: Any) -> bool:
-        """Whether ``finally`` is run: not if a refusal was raised since ``before``."""
+        """Whether a ``finally`` block is run; it is not run if a refusal was raised since
+        ``before``.
+
+        ``before`` is the exception that was being handled before the ``try``.
+        """
         return self.current_error() is before or sys.exc_info()[0] is CodeError
 
     def context(self, manager: Any) -> Any:
-        """The manager of a ``with``."""
+        """Returns the context manager of a ``with`` statement, wrapped unless it is
+        ``numpy.errstate``.
+        """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
     def is_row(self, value: Any, length: int) -> bool:
-        """Whether a value matches a sequence pattern of this length."""
+        """Whether a value matches a sequence pattern of this length in a ``match`` statement."""
         if type(value) in (list, tuple):
             return len(value) == length
         self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
         return False
 
     def has_keys(self, value: Any, *keys: Any) -> bool:
-        """Whether a value matches a dict pattern with these keys."""
+        """Whether a value matches a mapping pattern with these keys in a ``match`` statement."""
         return type(value) is dict and all(self.contains(value, key) for key in keys)
 
     def is_instance(self, value: Any, kind: Any) -> bool:
-        """Whether a value matches a class pattern."""
+        """Whether a value matches a class pattern of ``kind`` in a ``match`` statement."""
         return builtin_calls.is_instance(self, (value, kind))
 
     def import_module(self, name: str, first: str = "") -> types.ModuleType:
-        """The imported module ``name``, or the package ``first`` at the start of its name."""
+        """Imports the module ``name``, and returns it or the package ``first`` at the start of its
+        name.
+        """
         if name not in sys.modules:  # import as the first call would, with separate randomness
             with own_randomness():
                 self.run(lambda: importlib.import_module(name))
             self.special = known.special_functions()
         module = sys.modules[first or name]
         if type(module) is not types.ModuleType:
-            self.refuse(f"the code imports {name}, which is not a plain module")
+            self.refuse(f"the code imports {name}, which is not an ordinary module")
         return module
 
     def import_part(self, part: str, name: str, level: int, package: str = "") -> Any:
-        """``from name import part``."""
+        """Evaluates ``from name import part``; ``level`` is the number of dots of a relative
+        import.
+        """
         if part == "*":
-            self.refuse("import * is not followed")
+            self.refuse("tracing does not support import *")
         if level:
             parents = package.split(".")
             name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])
         return self.attribute(self.import_module(name), part)
 
     def build_class(self, body: Any, name: str, *bases: Any) -> type:
-        """A class whose members and bases are plain."""
+        """Creates a class of the traced code; raises NotTraced if its bases or members are not
+        supported.
+        """
         hook = vars(object)["__init_subclass__"]
         plain = all(
             type(b) is type and self.in_class(b, "__init_subclass__") is hook for b in bases
         )
         if not plain:
-            self.refuse(f"the class {name} is made in a way that is not followed")
+            self.refuse(f"the code defines the class {name} with a base that is not supported")
         return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
 
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
@@ -337,5 +373,5 @@ class Interpreter(CallRules):
             kind = type(value)
             plain = kind in known.METHODS or kind in (*OPEN, types.CellType, type(None))
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
-                self.refuse(f"a class has a member of type {kind.__name__}, which is not followed")
+                self.refuse(f"the code defines a class with a member of type {kind.__name__}")
         return type(name, bases, names)

@@ -1,8 +1,10 @@
-"""Table of compiled functions whose result depends on their arguments alone.
+"""Table of the compiled functions that traced code may call: their results depend only on their
+arguments.
 
-Each entry is the object itself, as it was when this module was imported. These functions keep
-nothing between calls, read no clock, draw no random number, and call no code of objects of the
-fixed types that the gate lets through. Comments give the reason for each group.
+Each entry is the function itself, as it was when this module was imported. These functions keep no
+state between calls, read no clock, draw no random numbers, and call no methods of their arguments
+that tracing cannot see, for arguments of the types that ``gate`` allows. Comments give the reason
+for each group.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ from fedrec_auditor.targets.mechanisms.parts import uses
 
 
 def words(text: str) -> set[str]:
-    """The names in a text."""
+    """Returns the names in ``text``, which are separated by spaces."""
     return set(text.split())
 
 
-# Arithmetic, comparisons and text of plain values; ``hash`` of texts and ``id`` are not among them.
+# Arithmetic, comparisons and text of built-in values, without ``id`` and ``hash``, which for text
+# differs between processes.
 _BUILTINS = (
     "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod float format "
     "frozenset hex int len list max min oct ord pow range repr round set slice sorted str sum tuple"
@@ -50,8 +53,8 @@ _OPERATOR = (
     "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ "
     "is_not le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor"
 )
-# Functions of arrays that make new arrays or views of them, without functions among their arguments
-# and without memory that was not written (``empty``, ``resize`` of ``ndarray``).
+# Functions of arrays that return new arrays or views. Excluded are functions that take functions as
+# arguments, and functions that return uninitialised memory (``empty``, ``resize`` of ``ndarray``).
 _NUMPY = (
     "all allclose any append arange argmax argmin argpartition argsort argwhere around "
     "array array_equal array_split asarray atleast_1d atleast_2d atleast_3d average "
@@ -83,22 +86,22 @@ _MODULES: dict[Any, str] = {
     cmath: " ".join(n for n, f in vars(cmath).items() if n[0] != "_" and callable(f)),
     np: _NUMPY + " " + " ".join(n for n, f in vars(np).items() if type(f) is np.ufunc),
     np.linalg: _LINALG,
-    # Text and bytes in, text and bytes out. json calls back for objects of other types alone.
+    # Functions from text or bytes to text or bytes. json calls methods only of other types.
     json: "dumps loads",
     struct: "pack unpack calcsize",
     zlib: "crc32 adler32",
     binascii: "hexlify unhexlify crc32",
     base64: "b64encode b64decode urlsafe_b64encode",
     string: "capwords",
-    # Digests of bytes; without a key that is drawn.
+    # Digests of bytes that use no random key.
     hashlib: "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s sha3_256",
-    # Orders of values, which compare themselves.
+    # Searches in sorted lists, which compare values by built-in code.
     bisect: "bisect bisect_left bisect_right",
-    # Containers that are compiled; the factory of a dict is a class of the table.
+    # Compiled containers; the default factory of a dict is a class from this table.
     collections: "deque defaultdict",
     # Numbers that are computed from their operands.
     fractions: "Fraction",
-    # The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
+    # Functions of this package that compute rates with 60 decimal digits, in a separate context.
     uses: "flip_rate share_of_noise at_least check_rate_epsilon",
 }
 _CLASSES: tuple[Any, ...] = (
@@ -113,7 +116,8 @@ CLASSES |= {
 
 
 def special_functions() -> dict[int, Any]:
-    """By identity, the compiled element-wise functions of scipy.special and hashes, if imported.
+    """Returns the element-wise functions of scipy.special and the hashes of xxhash, if imported, by
+    their id.
 
     Functions with loops over objects are excluded, because they may call Python functions.
     """
@@ -121,7 +125,7 @@ def special_functions() -> dict[int, Any]:
     functions = [
         f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)
     ]
-    # xxhash: digests of bytes and a seed; without ``update`` its objects do not change.
+    # xxhash computes digests of bytes and a seed; its objects change only by ``update``.
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
             METHODS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
@@ -140,7 +144,7 @@ KNOWN = {
     if function is not None
 }
 KNOWN |= {i: c for i, c in CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)}
-"""Compiled functions by their identity; their arguments pass the gate."""
+"""Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
 WRITING = {
     id(f): f
@@ -148,7 +152,7 @@ WRITING = {
               np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
-# Random functions, as they were at import; the path models them.
+# Global random functions, as they were at import, which ``generator`` replaces.
 LEGACY = {
     name: f
     for name, f in vars(np.random).items()
@@ -192,7 +196,7 @@ METHODS |= {
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
 }  # fmt: skip
-"""Attributes of values of exact types; these methods call no code of plain values."""
+"""Allowed attributes of values, by their exact type; these methods run no traced code."""
 _READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__", "maxlen"}
 _SET_CHANGES = (
     "add discard remove pop clear update difference_update intersection_update "
@@ -209,16 +213,16 @@ _CHANGES |= {
     np.ndarray: {"fill", "partition", "put", "sort"},
 }
 _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]
+# Whether a type is a subclass of an abstract class, by the ids of both classes.
 ABSTRACT = {
     (id(kind), id(part)): issubclass(kind, part)
     for kind in (*METHODS, type(None), types.FunctionType)
     for part in _ABCS
 }
-"""Whether each exact type is a number, a sequence or another abstract class."""
 
 
 def changes(kind: type, name: str) -> bool:
-    """Whether a method writes to its object."""
+    """Whether the method ``name`` of the type ``kind`` writes to its object."""
     return name in _CHANGES.get(kind, ())
 
 
@@ -249,10 +253,12 @@ _RULES: list[tuple[tuple[Any, ...], Any]] = [
     ((math.factorial, math.comb, math.perm), lambda n, *_: int(n) << 9),
     ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
 ]
+# Functions that estimate the number of entries of a result from the arguments of the call.
 SIZES = {id(function): rule for functions, rule in _RULES for function in functions}
-"""Estimate, from its arguments, of the entries that a function makes; checked before a call."""
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether a function is compiled by Numba; ``py_func`` is then its Python code."""
+    """Whether a function is compiled by Numba; its attribute ``py_func`` is then its Python
+    code.
+    """
     return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")

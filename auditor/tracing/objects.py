@@ -1,4 +1,6 @@
-"""Objects of interpreted code: created, written to and read without running their code unseen."""
+"""Objects of traced classes: creates them, writes to them and reads them without running untraced
+code.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MISSING: Any = object()
 COMPILED = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
 _SLOTS = (COMPILED, types.MethodDescriptorType, types.BuiltinFunctionType)
-# Methods of open draws, and of arrays of them, that leave them open.
+# Methods of symbols, and of arrays of them, that leave the draws undecided.
 _OPEN_METHODS: dict[Any, tuple[str, ...]] = {
     Symbol: ("item", "copy", "astype"),
     MaskedEntries: ("astype",),
@@ -40,7 +42,7 @@ _GETTERS = [vars(kind)["__getattribute__"] for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
 METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
-# Compiled classes under those that are written in Python.
+# Compiled classes that may be base classes of classes written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
 FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
@@ -50,7 +52,7 @@ _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeMethod:
-    """A method of a value of an exact type of the fixed set."""
+    """A method of a value of a built-in type: the object ``owner``, and the method's ``name``."""
 
     owner: Any
     name: str
@@ -58,7 +60,7 @@ class NativeMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """A function with its first arguments, such as a bound method."""
+    """A function together with its first arguments, such as a bound method."""
 
     function: Any
     args: tuple[Any, ...]
@@ -67,7 +69,9 @@ class Partial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Super:
-    """The result of ``super()``: attributes of ``value`` from the classes after ``owner``."""
+    """The result of ``super()``: looks up attributes of ``value`` in the classes after
+    ``owner``.
+    """
 
     owner: type
     value: Any
@@ -75,13 +79,12 @@ class Super:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The value in a slot of an object, read like a dict with one name."""
+    """The value in a slot of an object, which is read like a dict with one name."""
 
     slot: Any
     owner: Any
 
     def get(self, name: str) -> Any:
-        """The value."""
         return self.slot.__get__(self.owner)
 
     __getitem__ = get
@@ -105,7 +108,7 @@ def _is_python(kind: type) -> bool:
 
 
 def _is_written(kind: type) -> bool:
-    """Whether a class is written in Python: it has no compiled method of its own."""
+    """Whether a class is written in Python, so that it defines no compiled method."""
     compiled = (COMPILED, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
     return heap and not any(
@@ -118,7 +121,9 @@ def _type_of(value: Any) -> Any:
 
 
 class Objects(CallGate):
-    """Attributes, and objects of classes that are written in Python."""
+    """Reads attributes of modules, values, classes and objects of classes that are written in
+    Python.
+    """
 
     def __init__(self, rng: TracedGenerator) -> None:
         super().__init__(rng)
@@ -127,7 +132,7 @@ class Objects(CallGate):
         self.modules: dict[int, dict[str, Any]] = {}
 
     def attribute(self, value: Any, name: str) -> Any:
-        """``value.name``."""
+        """Evaluates ``value.name``; raises NotTraced if reading it could run unknown code."""
         self.step()
         kind = self.kind(value)
         if name == "__class__":
@@ -140,7 +145,7 @@ class Objects(CallGate):
         if kind in _OPEN_METHODS:
             return self.attribute(self.mark_own(value.plain()), name)
         if kind is TracedGenerator:
-            self.refuse(f"Generator.{name} is not modelled")
+            self.refuse(f"tracing does not support Generator.{name}")
         if value is np.random.mtrand._rand and name in known.LEGACY:
             return known.LEGACY[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
@@ -159,11 +164,13 @@ class Objects(CallGate):
         if id(kind) in known.CLASSES and issubclass(kind, BaseException):
             if name == "args":
                 return value.args
-            self.refuse(f"the code uses .{name} of an exception")
+            self.refuse(f"the code reads the attribute {name} of an exception")
         return self._of_object(value, name)
 
     def _draws_or_reduces(self, value: Any, kind: Any, name: str) -> bool:
-        """Whether a name is a draw of a generator of this call, or a reduction of a known ufunc."""
+        """Whether a name is a random draw of a generator that this call created, or a reduction of
+        a known ufunc.
+        """
         if kind is np.ufunc:
             known_one = id(value) in known.KNOWN or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
@@ -171,7 +178,9 @@ class Objects(CallGate):
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
-        """The value of a name; raises AttributeError in the interpreted code if it has none."""
+        """Returns the value of a name; raises AttributeError in the traced code if it does not
+        exist.
+        """
         if name not in names:
             raise CodeError(AttributeError(f"{owner} has no attribute {name!r}"))
         self.record_name(names, name)
@@ -183,13 +192,15 @@ class Objects(CallGate):
             full = f"{module.__name__}.{name}"
             if full in sys.modules:
                 return sys.modules[full]
-            self.refuse(f"module {module.__name__} has no {name} yet")
+            self.refuse(f"the code reads {module.__name__}.{name}, which does not exist yet")
         if module is sys and name not in _OF_SYS:
-            self.refuse(f"the code uses sys.{name}, which may change")
+            self.refuse(f"the code reads sys.{name}, which may change between calls")
         return self.of_names(names, name)
 
     def of_names(self, names: dict[str, Any], name: str) -> Any:
-        """The value of a name of a module; NotTraced for mutable values of the standard library."""
+        """Returns the value of a name of a module; raises NotTraced for mutable values of the
+        standard library.
+        """
         value = names[name]
         kind = type(value)
         root = str(names.get("__name__")).partition(".")[0]
@@ -202,7 +213,7 @@ class Objects(CallGate):
         kind = type(value)
         if name not in allowed:
             if hasattr(kind, name):
-                self.refuse(f"{kind.__name__}.{name} is not known to depend on its object alone")
+                self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
             raise CodeError(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
         member = self.run(lambda: getattr(value, name))
         if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
@@ -211,7 +222,9 @@ class Objects(CallGate):
         return member
 
     def kind_of(self, value: Any) -> Any:
-        """The class of a value; NotTraced for an open draw, or if ``__class__`` is overridden."""
+        """Returns the class of a value; raises NotTraced for a random draw that is not fixed yet,
+        or if ``__class__`` is overridden.
+        """
         kind = self.kind(value)
         if kind in (Symbol, MaskedEntries):
             pieces = value.pieces() if kind is Symbol else ()
@@ -223,11 +236,15 @@ class Objects(CallGate):
         if kind not in known.METHODS and (
             self.in_class(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
         ):
-            self.refuse(f"{kind.__name__} has a __class__ of its own")
+            self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
         return kind
 
     def in_class(self, kind: type, name: str, after: type | None = None) -> Any:
-        """An attribute of a class or its bases, not bound to an object; MISSING if none has it."""
+        """Finds an attribute of a class or its bases, without binding it; MISSING if it does not
+        exist.
+
+        ``after``: search only the bases after this class.
+        """
         order = _MRO(kind)
         for base in order[order.index(after) + 1 :] if after is not None else order:
             names = _NAMES(base)
@@ -236,15 +253,17 @@ class Objects(CallGate):
         return MISSING
 
     def is_python_class(self, kind: type) -> bool:
-        """Whether a class is written in Python, on top of ``object``, a tuple or an exception."""
+        """Whether a class is written in Python, with no compiled base but ``object``, a tuple or an
+        exception.
+        """
         return _is_python(kind)
 
     def _of_object(self, value: Any, name: str) -> Any:
         kind = type(value)
         if not self.is_python_class(kind):
-            self.refuse(f"the code uses {kind.__module__}.{kind.__name__}.{name}, which is unknown")
+            self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
         if type(self.in_class(kind, "__getattribute__")) is not COMPILED:
-            self.refuse(f"{kind.__name__} has a __getattribute__ of its own")
+            self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
         member, own = self.in_class(kind, name), self.instance_names(value)
         if (
             issubclass(kind, enum.Enum)
@@ -264,7 +283,7 @@ class Objects(CallGate):
         return self._bound(member, kind, name, value)
 
     def _bound(self, member: Any, kind: type, name: str, value: Any = MISSING) -> Any:
-        """An attribute of a class, bound to the class or to its instance ``value``."""
+        """Binds an attribute of a class to the class, or to its instance ``value``."""
         how, has_value = type(member), value is not MISSING
         if member is MISSING:
             raise CodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
@@ -289,7 +308,7 @@ class Objects(CallGate):
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
         elif self.in_class(how, "__get__") is not MISSING:
-            self.refuse(f"{kind.__name__}.{name} is {how.__name__}, which is not known")
+            self.refuse(f"tracing does not know {kind.__name__}.{name}, of type {how.__name__}")
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
             self.record_name(_NAMES(owner), name, owner)
@@ -297,15 +316,15 @@ class Objects(CallGate):
         return member
 
     def instance_names(self, value: Any) -> dict[str, Any]:
-        """The attributes in the ``__dict__`` of an object."""
+        """Returns the attributes in the ``__dict__`` of an object."""
         member = self.in_class(type(value), "__dict__")
         if member is MISSING:
             return {}
         if type(member) is not types.GetSetDescriptorType:
-            self.refuse(f"{type(value).__name__} has a __dict__ of its own")
+            self.refuse(f"the code uses {type(value).__name__}, which overrides __dict__")
         names: dict[str, Any] = member.__get__(value)
         if type(names) is not dict:
-            self.refuse(f"{type(value).__name__} has a __dict__ of its own")
+            self.refuse(f"the code uses {type(value).__name__}, which overrides __dict__")
         return names
 
     def _of_class(self, kind: type, name: str) -> Any:
@@ -318,7 +337,7 @@ class Objects(CallGate):
         if known.CLASSES.get(id(kind)) is kind:
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
-            self.refuse(f"the code uses {kind.__name__}.{name}, which is not known")
+            self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
         return self._bound(self.in_class(kind, name), kind, name)
 
     def _of_super(self, value: Super, name: str) -> Any:
@@ -327,7 +346,9 @@ class Objects(CallGate):
         return self._bound(member, kind, name, value.value)
 
     def method(self, value: Any, name: str) -> Callable[..., Any] | None:
-        """A special method of an object whose class is written in Python, or None."""
+        """Returns a special method of an object whose class is written in Python; None if there is
+        none.
+        """
         kind = self.kind(value)
         if not self.is_python_class(kind) or known.CLASSES.get(id(kind)) is kind:
             return None
@@ -335,11 +356,14 @@ class Objects(CallGate):
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
         if type(member) not in FUNCTIONS:
-            self.refuse(f"{kind.__name__}.{name} is a {type(member).__name__}, which is not known")
+            self.refuse(f"tracing does not know {kind.__name__}.{name}, a {type(member).__name__}")
         return lambda *args: self.call(member, (value, *args), {})
 
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The value of a function that caches its first result, which must not depend on draws."""
+        """Computes the value of a function that caches its first result.
+
+        Raises NotTraced if the function draws random numbers.
+        """
         before = len(self.rng.path.sources)
         made = dict(self.made)
         for value in (*args, *kwargs.values()):
@@ -347,7 +371,7 @@ class Objects(CallGate):
                 self.admit(value, "a cache")
         result = self.call(function, args, kwargs)
         if len(self.rng.path.sources) != before:
-            self.refuse("a cache keeps random draws for later calls")
+            self.refuse("the code caches a result that depends on random draws for later calls")
         self.cached_values.append(result)
         self.made = made
         return result
@@ -357,7 +381,7 @@ class Construction(Objects):
     """Creates objects of classes that are written in Python, and writes to them."""
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
-        """``value.name = new``, of an object that this call made."""
+        """Evaluates ``value.name = new``; raises NotTraced unless this call created the object."""
         kind = self.kind(value)
         python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
         plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
@@ -365,8 +389,8 @@ class Construction(Objects):
             return  # the attribute has this value already
         if not python or not self.is_own(value):
             self.refuse(
-                f"the code changes the attribute {name} of an object that this call did not make: "
-                "it changes what it keeps between calls, on which later outputs may depend"
+                f"the code changes attribute {name} of an object that this call did not create, "
+                "which keeps its value between calls, so that later outputs may depend on it"
             )
         if hook is not object.__setattr__:
             if self.parts_of(kind) and not self.has_source(hook):
@@ -376,7 +400,7 @@ class Construction(Objects):
         self.set_plainly(value, name, new)
 
     def set_plainly(self, value: Any, name: str, new: Any) -> None:
-        """Does the same as ``object.__setattr__``."""
+        """Sets an attribute as ``object.__setattr__`` does."""
         member = self.in_class(type(value), name)
         if type(member) is property:
             if member.fset is None:
@@ -385,18 +409,18 @@ class Construction(Objects):
         elif type(member) is types.MemberDescriptorType:
             member.__set__(value, new)
         elif member is not MISSING and self.in_class(type(member), "__set__") is not MISSING:
-            self.refuse(f"the code sets {name}, which is a {type(member).__name__}")
+            self.refuse(f"the code assigns to {name}, which is a {type(member).__name__}")
         else:
             self.instance_names(value)[name] = new
 
     def has_source(self, function: Any) -> bool:
-        """Whether a function is written in Python and its source is available."""
+        """Whether a function is written in Python and its source code is available."""
         return type(function) is types.FunctionType and (
             id(function.__globals__) in self.scopes or rewrite(function.__code__) is not None
         )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An object of a class that is written in Python."""
+        """Creates an object of ``kind``, a class that is written in Python."""
         if isinstance(kind, enum.EnumType) and len(args) == 1 and not kwargs:
             for member in kind._member_map_.values():
                 if self.admit(args[0], "Enum") == member.value:
@@ -406,7 +430,7 @@ class Construction(Objects):
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         new, begin = self.in_class(kind, "__new__"), self.in_class(kind, "__init__")
         if self.in_class(kind, "__del__") is not MISSING:
-            self.refuse(f"{kind.__name__} has a __del__, which would run unseen")
+            self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
             if type(new) is types.BuiltinFunctionType and type(begin) is COMPILED and not kwargs:
                 for value in args:
@@ -420,7 +444,7 @@ class Construction(Objects):
                 raise CodeError(TypeError(f"{kind.__name__}() got arguments other than its fields"))
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
         if new is not object.__new__ or self.in_class(kind, "__slots__") is None:
-            self.refuse(f"{kind.__name__} has a __new__ of its own")
+            self.refuse(f"the code uses {kind.__name__}, which overrides __new__")
         if getattr(kind, "__abstractmethods__", None):
             raise CodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_own(object.__new__(kind))
@@ -433,14 +457,14 @@ class Construction(Objects):
         return value
 
     def parts_of(self, kind: type) -> list[dataclasses.Field[Any]] | None:
-        """The fields of a dataclass; None for any other class."""
+        """Returns the fields of a dataclass; None for any other class."""
         member = self.in_class(kind, "__dataclass_fields__")
         if type(member) is not dict:
             return None
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
     def is_plain_record(self, kind: type) -> bool:
-        """Whether a dataclass runs no code of its own when its fields are read."""
+        """Whether a class is a dataclass whose fields can be read without running its code."""
         parts = self.parts_of(kind)
         if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED:
             return False
@@ -451,7 +475,7 @@ class Construction(Objects):
         )
 
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Does the same as the generated ``__init__`` of a dataclass."""
+        """Initialises an object as the generated ``__init__`` of a dataclass does."""
         parts = self.parts_of(type(value)) or []
         by_place = [part.name for part in parts if part.init and not part.kw_only]
         given = dict(zip(by_place, args, strict=False))

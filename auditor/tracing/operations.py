@@ -1,4 +1,4 @@
-"""Operators, subscripts, loops and conditions of interpreted code."""
+"""Operators, subscripts, loops and conditions of traced code, as methods of the interpreter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ACTIONS = {
 _ACTIONS |= {"or": operator.or_, "and": operator.and_}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, types.FunctionType)
-# Compiled objects that are true whatever they contain.
+# Types whose objects are always true, whatever they contain.
 _TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
 _TRUE += (NativeMethod, Partial, Stream, type(...), functools._lru_cache_wrapper)
@@ -42,7 +42,7 @@ _MAX_BITS = 1 << 13
 
 
 class Operand:
-    """A value that lets the interpreter decide whether it is true, and how it compares."""
+    """A value whose truth value and comparisons are decided by the interpreter ``run``."""
 
     __slots__ = ("run", "value")
 
@@ -61,7 +61,9 @@ class Operand:
 
 
 class Operations(Construction):
-    """Operators on values; methods of classes of the traced code are interpreted."""
+    """Operators on values; special methods of traced classes are interpreted, others are checked
+    and called.
+    """
 
     def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
         for value, other, method in ((a, b, name), (b, a, mirrored)):
@@ -72,14 +74,14 @@ class Operations(Construction):
         return NotImplemented
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
-        """``a + b``, or another binary operator."""
+        """Evaluates ``a + b``, or the binary operator with the given name."""
         self.step()
         kind_a, kind_b, action = type(a), type(b), _ACTIONS[name]
         if kind_a in _FAST and kind_b in _FAST:
             if name in ("pow", "lshift") and kind_a is kind_b is int and b > 0:
                 bits = a.bit_length() * b if name == "pow" else a.bit_length() + b
                 if bits > _MAX_BITS:
-                    self.refuse(f"the code uses a number of more than {_MAX_BITS:,} bits")
+                    self.refuse(f"the code computes an integer of more than {_MAX_BITS:,} bits")
             return self.run(lambda: action(a, b))
         if name == "mul":
             for value, many in ((a, b), (b, a)):
@@ -98,12 +100,14 @@ class Operations(Construction):
         return self.through(action, (a, b), {}, name) if result is NotImplemented else result
 
     def unary(self, name: str, value: Any) -> Any:
-        """``-value``, or another unary operator."""
+        """Evaluates ``-value``, or the unary operator with the given name."""
         hook = self.method(value, f"__{name}__")
         return hook() if hook is not None else self.through(_ACTIONS[name], (value,), {}, name)
 
     def in_place(self, name: str, before: Any, value: Any) -> Any:
-        """The result of ``before += value``, or of another operator."""
+        """Returns the result of ``before += value``, or of the augmented assignment with the given
+        name.
+        """
         kind = type(before)
         hook = self.method(before, f"__i{name}__")
         if hook is not None:
@@ -119,7 +123,7 @@ class Operations(Construction):
         return self.binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
-        """``a < b``, or another comparison."""
+        """Evaluates ``a < b``, or the comparison with the given name."""
         self.step()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
@@ -145,18 +149,20 @@ class Operations(Construction):
         return plain or self.in_class(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
-        """``a is b``; refused for numbers and texts, whose identity depends on Python itself."""
+        """Evaluates ``a is b``; raises NotTraced for numbers and text, whose identity depends on
+        Python itself.
+        """
         kinds = [self.kind(a), self.kind(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
-            self.refuse("the code reads the identity of a random draw")
+            self.refuse("the code compares a random draw by identity")
         for kind in kinds:
             own = self.is_python_class(kind) and kind not in (tuple, *known.METHODS)
             if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
                 return a is b
-        self.refuse("the code reads the identity of plain values")
+        self.refuse("the code compares numbers or text by identity, which depends on Python itself")
 
     def contains(self, container: Any, value: Any) -> bool:
-        """``value in container``."""
+        """Evaluates ``value in container``."""
         kind = self.kind(container)
         hook = self.method(container, "__contains__")
         if hook is not None:
@@ -169,7 +175,7 @@ class Operations(Construction):
         return any(self.is_true(self.compare("eq", e, value)) for e in self.iterate(container))
 
     def entry(self, value: Any, index: Any) -> Any:
-        """``value[index]``."""
+        """Evaluates ``value[index]``."""
         self.step()
         kind = self.kind(value)
         if kind in DICTS:
@@ -197,7 +203,9 @@ class Operations(Construction):
         return self.through(operator.getitem, (value, index), {}, "[]")
 
     def set_entry(self, owner: Any, index: Any, value: Any) -> None:
-        """``owner[index] = value``, for an object that this call made."""
+        """Evaluates ``owner[index] = value``; raises NotTraced for a container that this call did
+        not create.
+        """
         hook = self.method(owner, "__setitem__")
         if hook is not None:
             hook(index, value)
@@ -217,16 +225,20 @@ class Operations(Construction):
         self.run(lambda: operator.setitem(owner, index, value))
 
     def set_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
-        """``owner[index] += value``."""
+        """Evaluates ``owner[index] += value``, or the augmented assignment with the given name."""
         self.set_entry(owner, index, self.in_place(name, self.entry(owner, index), value))
 
     def set_attribute_in_place(self, name: str, owner: Any, attribute: str, value: Any) -> None:
-        """``owner.attribute += value``."""
+        """Evaluates ``owner.attribute += value``, or the augmented assignment with the given
+        name.
+        """
         before = self.attribute(owner, attribute)
         self.set_attribute(owner, attribute, self.in_place(name, before, value))
 
     def delete_entry(self, owner: Any, index: Any) -> None:
-        """``del owner[index]``, for an object that this call made."""
+        """Evaluates ``del owner[index]``; raises NotTraced for a container that this call did not
+        create.
+        """
         self.check_write(owner)
         self.check_kind(owner, (list, dict), "del")
         if type(owner) is dict:
@@ -235,12 +247,16 @@ class Operations(Construction):
         self.run(lambda: operator.delitem(owner, index))
 
     def check_kind(self, value: Any, kinds: tuple[Any, ...], name: str) -> None:
-        """Raises NotTraced for a value of another type."""
+        """Raises NotTraced unless the type of ``value`` is one of ``kinds``; ``name`` is the
+        operation.
+        """
         if type(value) not in kinds:
-            self.refuse(f"{name} of a {type(value).__name__} is not followed")
+            self.refuse(f"tracing does not support {name} of the type {type(value).__name__}")
 
     def check_key(self, container: Any, key: Any) -> None:
-        """Raises NotTraced if a dict has keys, or ``key`` is one, of a class of the traced code."""
+        """Raises NotTraced if ``key``, or a key of the dict, has a type whose comparison could run
+        untraced code.
+        """
         self.admit(key, "a dict")
         self.record(container)
         for known_key in container:
@@ -248,12 +264,14 @@ class Operations(Construction):
                 self.admit(known_key, "a dict")
 
     def new_set(self, entries: Any) -> Any:
-        """``{a, b}``."""
+        """Evaluates ``{a, b}``."""
         passed = [self.admit(entry, "a set") for entry in entries]
         return self.mark_own(self.run(lambda: set(passed)))
 
     def new_dict(self, *pairs: Any) -> Any:
-        """``{a: b, **c}``: (key, value) for an entry, and (c,) for a dict that is merged."""
+        """Evaluates ``{a: b, **c}``; the arguments are (a, b) for an entry, and (c,) for a dict to
+        merge.
+        """
         result: Any = self.mark_own({})
         for key, *values in pairs:
             if not values:
@@ -264,7 +282,9 @@ class Operations(Construction):
         return result
 
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
-        """The entries of an iterable, each unpacked to ``shape`` if it is given."""
+        """Returns an iterator over the entries of ``value``, each unpacked to ``shape`` if it is
+        given.
+        """
         entries = self._entries(value)
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
 
@@ -292,7 +312,7 @@ class Operations(Construction):
             return self._of_iterator(hook())
         if kind in known.METHODS:
             raise CodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
-        self.refuse(f"the code loops over a {kind.__name__} that it did not make")
+        self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
     def _of_iterator(self, value: Any) -> Iterator[Any]:
         hook = self.method(value, "__next__")
@@ -309,7 +329,11 @@ class Operations(Construction):
             yield entry
 
     def unpack(self, value: Any, shape: Any) -> Any:
-        """The entries of a value, for targets of this shape: None, "*", or a tuple of shapes."""
+        """Returns the entries of ``value`` for assignment to several targets.
+
+        ``shape`` describes the targets: None for a name, "*" for a starred name, or a tuple of
+        shapes.
+        """
         if type(shape) is not tuple:
             return value
         entries, least = list(self.iterate(value)), len(shape) - ("*" in shape)
@@ -322,7 +346,9 @@ class Operations(Construction):
         return tuple(map(self.unpack, entries, shape))
 
     def is_true(self, value: Any) -> bool:
-        """Whether ``if value`` is taken; the path decides on open draws."""
+        """Whether ``if value`` takes its branch; the path fixes the random draws on which ``value``
+        depends.
+        """
         self.step(2)
         kind = self.kind(value)
         if kind in known.METHODS or kind in OPEN or value is None:
@@ -336,11 +362,15 @@ class Operations(Construction):
         if issubclass(kind, tuple):
             return tuple.__len__(value) > 0
         if not self.is_python_class(kind) and kind not in _TRUE:
-            self.refuse(f"the truth value of a {kind.__name__} is not followed")
+            self.refuse(f"tracing does not support a condition of the type {kind.__name__}")
         return True
 
     def choose(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
-        """``body() if test else orelse()``; both, if they are plain numbers and test is open."""
+        """Evaluates ``body() if test else orelse()``.
+
+        If ``test`` depends on random draws and all values that ``read()`` returns are numbers or
+        text, both are computed and the path does not branch.
+        """
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()
             if all(type(value) in _PICKED for value in values):

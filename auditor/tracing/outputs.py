@@ -1,4 +1,6 @@
-"""Outputs of a randomizer: their structure, leaves, and forms (types, order, shapes)."""
+"""Outputs of a randomizer: their structure, their leaves, and their forms (types, order of keys,
+shapes).
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,17 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.worlds.fields import elements, fields_of_record
 
 _CLOSE = 1e-9
-# Dtypes whose entries are plain values in a list: truth values and numbers of at most 128 bits.
+# Dtypes whose entries ``tolist`` converts to plain values: bools and numbers of at most 128 bits.
 _PLAIN = "?bhilqBHILQefdFD"
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class Output(NamedTuple):
-    """The output of a call: its structure, and its leaves in order, which may be open draws."""
+    """The output of one call, as tracing reads it.
+
+    - ``structure``: hashable description of the nested containers, without the values.
+    - ``leaves``: the values in order; each is a concrete value or a symbol.
+    """
 
     structure: Hashable
     leaves: tuple[Any, ...]
@@ -43,25 +49,25 @@ class _NotANumber:
         return "nan"
 
 
+# Replaces nan among leaves; it equals itself, so that lookups find it.
 NAN = _NotANumber()
-"""Stands for nan among leaves, and equals itself."""
 
 
 class ErrorOutput(NamedTuple):
-    """The output of a call that raised an exception of this name."""
+    """The output of a call that raised an exception; ``name`` is the exception's class name."""
 
     name: str
 
 
 def read(output: Any) -> Output:
-    """The structure and the leaves of an output; raises NotTraced for objects of other kinds."""
+    """Splits an output into its structure and its leaves; raises NotTraced for an unknown type."""
     leaves: list[Any] = []
     structure = _structure(output, leaves)
     return Output(structure, tuple(leaves))
 
 
 def spell(structure: Any, leaves: Iterator[str]) -> str:
-    """The text of an output, from the texts of its leaves."""
+    """Returns the text of an output from its structure and the texts of its leaves."""
     if structure == "value":
         return next(leaves)
     kind, parts = structure
@@ -78,7 +84,10 @@ def spell(structure: Any, leaves: Iterator[str]) -> str:
 
 
 def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps ``function`` to return the leaves of its output; as an array if none is traced."""
+    """Wraps ``function`` to return only the leaves of its output.
+
+    The leaves are an array, or a tuple if a leaf is a symbol.
+    """
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
@@ -89,14 +98,18 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def leaf(value: Any) -> Any:
-    """A plain value in a form for lookups: numbers are compared by value, whatever their type."""
+    """Converts a concrete value to a key for lookups, so that equal numbers of different types are
+    equal keys.
+
+    Raises NotTraced for a value of an unknown type.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
         return NAN
     if value is None or value is NAN or isinstance(value, (bool, int, float, str, bytes, complex)):
         return value
-    raise NotTraced(f"the code returns a {type(value).__name__}, whose parts are not known")
+    raise NotTraced(f"the code returns a {type(value).__name__}, a type that tracing cannot read")
 
 
 def _structure(output: Any, leaves: list[Any]) -> Hashable:
@@ -120,7 +133,7 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
     if (record := fields_of_record(output)) is not None:
         return type(output).__qualname__, _structure(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
-        raise NotTraced(f"the code returns a {type(output).__name__}, which has attributes")
+        raise NotTraced(f"the code returns a {type(output).__name__} with further attributes")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
         return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
@@ -140,14 +153,14 @@ def _has_nan(array: NDArray[Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _of_shape(shape: tuple[int, ...]) -> Hashable:
-    """The structure of an array of numbers: that of its nested lists."""
+    """Returns the structure of an array of numbers, which is that of its nested lists."""
     if len(shape) == 1 or not shape[0]:
         return "row", shape[0]
     return "list", (_of_shape(shape[1:]),) * shape[0]
 
 
 def close(one: Any, other: Any) -> bool:
-    """Whether two leaves are equal up to rounding."""
+    """Whether two values from outputs are equal up to rounding."""
     if not (isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex))):
         return bool(one == other)
     return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))
@@ -155,20 +168,24 @@ def close(one: Any, other: Any) -> bool:
 
 # Forms of outputs: types, shapes, the order of keys, signs of zero.
 #
-# A traced distribution covers the values of outputs. It also covers their forms if these follow
-# from the values in the same way for every input, which is checked for the forms in replays.
+# A traced distribution covers the values of outputs. It also covers their forms if the forms follow
+# from the values in the same way for every input. This is checked for the forms seen in replays.
 
 NAME = "form of the answers"
 _NOISE = "noise"
 Forms = dict[Hashable, set[Hashable]]
-"""Forms of the outputs with the same values, and forms of the containers around them."""
+"""Set of observed forms by value of the output, and by structure for the containers."""
 
 
 def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
-    """Forms by position and value; for noise, by position alone and without signs of zero.
+    """Yields pairs (key, form) for the containers of an output and for each value in them (leaf).
 
-    ``path``: the output by the interpreter. Signs of rounded noise depend on the draws; the check
-    "floating point" counts them.
+    The key of a leaf holds its position and value. For noise the key holds the position only, and
+    the form has no sign of zero. Signs of rounded noise depend on the draws; the check "floating
+    point" counts them.
+
+    ``output``: the output of a replay. ``path``: the output from the interpreter. ``values``: the
+        expected output with concrete values.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _form(output, leaves)
@@ -187,7 +204,7 @@ def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashab
 
 
 def form_of(value: Any) -> Hashable:
-    """Types and shapes of all parts of a value."""
+    """Returns the types and shapes of all parts of a value."""
     leaves: list[tuple[str, bool]] = []
     return _form(value, leaves), tuple(leaves)
 
@@ -210,10 +227,11 @@ def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
 
 
 def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> Check | None:
-    """A failed check if forms distinguish two inputs; None otherwise.
+    """Returns a failed check if the forms of outputs distinguish two inputs; None otherwise.
 
-    Raises NotTraced if probabilities of forms would have to be compared: at a ``delta``, or if the
-    same values have several forms.
+    ``inputs`` holds the forms per input, and ``names`` a name per input. Raises NotTraced if
+    probabilities of forms would have to be compared: at delta > 0, or if the same values have
+    several forms.
     """
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in (key for key in one if key in other):

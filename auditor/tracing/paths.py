@@ -1,4 +1,6 @@
-"""Execution paths of a randomizer: its random draws as sources with cells, and its decisions."""
+"""Execution paths of a randomizer: its random draws, the sets of values that they may have, and its
+decisions.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-# A source of randomness is one draw; its values are split into cells of known probability.
+# A source of randomness is one random draw. A cell is a set of its values with a known probability.
 #
-# A cell of a discrete source is a bit mask over its values; a cell of a real source is a tuple of
-# disjoint intervals with exact ends. A decision of the program on a draw restricts it to a cell.
+# A cell of a discrete source is a bit mask over its values. A cell of a real source is a tuple of
+# disjoint intervals with exact ends. A branch of the program that depends on a draw restricts the
+# draw to a cell.
 
 Interval = tuple[Any, Any]
-"""Two ends, each a Fraction or an infinite float."""
+"""The two ends of an interval, each a Fraction or an infinite float."""
 Mass = Fraction | float
 
 _HALF = Fraction(1, 2)
@@ -26,7 +29,12 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteDraw:
-    """A draw of one of ``values``, with the probabilities ``masses``, which sum to 1."""
+    """A random draw from finitely many values; a set of its values (a cell) is a bit mask.
+
+    - ``name``: the call that draws, for reports, such as "integers(0, 6)".
+    - ``values``: the possible values.
+    - ``masses``: probability of each value; they sum to 1.
+    """
 
     name: str
     values: tuple[Any, ...]
@@ -34,30 +42,34 @@ class FiniteDraw:
 
     @property
     def domain(self) -> int:
-        """The cell that holds every value."""
+        """Bit mask of the set of all values."""
         return (1 << len(self.values)) - 1
 
     @property
     def support(self) -> int:
-        """The cell that holds every value of positive probability."""
+        """Bit mask of the set of all values with positive probability."""
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
     def intersect(self, one: Any, other: Any) -> Any:
-        """The intersection of two cells; 0 (false) if they are disjoint."""
+        """Returns the intersection of two sets of values, each a bit mask; 0 (false) if they are
+        disjoint.
+        """
         return one & other
 
     def unite(self, one: Any, other: Any) -> Any:
-        """The union of two cells."""
+        """Returns the union of two sets of values, each a bit mask."""
         return one | other
 
     def mass(self, cell: Any) -> Mass:
-        """The probability of a cell."""
+        """Returns the probability that the draw lies in ``cell``, a set of values as a bit mask."""
         if cell == self.domain:
             return Fraction(1)
         return sum((self.masses[k] for k in _bits(cell)), Fraction(0))
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """A value drawn from the distribution conditional on the cell."""
+        """Samples a value from the distribution conditional on ``cell``, a set of values as a bit
+        mask.
+        """
         share = rng.random() * float(self.mass(cell))
         places = [k for k in _bits(cell) if self.masses[k]]
         for k in places:
@@ -67,11 +79,13 @@ class FiniteDraw:
         return self.values[places[-1]]
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether ``value``, an object that ``draw`` returned, lies in the cell."""
+        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``draw``
+        returned.
+        """
         return any(self.values[k] is value for k in _bits(cell))
 
     def is_same(self, other: Any) -> bool:
-        """Whether ``other`` is a draw from the same distribution."""
+        """Whether ``other`` is a draw with the same name and the same distribution."""
         return (
             isinstance(other, FiniteDraw)
             and self.name == other.name
@@ -82,11 +96,13 @@ class FiniteDraw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RealDraw:
-    """A draw of a real number from a standard family, or of an integer.
+    """A random draw of a real number or an integer; a set of its values (a cell) is a tuple of
+    intervals.
 
+    - ``name``: the call that draws, for reports.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
       "two-sided geometric", or "integers" (0, ..., ``count`` - 1, each equally likely).
-    - ``rate``: of the geometric families, P(k) is proportional to e^(-rate |k|).
+    - ``rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
     - ``count``: number of values of "integers"; 0 for every other family.
     """
 
@@ -97,25 +113,27 @@ class RealDraw:
 
     @property
     def domain(self) -> tuple[Interval, ...]:
-        """The cell that holds every value."""
+        """The set of all values, as a tuple with one interval."""
         if self.count:
             return ((-_HALF, self.count - _HALF),)
         return (_SUPPORTS[self.family],)
 
     @property
     def lattice(self) -> bool:
-        """Whether every value is an integer."""
+        """Whether every value of the draw is an integer."""
         return self.family.endswith("geometric") or self.count > 0
 
     def intersect(self, one: Any, other: Any) -> Any:
-        """The intersection of two cells; empty (false) if they are disjoint."""
+        """Returns the intersection of two sets of values, each a tuple of intervals; empty if they
+        are disjoint.
+        """
         if one is other:
             return one
         pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
         return tuple((low, high) for low, high in pairs if low < high)
 
     def unite(self, one: Any, other: Any) -> Any:
-        """The union of two disjoint cells."""
+        """Returns the union of two disjoint sets of values, each a tuple of intervals."""
         combine: list[Interval] = []
         for low, high in sorted(one + other):
             if combine and combine[-1][1] >= low:
@@ -125,18 +143,22 @@ class RealDraw:
         return tuple(combine)
 
     def below(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
-        """The parts of a cell below and above a threshold."""
+        """Splits ``cell``, a tuple of intervals, into the part below ``threshold`` and the part
+        above it.
+        """
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
 
     def mass(self, cell: Any) -> Mass:
-        """The probability of a cell."""
+        """Returns the probability that the draw lies in ``cell``, a tuple of intervals."""
         if cell == self.domain:
             return Fraction(1)
         return sum((self.between(low, high) for low, high in cell), Fraction(0))
 
     def between(self, low: Any, high: Any) -> Mass:
-        """The probability of an interval within the support."""
+        """Returns the probability of the interval from ``low`` to ``high``, which lies within the
+        support.
+        """
         if self.family == "uniform":
             return Fraction(high) - Fraction(low)
         if self.count:
@@ -162,7 +184,7 @@ class RealDraw:
         return half * math.exp(-near) * -math.expm1(near - far)
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """A value drawn from the distribution conditional on the cell."""
+        """Samples a value from the distribution conditional on ``cell``, a tuple of intervals."""
         low, high = cell[0]
         if len(cell) > 1:
             masses = np.asarray([float(self.between(*interval)) for interval in cell])
@@ -187,7 +209,7 @@ class RealDraw:
         return math.floor(value) if self.lattice else sign * value
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether ``value``, as ``draw`` returned it, lies in the cell."""
+        """Whether ``cell``, a tuple of intervals, contains ``value``, as ``draw`` returned it."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
     def is_same(self, other: Any) -> bool:
@@ -209,7 +231,7 @@ _SUPPORTS: dict[str, Interval] = {
 
 
 def _middle(low: float, high: float) -> float:
-    """A finite number of an interval in a far tail."""
+    """Returns a finite number within an interval in a far tail."""
     return low + 0.1 / abs(low) if math.isinf(high) else high - 0.1 / abs(high)
 
 
@@ -219,18 +241,21 @@ def _bits(cell: int) -> list[int]:
 
 MAX_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
+# Maximum number of interpreter steps for one input, over all its paths.
 MAX_STEPS = 3_000_000
-"""Maximum number of steps for one input, with the work on values of open draws."""
+# Maximum number of random draws on one path.
 MAX_SOURCES = 1 << 16
-"""Maximum number of draws on one path."""
+# Number of steps counted per run of the code, and number of steps counted per decision.
 RUN, _DECISION = 200, 20
-"""Steps that one run of the code costs, and steps that one decision costs."""
 _TRIES, _MAX_DEPTH = 1000, 512
 _CHANGED = "the function took another path with the same random draws: it depends on other state"
 
 
 class NotTraced(Exception):
-    """Signals code that is not followed: the message gives the reason, ``where`` the line."""
+    """Raised if the code cannot be traced to an exact output distribution.
+
+    The message gives the reason. ``where`` names the line of the code, if it is known.
+    """
 
     def __init__(self, reason: str, where: str = "") -> None:
         super().__init__(reason)
@@ -241,42 +266,56 @@ class NotTraced(Exception):
 
 
 class OutOfSteps(NotTraced):
-    """Signals that one input takes more steps than its budget."""
+    """Raised if tracing one input takes more steps than its budget."""
 
 
 class StateChanged(NotTraced):
-    """Signals that a value which the code read has changed; running it again would not notice."""
+    """Raised if a value outside of the call changed after the code read it.
+
+    The code is not traced a second time, because a second run would not notice the change.
+    """
 
 
 class TooRare(Exception):
-    """Signals a path rarer than 2^-100: its probability is left out."""
+    """Raised on a path whose probability is below 2^-100; such a path is left out."""
 
 
 class StepBudget:
-    """Number of steps that one input may take; it depends on the code alone, not on the machine."""
+    """Number of steps for tracing one input; the count depends only on the code, not on the
+    machine's speed.
+    """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self.steps = self.remaining = steps
 
     def spend(self, steps: int = 1) -> None:
-        """Subtracts steps; raises OutOfSteps if fewer remain."""
+        """Subtracts ``steps`` from the budget; raises OutOfSteps if fewer remain."""
         self.remaining -= steps
         if self.remaining < 0:
-            raise OutOfSteps(f"all paths of one input take more than {self.steps:,} steps")
+            raise OutOfSteps(f"tracing all paths of one input takes more than {self.steps:,} steps")
 
 
 class Path:
-    """One run of the code: its draws, their cells so far, and the decisions it took.
+    """One run of the code: its random draws, the sets of values to which they are restricted, and
+    its decisions.
 
-    - ``decisions``: pairs (taken, options); the first ones are given, later ones take option 0.
-    - ``sources``, ``values``: for a replay, the draws to expect and the value of each; draws are
-      then plain numbers.
-    - ``has_strayed``: whether a replay drew anything else, even if the code caught the exception.
-    - ``eager``: whether the path decides on every discrete draw at once, for code that looks at
-      types.
-    - ``limits``: the cell of each source that a decision has restricted.
-    - ``sums``: sources that stand for weighted sums of other sources.
-    - ``used_up``: sources that no other operation may use.
+    A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
+    draw.
+
+    - ``decisions``: pairs (option taken, number of options). The first pairs are given; later
+      decisions take option 0.
+    - ``budget``: the remaining steps for the input.
+    - ``eager``: whether the path fixes the value of every discrete draw at once, for code that
+      reads types of values.
+    - ``sources``: the random draws so far. If ``sources`` and ``values`` are passed to the
+      constructor, the run is a replay: they are the expected draws and their values, and draws
+      return concrete numbers.
+    - ``limits``: the cell of each draw that a decision has restricted.
+    - ``sums``: for each draw that replaces a weighted sum of draws, its parts and their weights.
+    - ``used_up``: draws that no other operation may use, because they are part of a sum or a seed.
+    - ``changes``: number of changes of ``limits``, ``sums`` and ``used_up`` so far.
+    - ``has_strayed``: whether a replay made a draw that was not expected, even if the code caught
+      the exception.
     """
 
     def __init__(
@@ -299,9 +338,12 @@ class Path:
         self._share, self._decided = 1.0, 0
 
     def add(self, source: Source) -> Any:
-        """Records a draw of ``source``; returns its value in a replay, None if it is open."""
+        """Records a random draw; returns its value in a replay, else None.
+
+        Raises NotTraced if there are too many draws, or if a replay expected another draw.
+        """
         if len(self.sources) >= MAX_SOURCES:
-            raise NotTraced(f"one call draws more than {MAX_SOURCES:,} random numbers")
+            raise NotTraced(f"one call of the code draws more than {MAX_SOURCES:,} random numbers")
         self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)
@@ -313,10 +355,14 @@ class Path:
         return self.values[place]
 
     def decide(self, options: int) -> int:
-        """The number of the option taken at this point of the code."""
+        """Returns the index of the option that this path takes at the present branch of the code.
+
+        ``options`` is the number of options. Raises NotTraced if there are too many branches, or if
+        the number differs from an earlier run.
+        """
         self.budget.spend(_DECISION)
         if self._decided >= _MAX_DEPTH:
-            raise NotTraced(f"the code takes more than {_MAX_DEPTH} decisions on random draws")
+            raise NotTraced(f"one path branches on random draws more than {_MAX_DEPTH} times")
         if self._decided == len(self.decisions):
             self.decisions.append((0, options))
         taken, known = self.decisions[self._decided]
@@ -326,10 +372,12 @@ class Path:
         return taken
 
     def decide_whole(self, source: RealDraw) -> None:
-        """Decides on one value of geometric noise; values rarer than 2^-100 are left out."""
+        """Fixes the value of a geometric draw, as one decision; values rarer than 2^-100 are left
+        out.
+        """
         half, last = Fraction(1, 2), math.ceil(-math.log(LEFT_OUT) / source.rate) + 1
         if last > MAX_PATHS:
-            raise NotTraced(f"noise with more than {MAX_PATHS:,} values is added to other noise")
+            raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
         cell = self.limits.get(source, source.domain)
         parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
@@ -337,9 +385,9 @@ class Path:
         self.confine({source: parts[self.decide(len(parts))]})
 
     def confine(self, cells: dict[Source, Any]) -> None:
-        """Restricts sources to these cells, which lie within their present cells.
+        """Restricts random draws to ``cells``, sets of values that lie within their present sets.
 
-        Raises LeftOut if the path becomes rarer than 2^-100.
+        Raises TooRare if the probability of the path falls below 2^-100.
         """
         for source, cell in cells.items():
             before = source.mass(self.limits.get(source, source.domain))
@@ -350,7 +398,12 @@ class Path:
             raise TooRare
 
     def add_up(self, total: Source, *parts: tuple[Source, float]) -> Source:
-        """Replaces a weighted sum of sources by the source ``total``, and uses up its parts."""
+        """Replaces a weighted sum of draws by the single draw ``total``, and marks the parts as
+        used up.
+
+        ``parts`` are the draws and their weights. Returns an earlier ``total`` if the same sum is
+        known.
+        """
         for known, before in self.sums.items():
             if before == parts:
                 return known
@@ -360,7 +413,9 @@ class Path:
         return total
 
     def draw(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
-        """Draws values of all sources given these limits; None if these are rarely satisfied."""
+        """Samples values of all random draws within ``limits``; None if sampled values rarely
+        satisfy them.
+        """
         for _ in range(_TRIES):
             values = {s: s.draw(limits.get(s, s.domain), rng) for s in self.sources}
             for total, parts in self.sums.items():
@@ -381,10 +436,9 @@ class Path:
 def paths(
     run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[Path, Any]]:
-    """Every path with the result of ``run`` on it, in the order of its decisions.
+    """Yields every path with the result of ``run`` on it, in the order of the decisions.
 
-    The result is None for a path rarer than 2^-100, such as one through many turns of a loop.
-
+    The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
     Raises NotTraced if there are too many paths, or if the code depends on more than its draws.
     """
     decisions: list[tuple[int, int]] = []
@@ -409,5 +463,5 @@ def paths(
         decisions.append((taken + 1, options))
     raise NotTraced(
         f"the random draws lead to more than {MAX_PATHS:,} paths. Replace if by numpy.where or "
-        "by arithmetic on arrays, which need no separate paths"
+        "by arithmetic on arrays, which do not branch"
     )

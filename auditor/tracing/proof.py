@@ -1,4 +1,6 @@
-"""Exact epsilon of traced output distributions, with the inputs and the event that attain it."""
+"""Exact epsilon of traced output distributions, with the inputs and the distinguishing event that
+attain it.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,11 @@ _ALIKE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DistPair:
-    """Output distributions of two inputs, with one part per tag.
+    """Output distributions of two inputs, for the comparison at a delta above 0.
 
-    ``lost`` bounds the probability that the second distribution has in addition, at any output,
-    from paths that were left out.
+    - ``parts``: the outputs of each tag under both inputs.
+    - ``lost``: bound on the additional probability of any output under the second input, from paths
+      that were left out.
     """
 
     parts: list[_Part]
@@ -54,17 +57,23 @@ class DistPair:
 
     @classmethod
     def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistPair:
-        """Pairs two distributions; NotTraced if several noises are combined that are not normal."""
+        """Pairs two distributions; raises NotTraced if outputs combine several noises that are not
+        normal.
+        """
         parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
         return cls(parts, lost)
 
     def likelier(self, epsilon: float) -> tuple[float, float]:
-        """The probabilities, under both inputs, of outputs whose ratio exceeds e^epsilon."""
+        """Returns the probability under each input of the outputs whose probability ratio exceeds
+        e^epsilon.
+        """
         p, q = self._excess(epsilon)[2:].tolist()
         return p, q
 
     def divergence(self, epsilon: float) -> tuple[float, float]:
-        """Bounds (lower, upper) on the hockey-stick divergence, less e^epsilon times ``lost``."""
+        """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``, minus
+        e^epsilon times ``lost``.
+        """
         less = math.exp(epsilon) * self.lost if self.lost else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()
         return lower, upper
@@ -73,7 +82,9 @@ class DistPair:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.parts], axis=0))
 
     def smallest_epsilon(self, delta: float) -> tuple[float, float]:
-        """Epsilons at which the decreasing divergence is above ``delta``, and at most ``delta``."""
+        """Returns bounds (lower, upper) on the smallest epsilon at which the divergence is at most
+        ``delta``.
+        """
         if self.divergence(0.0)[1] <= delta:
             return 0.0, 0.0
         high = 1.0
@@ -97,11 +108,12 @@ class DistPair:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The outputs of one tag under two inputs, without blocks of equal distribution.
+    """The outputs of one tag under two inputs, without blocks that have the same distribution under
+    both.
 
-    - ``logs``: log-probabilities (2, outputs) of the outputs that are listed.
-    - ``shift``: distance between the two means of an independent normal number that is part of each
-      listed output, in standard deviations; 0 if there is no such number.
+    - ``logs``: log-probabilities of the listed outputs, shape (2, outputs).
+    - ``shift``: distance in standard deviations between the two means of a normal number that is an
+      independent part of each listed output; 0 if there is no such number.
     - ``dense``: pairs of distributions of numbers that have densities.
     """
 
@@ -111,12 +123,14 @@ class _Part:
 
     @classmethod
     def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
-        """Combines independent blocks: normal numbers into one, all other blocks as a product."""
+        """Combines independent blocks: normal numbers into one number, all other blocks into a
+        product.
+        """
         logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("rare paths are left out of outputs with several independent parts")
+            raise NotTraced("outputs with several independent parts have paths too rare to trace")
         shifts, dense = [], []
         for t, u in pairs:
             if (shift := _shift(t, u)) is not None:
@@ -126,7 +140,7 @@ class _Part:
             else:
                 logs = _multiplied(logs, t, u)
         if len(dense) + bool(shifts) > 1:
-            raise NotTraced("at a delta, several noises are compared only if they are normal")
+            raise NotTraced("at delta > 0, tracing compares several noises only if all are normal")
         mixtures = [
             (t[key].mixture.times(math.exp(p)), u.get(key, NOWHERE).mixture.times(math.exp(q)))
             for t, u in dense
@@ -140,7 +154,9 @@ class _Part:
         return cls(logs, math.hypot(*shifts), mixtures)
 
     def excess(self, epsilon: float) -> NDArray[np.float64]:
-        """Bounds on the divergence, then probabilities where the ratio exceeds e^epsilon: (4,)."""
+        """Returns four numbers: bounds on the divergence, and the probabilities where the ratio
+        exceeds e^epsilon.
+        """
         losses = log_ratio_of_masses(*self.logs)
         gap = epsilon - np.where(losses == np.inf, 0.0, losses)
         tails = [np.where((losses == np.inf) | (gap < 0.0), 0.0, -np.inf)] * 2
@@ -158,7 +174,9 @@ class _Part:
 
 
 def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
-    """The log-probabilities (2, outputs) joined with another block; equal losses are merged."""
+    """Joins the log-probabilities (2, outputs) with another block, and merges outputs of equal
+    log-ratio.
+    """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[log(table.get(key, NOWHERE).mass) for key in keys] for table in (p, q)])
     if logs.shape[1] * len(keys) > MAX_ENTRIES:
@@ -180,7 +198,11 @@ def _equal(p: Table, q: Table) -> bool:
 
 
 def _shift(p: Table, q: Table) -> float | None:
-    """Distance of two normal numbers of equal deviation, in deviations; None for other numbers."""
+    """Returns the distance of two normal numbers of equal standard deviation, in standard
+    deviations.
+
+    None for other numbers.
+    """
     if list(p) != list(q) or len(p) != 1:
         return None
     (one,), (two,) = p.values(), q.values()
@@ -192,21 +214,19 @@ def _shift(p: Table, q: Table) -> float | None:
     return (a.mean - b.mean) / a.sd if a.sd and a.sd == b.sd and whole else None
 
 
-# The exact epsilon of traced distributions, with the pair of inputs and the event that attain it.
-#
 # Outputs that can be listed form a table of inputs by outputs. Other distributions are compared in
-# pairs. Within a tag, the log-ratios of independent blocks add up. At a delta, the divergence of a
-# block of numbers is integrated with error bounds, for every sum of the losses of other blocks.
+# pairs. Within a tag, the log-ratios of independent blocks add up. At delta > 0, the divergence of
+# a block of numbers is integrated with error bounds, for every sum of the losses of other blocks.
 
+# Maximum relative distance between the bounds at which the lower bound counts as exact.
 CLOSE = 1e-6
-"""Maximum relative distance of bounds at which the lower bound counts as exact."""
 _MAX_LEAVES = 8
-# Probability below which rounded noise is not compared, because its tail is cut nearby.
+# Probability below which rounded noise is not compared, because its tail is cut off near there.
 _FAR = 1e-250
-# A delta that exceeds the probability of everything that is left out.
+# Delta that exceeds the probability of all outputs that are left out.
 _NOTHING = 1e-20
 _ENDLESS_EPSILON = 1e300
-# Relative difference below which log-ratios count as equal: the likelier output is reported.
+# Relative difference below which log-ratios count as equal; then the likelier output is reported.
 _TIE = 1e-9
 _ANY = "any"
 _IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
@@ -214,7 +234,7 @@ _ENDLESS = "The likelihood ratio grows without bound towards the end of the inte
 
 
 class _Event(NamedTuple):
-    """An event in words, and its probabilities under the first input and the second."""
+    """Description of an event, and its probabilities under the first and the second input."""
 
     output: str
     probability_a: float
@@ -223,7 +243,7 @@ class _Event(NamedTuple):
 
 
 class _Ratio(NamedTuple):
-    """A log-ratio from ``lower`` to ``upper``; ``event`` returns an event with ``lower``."""
+    """Bounds on the largest log-ratio; ``event`` returns an event whose log-ratio is ``lower``."""
 
     lower: float
     upper: float
@@ -233,14 +253,18 @@ class _Ratio(NamedTuple):
 def prove_bound(
     dists: Sequence[TracedDist], names: Sequence[str], delta: float, enough: float = math.inf
 ) -> Bound:
-    """The exact epsilon over all ordered pairs of inputs, from one distribution per input.
+    """Computes the exact epsilon over all ordered pairs of inputs, from one output distribution per
+    input.
 
-    The bound is tight unless rare outputs are left out. If the bounds from below and above differ,
-    the bound from below is returned, not tight, provided that it exceeds ``enough``. Raises
-    NotTraced if it is smaller, and if several noises are combined.
+    - ``dists``: the output distribution of each input.
+    - ``names``: the name of each input, for the distinguishing event.
+    - ``delta``: delta of the bound.
+    - ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
+      not exact.
 
-    - ``names``: a name per input, for the distinguishing event.
-    - ``delta``: probability with which epsilon may be exceeded.
+    The bound is marked as tight if its upper and lower limits agree and no rare outputs are left
+    out. Raises NotTraced if they differ and the lower limit does not exceed ``enough``, and if
+    several noises are combined.
     """
     paths = sum(dist.paths for dist in dists)
     left_out = sum(dist.left_out for dist in dists)
@@ -277,7 +301,7 @@ def prove_bound(
 
 
 def _mark_tight(bound: Bound, upper: float, enough: float) -> Bound:
-    """The bound from below, marked as tight if the bound from above is close to it."""
+    """Marks the lower bound as tight if the upper limit is close to it."""
     tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
@@ -308,7 +332,9 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
 
 
 def _is_cut_tail(entry: OutputMass) -> bool:
-    """Whether an output is so far in the tail that it may be left out under another input alone."""
+    """Whether an output is so far in the tail that it may be left out under only one of the
+    inputs.
+    """
     return entry.cut and entry.mass < _FAR
 
 
@@ -322,7 +348,7 @@ def _value_name(structure: Hashable, value: Any) -> str:
 
 
 def _fraction_note(p: Mass, q: Mass) -> str:
-    """Both probabilities as fractions, if these are short enough to read."""
+    """Returns a note with both probabilities as fractions, if these are short."""
     if not (isinstance(p, Fraction) and isinstance(q, Fraction)):
         return ""
     if max(p.denominator, q.denominator) > 10**12:
@@ -331,7 +357,7 @@ def _fraction_note(p: Mass, q: Mass) -> str:
 
 
 def _draw_names(cells: Cells) -> str:
-    """The random draws that lead to an output, in the order of the draws."""
+    """Returns a note with the random draws that lead to an output, in the order of the draws."""
     names = [_draw_name(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
     return f"Random draws under the first input: {', '.join(names)}." if names else ""
 
@@ -346,7 +372,7 @@ def _draw_name(source: Source, cell: Any) -> str:
 
 
 def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
-    """The largest log-ratio among the outputs of a tag."""
+    """Returns the largest log-ratio among the outputs of a tag."""
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
@@ -364,14 +390,14 @@ def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
 
 
 def _difference(p: Mass, q: Mass) -> float:
-    """ln p/q, exactly 0 if both are the same fraction."""
+    """Returns ln p/q; exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
         return log(p / q)
     return log(p) - log(q)
 
 
 def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
-    """Bounds on the largest log-ratio of a key."""
+    """Returns bounds on the largest log-ratio of the outputs with one key."""
     if _is_cut_tail(p) and (q is None or _is_cut_tail(q)):
         return -math.inf, -math.inf
     if q is None:
@@ -385,7 +411,7 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
 
 
 def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
-    """The outputs of a tag in which some blocks have the ``chosen`` keys."""
+    """Describes the outputs of a tag in which some blocks have the ``chosen`` keys."""
     group, other = p.groups[tag], q.groups.get(tag)
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
@@ -411,7 +437,9 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
 def _of_key(
     structure: Hashable, key: Key, p: OutputMass, q: OutputMass | None, atoms: Table
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Words per leaf of a key (an interval for noise), the two log-probabilities, and a note."""
+    """Returns the text of each leaf of a key (an interval for noise), the two log-probabilities,
+    and a note.
+    """
     if HOLE not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
@@ -432,20 +460,20 @@ def _of_key(
 
 
 def _number(value: float) -> str:
-    """A number in six digits if that is exact, in full otherwise."""
+    """Formats a number with six digits if that is exact, otherwise with all digits."""
     short = f"{value:.6g}"
     return short if float(short) == value else repr(value)
 
 
 def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
-    """The smallest epsilon at ``delta``; see ``DistPair.smallest_epsilon``."""
+    """Returns the smallest epsilon at ``delta``, see ``DistPair.smallest_epsilon``."""
     pair = DistPair.of(p, q, lost)
     lower, upper = pair.smallest_epsilon(delta)
     return _Ratio(lower, upper, lambda: _Event(_factor_words(lower), *pair.likelier(_down(lower))))
 
 
 def _down(epsilon: float) -> float:
-    """Epsilon rounded down to six digits; a large finite number for an infinite one."""
+    """Rounds epsilon down to six digits; returns a large finite number for an infinite epsilon."""
     if not epsilon or math.isinf(epsilon):
         return min(epsilon, _ENDLESS_EPSILON)
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 5)

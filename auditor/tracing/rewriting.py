@@ -1,7 +1,7 @@
-"""Rewrites functions so that every operation in them is a call of the interpreter.
+"""Rewrites functions so that every operation in them becomes a call of the interpreter.
 
-Names, scopes, arguments, loops and generators stay Python's own; every operation on a value goes
-through an ``Interpreter``. Syntax without a rule is replaced by a refusal at its line.
+Python itself handles names, scopes, arguments, loops and generators; an ``Interpreter`` handles
+every operation on a value. Syntax without a rule is replaced by a call that raises NotTraced.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 from fedrec_auditor.auditor.tracing import equivalents
 from fedrec_auditor.auditor.tracing.syntax import FUTURE, syntax_of
 
+# Global name of the interpreter in rewritten code; no source code can contain this name.
 RUN = "<run>"
-"""Global name of the interpreter in rewritten code, which no source code can contain."""
+# Prefix of the file name, so that debuggers and coverage tools ignore rewritten code.
 _MARK = "<rewritten> "
-"""Prefix of the file name, so that debuggers and coverage do not take it for the file's code."""
+# Name of each operator's special method, by the name of its class in ``ast``.
 OPERATORS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
     "Mod": "mod", "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or",
@@ -30,13 +31,12 @@ OPERATORS = {
     "Invert": "invert", "Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt",
     "GtE": "ge", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
 }  # fmt: skip
-"""The operators of the syntax, with the names of their special methods."""
-# Nodes that stay; only their parts are rewritten.
+# Nodes that do not change, except that their children are rewritten.
 _UNCHANGED = (
     ast.Return, ast.Expr, ast.Break, ast.Continue, ast.Pass, ast.Nonlocal, ast.Constant,
     ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arguments,
 )  # fmt: skip
-# Nodes that become a call of a method, with these parts as its arguments.
+# Nodes that become a call of the named method, with these children as its arguments.
 _CALLS: dict[type, tuple[str, ...]] = {
     ast.Subscript: ("entry", "value", "slice"),
     ast.Slice: ("new_slice", "lower", "upper", "step"),
@@ -52,7 +52,7 @@ _THROWN, _SUBJECT = "<thrown>", "<subject>"
 
 
 class _OuterName(Exception):
-    """A statement binds a name that outlives the call."""
+    """Raised for a statement that binds a name that outlives the call."""
 
 
 def _load(name: str) -> ast.Name:
@@ -60,7 +60,9 @@ def _load(name: str) -> ast.Name:
 
 
 def _op(name: str, *arguments: Any) -> ast.Call:
-    """A call of a method of the interpreter; plain arguments become constants."""
+    """Returns a call of a method of the interpreter; arguments that are not nodes become
+    constants.
+    """
     nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in arguments]
     return ast.Call(ast.Attribute(_load(RUN), name, ast.Load()), nodes, [])
 
@@ -87,7 +89,7 @@ def _yields(node: ast.AST) -> bool:
 
 @lru_cache(maxsize=4096)
 def rewrite(code: CodeType) -> CodeType | None:
-    """The code of a function after rewriting; None if its source is not found."""
+    """Returns the rewritten code of a function; None if its source code is not found."""
     node = syntax_of(code)
     if node is None:
         return None
@@ -102,7 +104,7 @@ def rewrite(code: CodeType) -> CodeType | None:
 
 
 class _Rewriting(ast.NodeTransformer):
-    """Rules of rewriting, one per kind of node."""
+    """The rewriting rules, one method per type of syntax node."""
 
     def __init__(self, node: ast.AST, code: CodeType) -> None:
         every = list(ast.walk(node))
@@ -117,7 +119,9 @@ class _Rewriting(ast.NodeTransformer):
         self.places = itertools.count()
 
     def define(self, node: Any) -> ast.stmt:
-        """The statement that defines the function; placeholders stand for its existing defaults."""
+        """Returns the rewritten statement that defines the function; default values become
+        placeholders.
+        """
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
         node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
         if isinstance(node, ast.Lambda):
@@ -127,7 +131,9 @@ class _Rewriting(ast.NodeTransformer):
         return new  # type: ignore[no-any-return]
 
     def visit(self, node: ast.AST) -> Any:
-        """The node, rewritten by its rule; a refusal if it has no rule."""
+        """Rewrites a node by its rule; a node without a rule becomes a call that raises
+        NotTraced.
+        """
         name = type(node).__name__
         rule = getattr(self, f"visit_{name}", None)
         try:
@@ -139,12 +145,12 @@ class _Rewriting(ast.NodeTransformer):
                 method, *parts = _CALLS[type(node)]
                 new = _op(method, *(self._part(getattr(node, part)) for part in parts))
             else:
-                new = _op("refuse", f"{name} is not followed")
+                new = _op("refuse", f"tracing does not support the syntax {name}")
         except _OuterName as kept:
             if not isinstance(node, ast.stmt):
                 raise
-            new = _op("refuse", f"it changes what it keeps between calls ({kept}), on which later "
-                                "outputs may depend")  # fmt: skip
+            new = _op("refuse", f"the code assigns to {kept}, which keeps its value between calls, "
+                                "so that later outputs may depend on it")  # fmt: skip
         if isinstance(node, ast.stmt) and isinstance(new, ast.expr):
             new = ast.Expr(new)
         for part in new if isinstance(new, list) else [new]:
@@ -153,7 +159,7 @@ class _Rewriting(ast.NodeTransformer):
         return new
 
     def _part(self, part: Any) -> Any:
-        """A part of a node, as an argument."""
+        """Converts a child of a node to an argument of a call."""
         if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
             return OPERATORS[type(part).__name__]
         if isinstance(part, list):
@@ -177,22 +183,27 @@ class _Rewriting(ast.NodeTransformer):
     # Names and targets.
 
     def visit_Name(self, node: ast.Name) -> Any:
-        """A name, unchanged; refused if it is bound here and outlives the call."""
+        """Keeps a name unchanged; raises ``_OuterName`` if the name is bound here and outlives the
+        call.
+        """
         if not isinstance(node.ctx, ast.Load):
             self._check(node.id)
         return _op("refuse", "the code uses __builtins__") if node.id == "__builtins__" else node
 
     def visit_Global(self, node: ast.Global) -> Any:
-        """No statement: a ``global`` name that is bound is refused at its binding."""
+        """Removes a ``global`` statement; assignments to its names are refused where they occur."""
         return ast.Pass()
 
     def _private(self, name: str) -> str:
-        """The name of an attribute, mangled as Python does if it is private to a class."""
+        """Returns the name of an attribute, mangled as Python does for private names of a class."""
         mangled = name.startswith("__") and not name.endswith("__") and self.owner.strip("_")
         return f"_{self.owner.lstrip('_')}{name}" if mangled else name
 
     def _target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
-        """A target of names alone, and its shape; assignments to other targets go to ``later``."""
+        """Returns a target that consists only of names, and its shape.
+
+        Assignments to other targets, such as attributes, are appended to ``later``.
+        """
         if isinstance(node, ast.Starred):
             return self._target(node.value, later)[0], "*"
         if isinstance(node, ast.Tuple | ast.List):
@@ -211,7 +222,7 @@ class _Rewriting(ast.NodeTransformer):
         return ast.Name(name, ast.Store()), None
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Assigns to names; the interpreter assigns to attributes and entries."""
+        """Rewrites ``a = b``; the interpreter assigns to attributes and entries."""
         value = self.visit(node.value)
         statements: list[ast.stmt] = []
         if len(node.targets) > 1:
@@ -225,13 +236,13 @@ class _Rewriting(ast.NodeTransformer):
         return statements
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """An assignment without its annotation."""
+        """Rewrites ``a: T = b`` as an assignment without the annotation."""
         if node.value is None:
             return ast.Pass()
         return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """``a += b``."""
+        """Rewrites ``a += b`` and other augmented assignments."""
         name, target = OPERATORS[type(node.op).__name__], node.target
         value = self.visit(node.value)
         if isinstance(target, ast.Name):
@@ -243,7 +254,7 @@ class _Rewriting(ast.NodeTransformer):
         return _op("set_entry_in_place", name, owner, self.visit(target.slice), value)
 
     def visit_Delete(self, node: ast.Delete) -> Any:
-        """``del`` of names and entries."""
+        """Rewrites ``del`` of names and entries."""
         found: list[Any] = []
         for target in node.targets:
             if isinstance(target, ast.Name):
@@ -252,11 +263,11 @@ class _Rewriting(ast.NodeTransformer):
                 gone = _op("delete_entry", self.visit(target.value), self.visit(target.slice))
                 found.append(ast.Expr(gone))
             else:
-                return _op("refuse", "del of an attribute is not followed")
+                return _op("refuse", "tracing does not support del of an attribute")
         return found
 
     def visit_Import(self, node: Any) -> Any:
-        """Assigns modules and their parts to names."""
+        """Rewrites ``import`` and ``from ... import`` as assignments to names."""
         found = []
         for part in node.names:
             name = part.asname or part.name.partition(".")[0]
@@ -273,7 +284,7 @@ class _Rewriting(ast.NodeTransformer):
     # Control flow.
 
     def visit_If(self, node: Any) -> Any:
-        """``if`` and ``while``."""
+        """Rewrites ``if`` and ``while``; the interpreter decides whether the condition is true."""
         self.generic_visit(node)
         node.test = _op("is_true", node.test)
         return node
@@ -281,7 +292,7 @@ class _Rewriting(ast.NodeTransformer):
     visit_While = visit_If
 
     def visit_For(self, node: ast.For) -> Any:
-        """``for``."""
+        """Rewrites ``for`` loops over the interpreter's iterators."""
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
         body = [*later, *self._block(node.body)]
@@ -293,28 +304,30 @@ class _Rewriting(ast.NodeTransformer):
         return target, _op("iterate", self.visit(node.iter), *shapes)
 
     def visit_comprehension(self, node: ast.comprehension) -> Any:
-        """``for`` in a comprehension."""
+        """Rewrites ``for ... in ... if ...`` within a comprehension."""
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
         if later or node.is_async:
-            entries = _op("refuse", "a comprehension of this kind is not followed")
+            entries = _op("refuse", "tracing does not support this kind of comprehension")
         return ast.comprehension(target, entries, [self._truth(test) for test in node.ifs], 0)
 
     def visit_Assert(self, node: ast.Assert) -> Any:
-        """``assert``."""
+        """Rewrites ``assert`` as ``if`` and ``raise``."""
         if sys.flags.optimize:
             return ast.Pass()
         failed = _op("assertion_error", *([] if node.msg is None else [self.visit(node.msg)]))
         return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
-        """``raise``."""
+        """Rewrites ``raise`` statements."""
         return ast.Raise(None if node.exc is None else _op("to_exception", self.visit(node.exc)))
 
     def visit_Try(self, node: ast.Try) -> Any:
-        """``try``; its handlers catch exceptions of the interpreted code alone, never refusals."""
+        """Rewrites ``try``; its handlers catch only exceptions of the traced code, never
+        refusals.
+        """
         if _yields(node):  # closing a generator runs the rest of its try, at an unknown time
-            return _op("refuse", "a yield within try is not followed")
+            return _op("refuse", "tracing does not support yield within a try statement")
         last: list[ast.stmt] = [ast.Raise()]
         for handler in reversed(node.handlers):
             self._check(handler.name)
@@ -333,19 +346,19 @@ class _Rewriting(ast.NodeTransformer):
         return [_set(before, _op("current_error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
-        """``with``."""
+        """Rewrites ``with`` statements, with context managers of the interpreter."""
         if _yields(node):
-            return _op("refuse", "a yield within with is not followed")
+            return _op("refuse", "tracing does not support yield within a with statement")
         items = []
         for item in node.items:
             if not isinstance(item.optional_vars, ast.Name | None):
-                return _op("refuse", "with a value of several parts is not followed")
+                return _op("refuse", "tracing supports a with statement only if it binds one name")
             value = None if item.optional_vars is None else self.visit(item.optional_vars)
             items.append(ast.withitem(_op("context", self.visit(item.context_expr)), value))
         return ast.With(items, self._block(node.body))
 
     def visit_Match(self, node: ast.Match) -> Any:
-        """``match``, as a chain of conditions."""
+        """Rewrites ``match`` as a chain of conditions."""
         chain: list[ast.stmt] = []
         for case in reversed(node.cases):
             test = self._matches(case.pattern, _load(_SUBJECT))
@@ -355,7 +368,9 @@ class _Rewriting(ast.NodeTransformer):
         return [_set(_SUBJECT, self.visit(node.subject)), *chain]
 
     def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
-        """A condition that is true if a value matches a pattern; it binds the pattern's names."""
+        """Returns a condition that is true if a value matches a pattern; it binds the pattern's
+        names.
+        """
         if isinstance(pattern, ast.MatchValue):
             return _op("is_true", _op("compare", "eq", value, self.visit(pattern.value)))
         if isinstance(pattern, ast.MatchSingleton):
@@ -384,14 +399,14 @@ class _Rewriting(ast.NodeTransformer):
             named_parts = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
             parts = [(p, _op("attribute", value, name)) for p, name in named_parts]
         else:
-            tests.append(_op("refuse", f"{type(pattern).__name__} is not followed"))
+            tests.append(_op("refuse", f"tracing does not support {type(pattern).__name__}"))
         tests += [self._matches(part, of) for part, of in parts]
         return ast.BoolOp(ast.And(), [ast.Constant(True), ast.Constant(True), *tests])
 
     # Functions and classes.
 
     def visit_Lambda(self, node: Any) -> Any:
-        """``lambda``; ``super()`` in it takes its first argument."""
+        """Rewrites ``lambda``; ``super()`` in it uses its first argument."""
         named = [*node.args.posonlyargs, *node.args.args]
         before, self.first = self.first, named[0].arg if named else ""
         self.generic_visit(node)
@@ -399,10 +414,10 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """``def``, without annotations; the interpreter calls its decorators."""
+        """Rewrites ``def``, without annotations; the interpreter calls the decorators."""
         self._check(node.name)
         if getattr(node, "type_params", None):
-            return _op("refuse", "type parameters are not followed")
+            return _op("refuse", "tracing does not support type parameters")
         node.returns = None
         self.visit_Lambda(node)
         if node.args.kwarg is not None:
@@ -413,39 +428,39 @@ class _Rewriting(ast.NodeTransformer):
         return [node, *(_set(node.name, call) for call in called)]
 
     def visit_arg(self, node: ast.arg) -> Any:
-        """An argument without its annotation."""
+        """Removes the annotation of an argument."""
         node.annotation = None
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """``class``, refused if it has decorators or a metaclass."""
+        """Rewrites ``class``; refuses decorators, keyword arguments and type parameters."""
         self._check(node.name)
         if node.keywords or node.decorator_list or getattr(node, "type_params", None):
-            return _op("refuse", f"the class {node.name} is made in a way that is not followed")
+            return _op("refuse", f"tracing does not support the definition of class {node.name}")
         before, self.owner = self.owner, node.name
         self.generic_visit(node)
         self.owner = before
         return node
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
-        """``yield from``."""
+        """Rewrites ``yield from`` over the interpreter's iterator."""
         return ast.YieldFrom(_op("iterate", self.visit(node.value)))
 
     # Expressions.
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """``value.name``."""
+        """Rewrites ``value.name`` as a call of ``attribute``."""
         return _op("attribute", self.visit(node.value), self._private(node.attr))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
-        """``*value``."""
+        """Rewrites ``*value`` over the interpreter's iterator."""
         return ast.Starred(_op("iterate", self.visit(node.value)), ast.Load())
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """A call."""
+        """Rewrites a call of a function, and ``super()`` without arguments."""
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             if not self.first:
-                return _op("refuse", "super() is not followed here")
+                return _op("refuse", "tracing supports super() only within methods")
             return _op("new_super", _load("__class__"), _load(self.first))
         function, args = self.visit(node.func), self._part(node.args)
         keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
@@ -453,35 +468,41 @@ class _Rewriting(ast.NodeTransformer):
         return _op("call", function, args, named)
 
     def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
-        """A dict; each argument is a pair, or a single value that is a dict to merge."""
+        """Returns a call that makes a dict from pairs (key, value); None as a key marks a dict to
+        merge.
+        """
         pairs = zip(keys, values, strict=True)
         return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """``-a``, ``not a``."""
+        """Rewrites ``-a``, ``not a`` and other unary operators."""
         if isinstance(node.op, ast.Not):
             return ast.UnaryOp(ast.Not(), self._truth(node.operand))
         return _op("unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """``a and b``, of values that let the interpreter decide whether they are true."""
+        """Rewrites ``a and b``, with operands whose truth value the interpreter decides."""
         operands: list[ast.expr] = [_op("operand", self.visit(value)) for value in node.values]
         return ast.Attribute(ast.BoolOp(node.op, operands), "value", ast.Load())
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        """``a < b``; in ``a < b < c``, the interpreter compares the values."""
+        """Rewrites ``a < b`` and ``a < b < c``; the interpreter compares the values."""
         names = [OPERATORS[type(how).__name__] for how in node.ops]
         values = self._all([node.left, *node.comparators])
         if len(names) == 1:
             return _op("compare", names[0], *values)
         if any(len(name) > 2 or name in ("is", "in") for name in names):
-            return _op("refuse", "a chain of comparisons is not followed")
+            return _op("refuse", "tracing does not support this chain of comparisons")
         first, *rest = (_op("operand", value) for value in values)
         others: list[ast.expr] = [*rest]
         return ast.Attribute(ast.Compare(first, node.ops, others), "value", ast.Load())
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        """``a if condition else b``; both, if they are plain numbers and the condition is open."""
+        """Rewrites ``a if condition else b``.
+
+        If both parts are numbers or text and the condition depends on random draws, both are
+        computed and the execution path does not branch.
+        """
         parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
         body, orelse = self.visit(node.body), self.visit(node.orelse)
         if not all(isinstance(part, _ARITHMETIC) for part in parts):
@@ -490,29 +511,29 @@ class _Rewriting(ast.NodeTransformer):
         return _op("choose", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
-        """``[a, b]``."""
+        """Rewrites ``[a, b]``."""
         return _op("mark_own", ast.List(self._all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
-        """``{a: b, **c}``."""
+        """Rewrites ``{a: b, **c}``."""
         return self._dict(node.keys, node.values)
 
     def visit_ListComp(self, node: Any) -> Any:
-        """``[... for ...]``, and other comprehensions."""
+        """Rewrites list and set comprehensions, and generator expressions."""
         kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
         return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
 
     visit_SetComp = visit_GeneratorExp = visit_ListComp
 
     def visit_DictComp(self, node: ast.DictComp) -> Any:
-        """``{...: ... for ...}``."""
+        """Rewrites dict comprehensions."""
         pair = self._part([node.key, node.value])
         loop = ast.ListComp(pair, self._all(node.generators))
         return _op("new_dict", ast.Starred(loop, ast.Load()))
 
 
 def file_of() -> str:
-    """The source file of the innermost rewritten code that runs."""
+    """Returns the source file of the innermost rewritten code that is running."""
     frame: Any = sys._getframe()
     while frame is not None and RUN not in frame.f_globals:
         frame = frame.f_back
@@ -520,7 +541,9 @@ def file_of() -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """The line of rewritten code that raised an exception, for messages."""
+    """Returns the line of rewritten code that raised ``error``, as text for messages; "" if there
+    is none.
+    """
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:
         frame = trace.tb_frame

@@ -1,7 +1,8 @@
-"""Follows every path of a call by the interpreter, and replays each path with plain numbers.
+"""Runs every execution path of a call in the interpreter, and replays each path with concrete
+numbers.
 
-The interpreter knows every operation, but may be wrong about its result. The replay runs the
-callable itself, of which only the output is known. A path counts if both agree.
+The interpreter tracks every operation, but its result may be wrong. A replay runs the callable
+itself, and only its output is compared. A path counts only if both agree.
 """
 
 from __future__ import annotations
@@ -39,15 +40,20 @@ from fedrec_auditor.auditor.tracing.rewriting import line_of
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.client import message_of
 
-# Replays in total, approximate number of draws in them, and minimum replays of one input; more are
-# added until every value has occurred.
+# Total number of replays, approximate number of draws in them, and minimum number of replays of one
+# input. More replays are added until every value has occurred.
 _REPLAYS, _REPLAYED, _MIN_REPLAYS = 24, 1 << 13, 2
 _CHANGED = "the output changed with the same random draws"
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A path that was run: its probability, the cells of its draws, and its output."""
+    """One execution path that was run.
+
+    - ``weight``: probability of the path.
+    - ``cells``: for each random draw the set of its values to which the path restricts it.
+    - ``output``: output on this path, whose leaves may be symbols.
+    """
 
     weight: Mass
     cells: Cells
@@ -55,12 +61,12 @@ class Branch:
 
 
 class AllPaths(NamedTuple):
-    """All paths for one input.
+    """All execution paths for one input.
 
-    - ``branches``: the paths that were followed.
-    - ``left_out``: number of paths that were left out, each rarer than 2^-100.
+    - ``branches``: the paths that were run.
+    - ``left_out``: number of paths that were left out, each of probability below 2^-100.
     - ``is_replayed``: whether the replays ran the callable itself with the draws of each path.
-    - ``forms``: forms of the outputs, by their values.
+    - ``forms``: observed forms of the outputs, by their values.
     """
 
     branches: list[Branch]
@@ -71,24 +77,31 @@ class AllPaths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OneOutput:
-    """A callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``, called for one output."""
+    """A callable that returns one output per call.
+
+    - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``.
+    - ``sized``: whether the callable takes a number of outputs, which is then 1.
+    """
 
     function: Callable[..., Any]
     sized: bool
 
     def __call__(self, value: Any, rng: np.random.Generator) -> Any:
-        """One output of the callable itself."""
+        """Runs the callable itself on a copy of the input and returns one output."""
         fresh = copy.deepcopy(value)
         return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
 
     @property
     def flat(self) -> bool:
-        """Whether its outputs are reduced to their leaves, see ``outputs.flatten_outputs``."""
+        """Whether the callable returns only the leaves of its outputs, see
+        ``outputs.flatten_outputs``.
+        """
         code = getattr(self.function, "__code__", None)
         return code is not None and code.co_filename == outputs.__file__
 
     def interpreted(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
-        """One output by the interpreter, with symbols for values that depend on draws.
+        """Computes one output in the interpreter; values that depend on random draws become
+        symbols.
 
         ``lazy``: whether arrays of the input may hold symbols.
         """
@@ -106,10 +119,12 @@ class OneOutput:
 
 
 def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
-    """All paths for one input; raises NotTraced with the line of code that is not followed.
+    """Runs all execution paths for one input; raises NotTraced with the line of code that cannot be
+    traced.
 
-    Draws stay open as long as the code permits. If the code is not followed so, for example because
-    it reads the type of a draw, it is run again with every discrete draw decided at once.
+    Random draws stay undecided as long as the code permits. If tracing fails this way, for example
+    because the code reads the type of a draw, the code is run again with the value of every
+    discrete draw fixed at once.
     """
     try:
         return _run_all(randomizer, value, budget, eager=False)
@@ -139,9 +154,9 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
                 for symbol in symbols
                 for _, piece in symbol.pieces()
             ):
-                interpreter.refuse("the code returns a random integer of more than 2^40 values")
+                interpreter.refuse("the code returns a random integer with more than 2^40 values")
         except CodeError as thrown:
-            # With open draws, the exception may be due to the interpreter.
+            # If draws are undecided, the exception may be due to the interpreter.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 raise NotTraced(
@@ -155,7 +170,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             raise
         except Exception as error:  # of the interpreter's own
             raise NotTraced(
-                f"the code is not followed: {type(error).__name__}: {error}", line_of(error)
+                f"tracing the code failed with {type(error).__name__}: {error}", line_of(error)
             ) from None
         interpreter.check_read()
         return output
@@ -186,7 +201,9 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
 def _check_replays(
     ran: list[tuple[Path, Output]], replay: Callable[[Path], tuple[Output, Any]], budget: StepBudget
 ) -> Forms:
-    """The forms of outputs in replays; raises NotTraced if a replay disagrees with its path."""
+    """Replays the paths and returns the forms of their outputs; raises NotTraced if an output
+    differs.
+    """
     forms: Forms = defaultdict(set)
     draws = np.random.default_rng(0)
     for path, output in ran:
@@ -241,7 +258,9 @@ def _mark(interpreter: Interpreter, value: Any) -> None:
 def _cover(
     path: Path, output: Output, min_count: int, draws: np.random.Generator
 ) -> Iterator[dict[Source, Any]]:
-    """Values of all draws of a path, until each value of each draw, and of each leaf, occurred."""
+    """Yields values of all draws of a path, until each value of each draw and of each leaf has
+    occurred.
+    """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
     pieces = [cells for symbol in symbols for cells, _ in symbol.pieces()]
     remaining = {
@@ -270,15 +289,15 @@ def _cover(
             if not remaining[source]:
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
-            raise NotTraced("the output depends on a draw of another run")
+            raise NotTraced("the output of the code depends on a random draw of another run")
         known = path.draw(draws, limits) or path.draw(draws, path.limits)
         if known is None:
-            raise NotTraced("a path is too rare to be replayed")
+            raise NotTraced("a path of the code is too rare to be replayed")
         yield known
 
 
 def _evaluated(output: Output, known: dict[Source, Any]) -> Output:
-    """The output if the sources have these values."""
+    """Returns the output if the random draws have the values ``known``."""
 
     def evaluated(entry: Any) -> Any:
         if not isinstance(entry, Symbol):

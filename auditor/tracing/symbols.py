@@ -1,8 +1,9 @@
-"""Values that depend on open draws: random draws on which the path has not decided.
+"""Values that depend on random draws whose value is not fixed yet on the current execution path.
 
-A ``Symbol`` lists its possible values with the cells of the draws that lead to each: plain objects,
-or an ``AffineNoise`` of one real draw. Functions are applied to each value. If code needs a plain
-object (for ``if`` or an index), the path decides on one.
+A ``Symbol`` lists its possible values with the cells of the draws that lead to each of them. A
+possible value is a concrete object, or an ``AffineNoise`` of one real draw. Functions are applied
+to each possible value. If code needs a concrete object (for ``if`` or an index), the path fixes one
+value.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ from fedrec_auditor.auditor.tracing.affine_noise import (
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, TooRare
 
 _MAX_PIECES = 1024
-# Steps of the interpreter that a value of a symbol costs.
+# Steps of the interpreter that are counted per possible value of a symbol.
 _STEPS = 10
 
 
 class Symbol:
-    """A value that depends on draws of one path; its ``pieces`` are (cells, value)."""
+    """A value that depends on random draws of one execution path.
+
+    ``path`` is the path. ``pieces()`` lists the possible values, each with the sets of values of
+    the draws that lead to it.
+    """
 
     __slots__ = ("_known", "_pieces", "path")
     __array_priority__ = 1000.0
-    # Set by the module of arrays: NumPy functions of symbols, and ufuncs of arrays and symbols.
+    # Set by the module ``arrays``: NumPy functions of symbols, and ufuncs of arrays and symbols.
     of_symbols: ClassVar[Callable[..., Any]]
     elementwise: ClassVar[Callable[..., Any]]
 
@@ -45,7 +50,11 @@ class Symbol:
         self._known = path.changes
 
     def pieces(self) -> list[Piece]:
-        """The pieces that the path still allows, restricted to its cells."""
+        """Returns the possible values that the path still allows, as pairs (cells, value).
+
+        ``cells`` gives for each random draw the set of its values that leads to the value. Raises
+        NotTraced if a draw is part of a sum or a seed and may not be used again.
+        """
         if self._known == self.path.changes:
             return self._pieces
         limits, live = self.path.limits, []
@@ -53,7 +62,7 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("noise that is part of a sum is used again outside of the sum")
+                    raise NotTraced("the code uses a draw again that is part of a sum or a seed")
                 kept = source.intersect(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break
@@ -64,17 +73,22 @@ class Symbol:
         return live
 
     def settle(self) -> Any:
-        """One of its values, on which the path decides: plain, or a symbol of one noise."""
+        """Fixes one possible value on the execution path and returns it.
+
+        The result is a concrete object, or a symbol with a single possible value if that is noise.
+        """
         live = self.pieces()
         cells, value = live[self.path.decide(len(live)) if len(live) > 1 else 0]
         self.path.confine(cells)
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def plain(self) -> Any:
-        """One of its values as a plain object; raises NotTraced for noise that has a density."""
+        """Fixes one possible value on the execution path and returns it; raises NotTraced for noise
+        with a density.
+        """
         value = self.settle()
         if isinstance(value, Symbol):
-            raise NotTraced("noise is used where a plain number is needed")
+            raise NotTraced("the code uses continuous noise where tracing needs a fixed number")
         return value
 
     def __getattr__(self, name: str) -> Any:
@@ -93,7 +107,7 @@ class Symbol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
-            raise NotTraced(f"numpy.{ufunc.__name__}.{method} of a random draw is not followed")
+            raise NotTraced(f"tracing does not support numpy.{ufunc.__name__}.{method} of a draw")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
             return Symbol.elementwise(ufunc, *inputs)
         return apply(ufunc, *inputs)
@@ -103,7 +117,11 @@ numbers.Real.register(Symbol)
 
 
 def apply(function: Callable[..., Any], *arguments: Any) -> Any:
-    """``function`` of arguments that may be symbols; a plain result if all values give the same."""
+    """Computes ``function`` of arguments that may be symbols (values that depend on random draws).
+
+    The function is applied to each possible value. The result is a symbol, or a concrete object if
+    all possible values give the same result.
+    """
     symbols = [argument for argument in arguments if isinstance(argument, Symbol)]
     if not symbols:
         return function(*arguments)
@@ -125,7 +143,7 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
             results.append((cells, function(*values)))
         except (NotTraced, TooRare):
             raise
-        except Exception:  # the function fails on this piece: the path decides on a piece
+        except Exception:  # the function fails for this value, so that the path fixes a value
             return function(*(settle(argument) for argument in arguments))
     merged = _merged(results)
     symbol = Symbol(path, merged)
@@ -135,7 +153,11 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def combine(arguments: Iterable[Any], max_size: int) -> list[tuple[Cells, tuple[Any, ...]]] | None:
-    """The joint values of arguments, with their cells; None if there are more than ``max_size``."""
+    """Returns the joint possible values of ``arguments`` as pairs (cells, values).
+
+    ``cells`` gives for each random draw the set of its values that leads to the values. The result
+    is None if there are more than ``max_size`` pairs.
+    """
     together: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
     for argument in arguments:
         pieces = argument.pieces() if isinstance(argument, Symbol) else [({}, argument)]
@@ -151,12 +173,15 @@ def combine(arguments: Iterable[Any], max_size: int) -> list[tuple[Cells, tuple[
 
 
 def settle(value: Any) -> Any:
-    """A plain object, or a symbol of one noise; the path decides if ``value`` is a symbol."""
+    """Fixes one possible value if ``value`` is a symbol; returns every other value unchanged.
+
+    The result is a concrete object, or a symbol with a single possible value if that is noise.
+    """
     return value.settle() if isinstance(value, Symbol) else value
 
 
 def _meet(one: Cells, other: Cells) -> Cells | None:
-    """The intersection of two sets of cells; None if it is empty."""
+    """Returns the intersection of the cells of the same draws; None if one is empty."""
     cells = dict(one)
     for source, cell in other.items():
         if source in cells:
@@ -168,7 +193,7 @@ def _meet(one: Cells, other: Cells) -> Cells | None:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of equal value, joined if their cells differ in one source."""
+    """Joins pieces of equal value if their cells differ in only one source."""
     for source in {source: None for cells, _ in pieces for source in cells}:
         groups: dict[Any, Piece] = {}
         for cells, value in pieces:

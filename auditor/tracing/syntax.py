@@ -1,4 +1,4 @@
-"""The syntax tree of a function, found by the positions of its code object."""
+"""Finds the syntax tree of a function by the positions of its code object in the source file."""
 
 from __future__ import annotations
 import __future__
@@ -20,7 +20,9 @@ Callable = ast.FunctionDef | ast.Lambda
 
 @lru_cache(maxsize=4096)
 def syntax_of(code: CodeType) -> Callable | None:
-    """The tree that compiles to a code object equal to ``code``; None if it is not found."""
+    """Returns the syntax tree that compiles to a code object equal to ``code``; None if it is not
+    found.
+    """
     generated = code.co_filename == "<string>"
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
@@ -36,7 +38,9 @@ def syntax_of(code: CodeType) -> Callable | None:
 
 
 def _generated(code: CodeType) -> str:
-    """The source that SciPy generates for a distribution; the caller compares it with the code."""
+    """Returns the source that SciPy generates for a distribution; the caller compares it with the
+    code.
+    """
     names = code.co_varnames[1 : code.co_argcount]
     if code.co_name != "_parse_args_rvs" or names[-1:] != ("size",):
         return ""
@@ -53,7 +57,9 @@ def _generated(code: CodeType) -> str:
 def _parsed(
     name: str, source: str, future: int
 ) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
-    """The functions of a file by their first lines, and all code objects of the compiled file."""
+    """Returns the functions of a file by their first lines, and all code objects of the compiled
+    file.
+    """
     try:
         tree = ast.parse(source, name)
         whole = compile(tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize)
@@ -69,7 +75,7 @@ def _parsed(
 
 
 def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
-    """The file as pytest compiles it, with other code for ``assert``."""
+    """Compiles the file as pytest does, with rewritten ``assert`` statements."""
     rewriting = sys.modules.get("_pytest.assertion.rewrite")
     if rewriting is None or "assert" not in source:
         return None

@@ -1,6 +1,8 @@
-"""Tables of the values of a block of leaves: their probabilities, and densities of numbers.
+"""Tables of the possible values of a block of leaves: their probabilities, and densities of
+numbers.
 
-A key holds one value per leaf of the block; ``HOLE`` stands for a number that has a density.
+A key holds one value per leaf of the block. ``HOLE`` in a key takes the place of a number that has
+a density.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
 from fedrec_auditor.auditor.tracing.run import Branch
 from fedrec_auditor.auditor.tracing.symbols import combine
 
+# Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 HOLE = "a number with a density"
-"""Stands in a key for the leaf that ``OutputMass.mixture`` describes."""
 MAX_ENTRIES = 1 << 16
-# Minimum scale of noise relative to its location: smaller noise counts as rounding.
+# Minimum scale of noise relative to its location; smaller noise counts as a rounding error.
 _RESOLVED = 1e-8
 
 _REACH, _MAX_ROUNDED = 38.0, 1 << 14
@@ -46,11 +48,11 @@ Key = tuple[Hashable, ...]
 
 @dataclass(slots=True)
 class OutputMass:
-    """The probability of one key of a table.
+    """The probability of one key of a table, with the random draws that lead to it.
 
     - ``mass``: probability of the key.
-    - ``cells``: cells of the draws on one path that leads to the key.
-    - ``mixture``: distribution of the number that ``HOLE`` stands for, if the key has one.
+    - ``cells``: for each draw the set of its values on one path that leads to the key.
+    - ``mixture``: distribution of the number in the place of ``HOLE``, if the key has one.
     - ``cut``: whether similar values were left out because their probabilities are below the range
       of doubles.
     """
@@ -61,19 +63,23 @@ class OutputMass:
     cut: bool = False
 
     def beside(self, mass: Mass, cells: Cells) -> OutputMass:
-        """The entry of this key jointly with an independent event of probability ``mass``."""
+        """Returns the entry of this key jointly with an independent event of probability
+        ``mass``.
+        """
         mixture = self.mixture.times(float(mass))
         return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
 
 
 Table = dict[Key, OutputMass]
 """The possible values of a block of leaves, with their probabilities."""
+# Entry of an output that has probability 0.
 NOWHERE = OutputMass(Fraction(0), {})
-"""An output of probability 0."""
 
 
 def log(mass: Mass) -> float:
-    """The logarithm of a mass, for fractions that no double can hold too."""
+    """Returns the natural logarithm of a probability, also of a fraction below the range of
+    doubles.
+    """
     if not mass:
         return -math.inf
     if isinstance(mass, Fraction):
@@ -82,7 +88,9 @@ def log(mass: Mass) -> float:
 
 
 def numbers_of(atoms: Table, place: int) -> list[float]:
-    """The numbers at position ``place`` of keys that have a positive probability."""
+    """Returns the numbers at position ``place`` of the keys of ``atoms``, a table of positive
+    probabilities.
+    """
     return [
         float(number)
         for key, entry in atoms.items()
@@ -92,7 +100,9 @@ def numbers_of(atoms: Table, place: int) -> list[float]:
 
 
 def product(tables: Iterable[Table]) -> Table:
-    """The joint table of independent blocks without densities."""
+    """Returns the joint table of independent blocks that have no densities; raises NotTraced if it
+    is too large.
+    """
     joint: Table = {(): OutputMass(Fraction(1), {})}
     for table in tables:
         if len(joint) * len(table) > MAX_ENTRIES:
@@ -106,7 +116,9 @@ def product(tables: Iterable[Table]) -> Table:
 
 
 def add(table: Table, key: Key, entry: OutputMass) -> None:
-    """Adds an entry to a table, in place, to the present entry of the key if there is one."""
+    """Adds an entry to a table, in place; sums the probabilities if the key is already in the
+    table.
+    """
     known = table.get(key)
     if known is None:
         table[key] = entry
@@ -117,10 +129,10 @@ def add(table: Table, key: Key, entry: OutputMass) -> None:
 
 
 def table_of(branch: Branch, leaves: list[Any]) -> Table:
-    """The joint distribution of leaves of one path, given the path."""
+    """Returns the joint distribution of ``leaves`` of one path, given the path."""
     together = combine(leaves, MAX_ENTRIES)
     if together is None:
-        raise NotTraced(f"the open draws combine to more than {MAX_ENTRIES:,} outputs")
+        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     table: Table = {}
     for cells, values in together:
         mass: Mass = Fraction(1)
@@ -134,9 +146,10 @@ def table_of(branch: Branch, leaves: list[Any]) -> Table:
 
 
 def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, OutputMass]]:
-    """Keys with their entries; of several noises of one source, the first one has the density.
+    """Yields the keys of joint values with their entries.
 
-    Points of a mixture become keys of their own.
+    If several numbers hold the same noise, the first of them has the density. Points of a mixture
+    become keys of their own.
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
@@ -144,7 +157,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         return
     main, source = noises[0], noises[0].source
     if any(noise.variable != main.variable for noise in noises):
-        raise NotTraced("several noises in one output depend on the same random draws")
+        raise NotTraced("an output holds two noises that depend on the same random draws")
     key: list[Hashable] = []
     for value in values:
         if not isinstance(value, AffineNoise):
@@ -164,13 +177,15 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.points.items():
         if len(noises) > 1:
-            raise NotTraced("one noise is rounded in several numbers of the output")
+            raise NotTraced("several numbers of the output hold the same noise, which is rounded")
         at = tuple(number if value is HOLE else value for value in key)
         yield at, OutputMass(weight * share, cells, cut=cut)
 
 
 def put_points_on_lattices(tables: Sequence[Table]) -> None:
-    """Turns plain numbers into points, in place, if a table has a lattice that may hold them."""
+    """Turns numbers of positive probability into points of a mixture, in place, if a lattice may
+    contain them.
+    """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
         for table in tables
@@ -181,7 +196,7 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
     plain = any(HOLE not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("integer noise is in several numbers of the output")
+        raise NotTraced("several numbers of the output hold the same integer noise")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):
@@ -194,19 +209,20 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
 
 
 def check_ties(tables: Sequence[Table]) -> None:
-    """Raises NotTraced if one noise is in several numbers whose constants differ by rounding alone.
+    """Raises NotTraced if several numbers of an output hold the same noise and may differ only by
+    rounding.
 
-    Rounding would decide whether such outputs distinguish two inputs.
+    Rounding would then decide whether such outputs distinguish two inputs.
     """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     ordered = sorted(ties)
     for one, other in itertools.pairwise(ordered):
         if all(map(close, one[1:], other[1:])):
-            raise NotTraced("one noise is in several numbers, which differ by rounding alone")
+            raise NotTraced("several numbers of the output hold one noise and differ by rounding")
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    """Mask of the entries of a column that equal a value up to rounding."""
+    """Returns a mask of the entries of a column that equal a value up to rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if value is NAN and column.dtype.kind == "f":
@@ -215,7 +231,9 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def atoms_of(tables: Sequence[Table]) -> Table:
-    """Keys, points and lattices of positive probability in any table, if one has a density."""
+    """Returns the entries that have positive probability in any of the tables; empty if no table
+    has a density.
+    """
     atoms: Table = {}
     smooth = False
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
@@ -227,14 +245,21 @@ def atoms_of(tables: Sequence[Table]) -> Table:
 
 
 def table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the probability of each row, or of its density if the row is not an atom."""
+    """Returns ln of the probability of each row, or ln of its density if no entry of ``atoms``
+    matches it.
+
+    ``table`` is the distribution of the rows, ``atoms`` lists the values of positive probability,
+    and ``columns`` holds the rows by column.
+    """
     masses, densities = _logs(table, columns)
     plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
     return np.asarray(np.where(plain, densities, masses))
 
 
 def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the probabilities and of the densities of rows by a table, (2, rows)."""
+    """Returns ln of the probabilities and ln of the densities of rows in a table, shape (2,
+    rows).
+    """
     result = np.full((2, len(columns[0])), -np.inf)
     for key, entry in table.items():
         here = np.ones(result.shape[1], dtype=bool)
@@ -255,9 +280,10 @@ def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
-    """The distribution of noise whose source lies in a cell; its total is the mass of the cell.
+    """Returns the distribution of noise whose random draw lies in ``cell``, a set of its values.
 
-    Raises NotTraced for noise that is rounded to a lattice of unknown probabilities.
+    The total of the distribution is the probability of the cell. Raises NotTraced if noise is
+    rounded in a way whose probabilities are not known.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner is not None and noise.function is math.floor:
@@ -269,7 +295,7 @@ def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
         ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
         width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
         if max(map(abs, ends), default=0.0) * _RESOLVED > width:
-            raise NotTraced("noise is too small relative to the number that it is added to")
+            raise NotTraced("the noise is too small relative to the number to which it is added")
     return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.points.items()})
 
 
@@ -306,12 +332,14 @@ def _moved(piece: Piece, scale: float, shift: float) -> Piece:
 
 
 def _rounded_down(mixture: Mixture) -> Mixture:
-    """The distribution of a number rounded down: lattices for exponential noise, else points.
+    """Returns the distribution of a number rounded down: lattices for exponential noise, else
+    points.
 
-    Values of normal noise beyond 38 standard deviations are left out; each has a mass below 1e-314.
+    Values of normal noise beyond 38 standard deviations are left out; each has a probability below
+    1e-314.
     """
     if mixture.points or any(piece.step for piece in mixture.pieces):
-        raise NotTraced("noise is rounded twice")
+        raise NotTraced("the code rounds noise that is already rounded")
     points: dict[float, float] = {}
     lattices: list[Piece] = []
     for piece in mixture.pieces:
@@ -320,7 +348,7 @@ def _rounded_down(mixture: Mixture) -> Mixture:
             low = max(low, math.floor(piece.mean - _REACH * piece.sd))
             high = min(high, math.ceil(piece.mean + _REACH * piece.sd))
             if high - low > _MAX_ROUNDED:
-                raise NotTraced(f"noise is rounded to more than {_MAX_ROUNDED:,} values")
+                raise NotTraced(f"the code rounds noise to more than {_MAX_ROUNDED:,} values")
         first, beyond = float(np.ceil(low)), float(np.floor(high))
         steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
         ends = np.unique([low, high, *(steps if first <= beyond else [])])

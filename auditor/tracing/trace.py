@@ -1,4 +1,6 @@
-"""``Trace`` and ``prove``: output distributions of a randomizer from its code, and their checks."""
+"""Traces the code of a randomizer to its output distributions, and checks them against real
+draws.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ from fedrec_auditor.targets.mechanisms.base import describe
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The output distributions of a randomizer.
+    """The exact output distributions of a randomizer, traced from its code.
 
-    - ``randomizer``: the callable whose code was followed.
-    - ``inputs``, ``dists``, ``names``: inputs, and the distribution and name of each.
+    - ``randomizer``: the callable whose code was traced.
+    - ``inputs``: the inputs for which it was traced.
+    - ``dists``, ``names``: the output distribution and the name of each input.
     - ``is_replayed``: whether the replays ran the callable itself with the draws of each path.
-    - ``forms``: forms of the outputs per input; empty if the inputs themselves differ in form.
+    - ``forms``: observed forms of the outputs (types, shapes), per input; empty if the inputs
+      themselves differ in form.
     """
 
     randomizer: OneOutput
@@ -49,7 +53,11 @@ class Trace:
         sized: bool,
         names: Sequence[str] = (),
     ) -> Trace:
-        """Runs every path of ``function`` for each input; raises NotTraced with the reason."""
+        """Traces ``function`` for each input; raises NotTraced with the reason if this is not
+        possible.
+
+        ``sized``: whether the function takes the number of outputs as its third argument.
+        """
         randomizer = OneOutput(function, sized)
         try:
             ran = [run_all(randomizer, value, StepBudget()) for value in inputs]
@@ -57,22 +65,24 @@ class Trace:
         except NotTraced:
             raise
         except Exception as error:  # an error of the auditor
-            raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
+            raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
         kept = not randomizer.flat and len({form_of(value) for value in inputs}) == 1
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
-        """The exact epsilon over all pairs of inputs, tight from below; see ``prove_bound``."""
+        """Computes the exact epsilon over all pairs of inputs; see ``prove_bound``."""
         try:
             return prove_bound(self.dists, self._names, delta, enough)
         except NotTraced:
             raise
         except Exception as error:  # numbers out of range
-            raise NotTraced(f"the output distributions are not compared: {error}") from error
+            raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
     def check_forms(self, delta: float) -> Check | None:
-        """A failed check if forms of outputs distinguish two inputs; see ``check_forms``."""
+        """Returns a failed check if types or shapes of outputs distinguish two inputs; None
+        otherwise.
+        """
         return check_forms(self.forms, self._names, delta)
 
     @property
@@ -81,15 +91,21 @@ class Trace:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers with a positive probability under any input, in a distribution with densities."""
+        """Numbers with a positive probability under any input, in distributions that also have
+        densities.
+        """
         return sorted({number for dist in self.dists for number in dist.atoms})
 
     def log_prob(self, output: Any, value: Any) -> Any:
-        """Log-probability, or log-density, of outputs for one of the inputs."""
+        """Returns the log-probabilities or log-densities of outputs for ``value``, one of the
+        inputs.
+        """
         return self._dist_of(value).log_prob(output)
 
     def log_probs(self, outputs: Sequence[Any], value: Any) -> NDArray[np.float64]:
-        """Log-probabilities, or log-densities, of outputs that are not arrays."""
+        """Returns the log-probabilities or log-densities of a sequence of outputs for ``value``,
+        one of the inputs.
+        """
         return self._dist_of(value).log_probs(outputs)
 
     def _dist_of(self, value: Any) -> TracedDist:
@@ -102,18 +118,20 @@ __all__ = ["NotTraced", "Trace"]
 
 
 PROOF_CHECK = "proof from the code"
-# Real draws to compare with the traced distributions: in total, and at least per input.
+# Number of real draws to compare with the traced distributions: in total, and minimum per input.
 _DRAWS, _MIN_DRAWS = 20_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of following the code of a randomizer.
+    """The result of tracing the code of a randomizer.
 
-    - ``check``: whether the code was followed, and the reason.
-    - ``bound``, ``dist``: the exact bound and the output distribution, if the code was followed.
-    - ``forms``: a failed check if types, shapes or the order of keys reveal the input.
-    - ``complete``: whether no rare path or output was left out, so that an output without a
+    - ``check``: whether the proof succeeded, and the reason.
+    - ``bound``: the exact epsilon; None if there is no proof.
+    - ``dist``: the output distribution; None if there is no proof.
+    - ``forms``: a failed check if types, shapes or the order of keys reveal the input; None
+      otherwise.
+    - ``complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
     """
 
@@ -125,7 +143,7 @@ class Proof:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks that were run."""
+        """The checks that were run: ``check``, and ``forms`` if it failed."""
         return (self.check,) if self.forms is None else (self.check, self.forms)
 
 
@@ -139,10 +157,20 @@ def prove(
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
 ) -> Proof:
-    """Follows the code that ``sampler`` calls for each of ``inputs``; see ``Trace.bound``.
+    """Traces the code that ``sampler`` calls for each input, and compares the result with real
+    draws.
 
-    Real draws must agree with the traced distributions: 20,000 in total, at least 5,000 per input,
-    or as many as ``paced`` allows. The result does not depend on a clock.
+    - ``sampler``: calls the randomizer.
+    - ``inputs``: the inputs to compare.
+    - ``delta``, ``enough``, ``names``: see ``prove_bound``.
+    - ``paced``: function of a sampler and a number of draws per input; returns both, with the
+      number reduced to what the time allows.
+    - ``seed``: seed of the real draws.
+
+    Real draws must agree with the traced distributions. Their number is 20,000 in total and at
+    least 5,000 per input, or as many as ``paced`` allows. If tracing is not possible or the draws
+    disagree, the proof has no bound, and its check gives the reason. The result does not depend on
+    a clock.
     """
     try:
         trace = Trace.of(sampler.call, inputs, sized=sampler.sized, names=names)

@@ -1,8 +1,8 @@
-"""Output distribution of a randomizer per input, added up over its paths.
+"""Output distribution of a randomizer per input, summed over its execution paths.
 
-A tag is the structure of an output with its fixed leaves, which no open draw changes. Outputs that
-share a tag are divided into blocks of leaves. Within a tag the blocks are independent, and each
-block has a table of its values.
+A tag is the structure of an output together with its fixed leaves, whose values are the same for
+all random draws of an execution path. The remaining leaves of the outputs with one tag are divided
+into independent blocks. Each block has a table of its values.
 """
 
 from __future__ import annotations
@@ -43,18 +43,20 @@ from fedrec_auditor.auditor.tracing.tables import (
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
 Tag = tuple[Hashable, Key]
-"""A structure, and those of its leaves that no open draw changes."""
+"""The structure of an output, and those of its leaves that are the same for all random draws of a
+path."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagGroup:
-    """The outputs of one tag.
+    """The distribution of all outputs with one tag.
 
     - ``weight``: probability of the tag.
-    - ``cells``: cells of the first path that leads to the tag.
+    - ``cells``: for each random draw the set of its values on the first path that leads to the tag.
     - ``tables``: the distribution of each block of leaves, given the tag.
     - ``atoms``: for a block with densities, the keys that have a positive probability under any
-      input. A density is ignored there, because it is relative to a measure without these points.
+      input. The density at these points is ignored, because it is relative to a measure that
+      excludes them.
     """
 
     weight: Mass
@@ -65,10 +67,10 @@ class TagGroup:
 
 @dataclass(frozen=True, slots=True)
 class TracedDist:
-    """Output distribution of one input.
+    """Output distribution of a randomizer for one input.
 
-    - ``groups``: the outputs of each tag.
-    - ``fixed``: per structure, the positions of the leaves that tags hold.
+    - ``groups``: the distribution of the outputs of each tag.
+    - ``fixed``: for each structure, the positions of the leaves that belong to the tag.
     - ``paths``: number of paths that were followed to their end.
     - ``left_out``: number of paths that were too rare to follow.
     """
@@ -80,12 +82,14 @@ class TracedDist:
 
     @property
     def cut(self) -> bool:
-        """Whether outputs whose probabilities are below the range of doubles are left out."""
+        """Whether outputs are left out whose probabilities are below the range of doubles."""
         tables = (table for group in self.groups.values() for table in group.tables.values())
         return any(entry.cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
-        """Log-probability or log-density of one output, or of the outputs along the first axis."""
+        """Returns the log-probability or log-density of one output, or of all outputs along the
+        first axis of an array.
+        """
         if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
         if not len(outputs):
@@ -93,7 +97,7 @@ class TracedDist:
         return self._of_rows(read(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
-        """Log-probabilities or log-densities of outputs, (n,)."""
+        """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""
         logs = np.empty(len(outputs))
         places: dict[Hashable, list[int]] = {}
         every = [read(output) for output in outputs]
@@ -127,13 +131,16 @@ class TracedDist:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers with a positive probability under any input, in a distribution with densities."""
+        """Numbers with a positive probability under any input, in a distribution that also has
+        densities.
+        """
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in numbers_of(table, 0)]
 
     def listed(self, max_size: int) -> dict[Hashable, OutputMass] | None:
-        """The mass of each output; None if there are densities, or more than ``max_size`` outputs.
+        """Returns the probability of each output; None if there are densities, or more than
+        ``max_size`` outputs.
 
         Keys are (structure, leaves in order).
         """
@@ -153,7 +160,7 @@ class TracedDist:
         return outputs
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
-        """The group of a tag that differs by rounding alone."""
+        """Returns the group of a tag that differs from ``tag`` only by rounding."""
         for (kind, known), group in self.groups.items():
             if kind == structure and all(map(close, known, tag)):
                 return group
@@ -161,7 +168,8 @@ class TracedDist:
 
 
 def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
-    """Output distributions of several inputs, with common tags and blocks.
+    """Computes the output distributions of several inputs from their paths, with common tags and
+    blocks.
 
     Raises NotTraced if a distribution has too many entries.
     """
@@ -204,7 +212,9 @@ def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
 def _blocks(
     grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
 ) -> dict[Tag, list[tuple[int, ...]]]:
-    """Per tag, the positions of leaves that are not fixed, in blocks of dependent leaves."""
+    """Returns for each tag the positions of its leaves that are not fixed, in blocks of dependent
+    leaves.
+    """
     blocks: dict[Tag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
         groups = [groups[tag] for groups in grouped if tag in groups]
@@ -229,7 +239,9 @@ def _blocks(
 def _independent_parts(
     groups: list[list[Branch]], parts: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """The parts; parts that depend on each other through decisions of the paths are united."""
+    """Returns the parts, after uniting parts that depend on each other through branches of the
+    paths.
+    """
     whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
     weighed = [_kinds(members, parts) for members in groups]
     if all(_independent(kinds, weights) for kinds, weights in weighed):
@@ -248,7 +260,9 @@ def _independent_parts(
 
 
 def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """The positions in groups; the positions of each pair in ``together`` share a group."""
+    """Groups positions, so that both positions of each pair in ``together`` are in the same
+    group.
+    """
     part = {k: [k] for k in places}
     for first, second in together:
         if part[first] is not part[second]:
@@ -260,7 +274,11 @@ def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple
 def _kinds(
     members: list[Branch], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Kinds (paths, blocks), equal if paths give a block one distribution; weights of paths."""
+    """Numbers the distributions that paths give to blocks, shape (paths, blocks); returns also the
+    paths' weights.
+
+    Equal numbers in a column mean equal distributions of the block.
+    """
     columns = []
     for block in blocks:
         known: dict[Hashable, int] = {}
@@ -269,7 +287,7 @@ def _kinds(
 
 
 def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
-    """A comparable form of the distribution of a block of leaves on a path."""
+    """Returns a hashable form of the distribution of a block of leaves on one path."""
     leaves = [branch.output.leaves[k] for k in block]
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
@@ -280,7 +298,7 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
 
 
 def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
-    """Whether blocks of these kinds are independent: the joint distribution is a product."""
+    """Whether blocks are independent: the joint distribution of their ``kinds`` is a product."""
     counts = kinds.max(axis=0) + 1
     if math.prod(counts.tolist()) > len(kinds):
         return False

@@ -1,4 +1,6 @@
-"""Utility of a target's recommendations, by the protocol of its paper: held-out data, metrics."""
+"""Utility of a system's recommendations, measured on held-out data by the evaluation protocol of
+its paper.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ _PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], HeldOutDat
 def hold_out(
     evaluation: Evaluation, interactions: Interactions, rng: np.random.Generator
 ) -> HeldOutData:
-    """Splits data into training and held-out data by the target's protocol.
+    """Splits ``interactions`` into training data and held-out data by the evaluation protocol of a
+    system.
 
-    InputError if there are too few interactions.
+    Raises InputError if there are too few interactions.
     """
     return _PROTOCOLS[evaluation.split](interactions, rng)

@@ -1,4 +1,6 @@
-"""Baselines without federated training: popularity, and user and item means, of training data."""
+"""Baselines of utility without federated training: item popularity, and means of users and
+items.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,20 @@ _PASSES = 5
 
 
 def popularity(train: Interactions) -> NDArray[np.float64]:
-    """Number of users of each item, (n_items,), as scores for all users."""
+    """Returns the number of users of each item, (n_items,), as scores that are the same for all
+    users.
+    """
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 
 
 def means(
     train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Predicted ratings (n,): the overall mean plus damped deviations of the item and the user.
+    """Predicts the ratings of pairs of ``users`` and ``items``, (n,): the overall mean plus damped
+    deviations of item and user.
 
-    Five passes fit the items to the residuals of users, and then the users to those of items.
+    Five passes alternate between fitting the items to the residuals of the users and fitting the
+    users to the residuals of the items.
     """
     table = train.ratings
     owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -38,7 +44,8 @@ def means(
 def _deviations(
     rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
 ) -> NDArray[np.float64]:
-    """Damped mean of each group, (size,): n / (n + k) of it, with k = variance within / between.
+    """Damped mean of each group, (size,): n / (n + k) of the mean, with k = variance within /
+    variance between groups.
 
     Both variances come from the analysis of variance with random effects (method of moments), so
     that there is no parameter to tune. All means are 0 if the groups do not differ detectably.

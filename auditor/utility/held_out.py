@@ -1,7 +1,8 @@
-"""Common parts of the protocols of utility: held-out data, scores in blocks, gains and rows.
+"""Common parts of the evaluation protocols: held-out data, scores in blocks of users, ranking
+metrics and rows of the report.
 
 Intervals cover the variation between users, who are independent, for one training. The difference
-from a baseline is taken user by user, on the same split and the same candidates.
+from a baseline is computed user by user, on the same split and the same candidates.
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityR
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
+# Largest number of tested users. If there are more, this number of users is drawn at random.
 TESTED = 20_000
-"""Largest number of tested users; if there are more, this number is drawn at random."""
 _NUMBERS = 1 << 23  # scores at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutData(ABC):
-    """Training data; each protocol adds fields for its held-out data."""
+    """Base class of data that are split for an evaluation. It holds the training data; each
+    protocol adds its held-out data.
+    """
 
     train: Interactions
 
@@ -37,11 +40,15 @@ class HeldOutData(ABC):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The target's metrics on held-out data, with normal intervals at ``confidence``."""
+        """Computes the metrics of ``target`` on the held-out data, with normal confidence
+        intervals.
+        """
 
 
 def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
-    """At most ``TESTED`` of these users, in order, and a sentence about the draw or ''."""
+    """Draws at most ``TESTED`` of ``users``, in order, and returns them with a sentence about the
+    draw, or "" if all are kept.
+    """
     if len(users) <= TESTED:
         return users, ""
     few = np.sort(rng.choice(len(users), size=TESTED, replace=False))
@@ -49,7 +56,9 @@ def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDAr
 
 
 def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
-    """Yields the users in blocks, in order, so that a table of scores takes at most 64 MiB."""
+    """Yields the users in blocks, in order. A block is so small that its table of scores takes at
+    most 64 MiB.
+    """
     step = max(1, _NUMBERS // max(1, n_items))
     for start in range(0, len(users), step):
         yield users[start : start + step]
@@ -58,9 +67,11 @@ def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]
 def score_users(
     target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """A copy of the target's scores, (len(users), n_items); InputError unless all are finite.
+    """Computes the target's scores of all items for each of ``users``, (len(users), n_items), as a
+    copy.
 
-    No score exceeds NaN, so that an item with NaN would rank first.
+    Raises InputError unless all scores are finite. No score is greater than NaN, so an item with
+    the score NaN would rank first.
     """
     scores = np.array(target.score(model, interactions, users), dtype=np.float64)
     expected = (len(users), interactions.n_items)
@@ -94,15 +105,17 @@ def row(
     max_value: float = 1.0,
     note: str = "",
 ) -> UtilityRow:
-    """Row of a report: the mean of ``values``, its normal interval, and the paper's figure.
+    """Builds a row of the report: the mean of ``values``, its normal confidence interval, and the
+    paper's figure.
 
-    values: the target's figures (n,)
-    by_baseline: figures of the baseline on the same test data (n,)
-    baseline: name of the baseline
-    random: figure of random scores
-    owners: number of each value's user, from 0; without it each value has a user of its own (n,)
-    max_value: upper limit of the interval; the lower limit is 0
-    note: sentences that the row shows with the note of the paper's figure
+    - ``values``: the target's figures, (n,).
+    - ``by_baseline``: figures of the baseline on the same test data, (n,).
+    - ``baseline``: name of the baseline.
+    - ``random``: figure of random scores.
+    - ``owners``: index of each value's user, from 0, (n,). If it is None, each value belongs to a
+      different user.
+    - ``max_value``: upper limit of the interval. The lower limit is 0.
+    - ``note``: sentences that are added to the note of the paper's figure.
     """
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - by_baseline, owners, confidence)
@@ -131,7 +144,9 @@ def row(
 def _mean(
     values: NDArray[np.float64], owners: NDArray[np.int64] | None, confidence: float
 ) -> tuple[float, float]:
-    """The mean and half the width of its normal interval; a user may own several values."""
+    """Mean of the values and half the width of its normal interval. A user may have several
+    values.
+    """
     mean = float(values.mean())
     sums = values - mean if owners is None else np.bincount(owners, weights=values - mean)
     if len(sums) < 2:
@@ -151,12 +166,14 @@ def rank_rows(
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """Yields HR@K and NDCG@K at the target's cutoffs, with popularity and random scores.
+    """Yields rows of HR@K and NDCG@K at the target's cutoffs, with the figures of popularity and of
+    random scores.
 
-    by_target: numbers of rivals that the target scores above, and equal to, a tested item (2, n)
-    by_popularity: the same numbers for popularity (2, n)
-    others: number of rivals of each tested item (n,)
-    per_user: maps the figures of tested items to those of users
+    - ``by_target``: for each tested item, the number of rival items with a higher score and with an
+      equal score by the target, (2, n).
+    - ``by_popularity``: the same numbers for popularity, (2, n).
+    - ``others``: number of rival items of each tested item, (n,).
+    - ``per_user``: function that maps the figures of tested items to figures of users.
     """
     blind = np.stack([np.zeros_like(others), others])
     for cutoff in target.evaluation.cutoffs:
@@ -176,9 +193,11 @@ def rank_rows(
 
 
 def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
-    """Expected hit and discounted gain of each item: (2, n).
+    """Computes the expected hit and the expected discounted gain of each item at ``cutoff``, (2,
+    n).
 
-    ``above`` (n,) rivals score higher than the item, and ``tied`` (n,) rivals score the same.
+    ``above`` is the number of rival items with a higher score, and ``tied`` the number with an
+    equal score, both (n,).
     """
     places = np.arange(cutoff)
     reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])

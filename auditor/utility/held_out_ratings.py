@@ -1,8 +1,9 @@
-"""Held-out ratings: the mean squared error of predicting a tenth of all ratings.
+"""Evaluation on held-out ratings: the mean squared error of predicting a tenth of all ratings.
 
-A tenth of the ratings is held out at random, the target is trained on the rest, and its scores
-serve as predicted ratings. The figure for random scores is the error of predicting the mean rating
-of the training data; the baseline is the damped means of users and items of these data.
+A tenth of the ratings is held out at random, the system is trained on the remaining ratings, and
+its scores serve as predicted ratings. The figure for random scores is the error of predicting the
+mean rating of the training data. The baseline is the damped means of users and items of the
+training data.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ PROTOCOL = "held-out ratings"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRatings(HeldOutData):
-    """Held-out ratings, ordered by user: ``users``, ``items`` and ``ratings``, each (n,)."""
+    """Training data and held-out ratings, ordered by user.
+
+    - ``users``, ``items``: user index and item index of each held-out rating, (n,).
+    - ``ratings``: values of the held-out ratings, (n,).
+    """
 
     users: NDArray[np.int64]
     items: NDArray[np.int64]
@@ -41,14 +46,14 @@ class HeldRatings(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The MSE with a normal interval over users.
+        """Computes the mean squared error, with a normal confidence interval over users.
 
-        Raises Unscored if all ratings have one value.
+        Raises NoScores if all ratings have the same value.
         """
         if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
             raise NoScores(
                 f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
-                f"{self.ratings[0]:g}: any constant predicts them. Give data with ratings."
+                f"{self.ratings[0]:g}, so any constant predicts them. Give other ratings."
             )
         tested, note = draw_users(np.unique(self.users), rng)
         drawn = np.isin(self.users, tested)
@@ -80,16 +85,17 @@ class HeldRatings(HeldOutData):
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRatings:
-    """Holds out a tenth of all ratings, at least two, but never a random one of each user.
+    """Holds out a random tenth of all ratings, at least two, and keeps at least one rating of each
+    user for training.
 
-    InputError if fewer than two ratings remain to hold out.
+    Raises InputError if fewer than two ratings can be held out.
     """
     table = interactions.ratings
     counts = np.diff(table.indptr)
     spare = int(table.nnz - np.count_nonzero(counts))
     if spare < 2:
         raise InputError(
-            f"Expected at least two ratings beside one per user, got {spare}. Give more data."
+            f"Expected at least two ratings in addition to one per user, got {spare}. Give more."
         )
     rows = np.repeat(np.arange(table.shape[0]), counts)
     order = np.lexsort((rng.random(table.nnz), rows))

@@ -1,15 +1,15 @@
-"""Held-out users: HR@K and NDCG@K on devices that did not take part in the training.
+"""Evaluation on held-out users: HR@K and NDCG@K on devices that did not take part in the training.
 
-A fifth of the users is held out with all interactions, and the target is trained on the rest. Then
-each held-out user's interactions are split in half: the device fine-tunes on one half (within
-``score``), and each interaction of the other half is ranked among all items without an interaction
-of the user. HR@K is the share of a user's tested interactions among the first K, NDCG@K their mean
-gain 1/log2(1 + rank); both are averaged over users. Ties are ranked by expectation, so that an
-uninformative model scores like a random one. Popularity among the training users ranks the same
-items.
+A fifth of the users is held out with all interactions, and the system is trained on the remaining
+users. Then each held-out user's interactions are split in half. The device fine-tunes on one half
+(within ``score``), and each interaction of the other half is ranked among all items without an
+interaction of the user. HR@K is the fraction of a user's tested interactions among the first K
+items, and NDCG@K is their mean gain 1/log2(1 + rank). Both are averaged over users. Tied items are
+ranked by expectation, so that an uninformative model scores like a random one. Popularity among the
+training users ranks the same items.
 
-Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a
-mean over tested interactions nor a normaliser: with one relevant item per list, the normaliser is
+Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a mean
+over tested interactions nor a normalization. With one relevant item per list, the normalization is
 1.
 """
 
@@ -34,10 +34,10 @@ _CHUNK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldUsers(HeldOutData):
-    """Held-out users.
+    """Training data and data of held-out users.
 
-    tune: interactions to fine-tune on, with one row per held-out user
-    test: interactions to test, in the same order of users
+    - ``tune``: interactions for fine-tuning, with one row per held-out user.
+    - ``test``: interactions to test, in the same order of users.
     """
 
     tune: Interactions
@@ -46,7 +46,7 @@ class HeldUsers(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """HR@K and NDCG@K with normal intervals over users."""
+        """Computes HR@K and NDCG@K, with normal confidence intervals over users."""
         table = self.test.ratings
         chosen, note = draw_users(np.arange(self.test.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
@@ -82,8 +82,9 @@ class HeldUsers(HeldOutData):
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
     """Holds out a random fifth of the users, and half of the interactions of each for the test.
 
-    Users with an odd number fine-tune on the larger half; a user with a single interaction is not
-    tested. InputError unless there are users to train on and users to test.
+    Users with an odd number of interactions fine-tune on the larger half, and users with a single
+    interaction are not tested. Raises InputError unless there are users to train on and users to
+    test.
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(SHARE * interactions.n_users))
@@ -91,8 +92,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
     sizes = np.diff(held_out.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
-            f"Expected users to train on and held-out users with two interactions, got "
-            f"{interactions.n_users} users. Give more data."
+            f"Expected users for training, and held-out users with at least two interactions, got "
+            f"{interactions.n_users} users, who do not suffice. Give more data."
         )
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))
@@ -109,10 +110,11 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
 def count_rivals(
     scores: NDArray[np.float64], tested: NDArray[np.bool_], unmet: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Numbers of unmet items (rivals) with a higher score, with an equal score, and in all.
+    """For each tested item, counts the rival items with a higher score, with an equal score, and in
+    total.
 
-    All arguments are (n, n_items); the result is (3, number of tested items), row by row. One sort
-    per row.
+    The rivals are the ``unmet`` items of the same row. All arguments have shape (n, n_items). The
+    result has shape (3, number of tested items), row by row. Each row is sorted once.
     """
     counts = []
     for row, items, others in zip(scores, tested, unmet, strict=True):

@@ -1,10 +1,10 @@
-"""Leave-last-out: HR@K and NDCG@K of one held-out interaction per user.
+"""Leave-last-out evaluation: HR@K and NDCG@K of one held-out interaction per user.
 
-One interaction of every user is held out: the latest one, a random one among equal times, or
-without timestamps a random one of all. The target is trained on the rest, and the held-out item is
-ranked among 99 sampled items without an interaction of the user, or among all such items. Ties are
-ranked by expectation, so that an uninformative model scores like a random one. Popularity, counted
-in the training data, ranks the same candidates.
+One interaction of every user is held out: the latest interaction, a random one if several have the
+latest time, or a random one of all if there are no timestamps. The system is trained on the
+remaining interactions. The held-out item is ranked among 99 sampled items without an interaction of
+the user, or among all these items. Tied items are ranked by expectation, so that an uninformative
+model scores like a random one. Popularity, counted in the training data, ranks the same candidates.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ TIES = " users have several items at their latest time; a random one of these is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldItems(HeldOutData):
-    """One held-out item per user.
+    """Training data and one held-out item per user.
 
-    items: the held-out item, -1 for users without one (n_users,)
-    tied: number of users with several items at their latest time, of which one was drawn
+    - ``items``: index of the held-out item, or -1 for users without one, (n_users,).
+    - ``tied``: number of users with several items at their latest time, of which one was drawn.
     """
 
     items: NDArray[np.int64]
@@ -47,7 +47,9 @@ class HeldItems(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """HR@K and NDCG@K under both protocols, with normal intervals over users."""
+        """Computes HR@K and NDCG@K among sampled items and among all items, with normal confidence
+        intervals over users.
+        """
         tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else UNTIMED
         ties = f"{self.tied:,}{TIES}" if self.tied else ""
@@ -61,7 +63,7 @@ class HeldItems(HeldOutData):
             scores = score_users(target, model, self.train, users)
             item = self.items[users]
             known[np.arange(len(users)), item] = True
-            # 99 items without interaction, drawn without replacement: the smallest random keys
+            # The smallest random keys select 99 items without interaction, without replacement.
             keys = np.where(known, np.inf, rng.random(scores.shape))
             few = np.argpartition(keys, width - 1, axis=1)[:, :width].copy()
             del keys
@@ -84,7 +86,9 @@ def _places(
     known: NDArray[np.bool_],
     few: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Counts of rivals above each user's ``item`` and equal to it, in few and all: (2, 2, n)."""
+    """Counts of rivals above each user's ``item`` and equal to it, among the ``few`` items and all
+    items, (2, 2, n).
+    """
     truth = np.take_along_axis(scores, item[:, None], axis=1)
     others = np.where(known, -np.inf, scores)
     rivals = (np.take_along_axis(others, few, axis=1), others)
@@ -92,11 +96,11 @@ def _places(
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
-    """Holds out the latest interaction of every user with at least two.
+    """Holds out the latest interaction of every user with at least two interactions.
 
-    Among interactions at equal times, or among all without timestamps, ``rng`` draws one. Item
-    numbers often follow popularity, so that their order would make the item easier or harder to
-    guess. InputError if no user has two interactions.
+    Among interactions at equal times, or among all interactions without timestamps, ``rng`` draws
+    one. Item numbers often follow popularity, so that choosing by their order would make the item
+    easier or harder to guess. Raises InputError if no user has two interactions.
     """
     ratings = interactions.ratings
     counts = np.diff(ratings.indptr)

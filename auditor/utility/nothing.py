@@ -1,4 +1,6 @@
-"""Protocol without held-out data: all data are for training, and utility is not measured."""
+"""Evaluation protocol without held-out data: all data are used for training, and utility is not
+measured.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNothing(HeldOutData):
-    """Training data without held-out data."""
+    """Training data without any held-out data."""
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> NoReturn:
-        """Raises Unscored."""
-        raise NoScores("Nothing is held out of the data: utility is not measured.")
+        """Raises NoScores, because there are no held-out data."""
+        raise NoScores("Nothing is held out of the data, so utility is not measured.")
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldNothing:
-    """Returns all interactions for training; ``rng`` is not used."""
+    """Returns all interactions as training data; ``rng`` is not used."""
     return HeldNothing(train=interactions)

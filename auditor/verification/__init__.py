@@ -1,4 +1,4 @@
-"""Tests of a local randomizer's privacy ratio, exact or from samples."""
+"""Tests whether a local randomizer satisfies a claimed epsilon, exactly or from samples."""
 
 from __future__ import annotations
 

@@ -19,14 +19,15 @@ from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 
 _LABEL = 12
 _LONGEST = 500
-# From this exponent on, a ratio is written as a power of e.
+# Smallest exponent from which a ratio is written as a power of e.
 _WRITABLE = 40.0
 
 
 def ratio(witness: Witness, delta: float, known: float) -> str:
-    """Describes (P - delta) / Q of an event, over all copies: the ratio that e^epsilon limits.
+    """Describes the ratio (P - delta) / Q of an event's probabilities, over all copies, as text.
 
-    ``known`` is the logarithm of the ratio, for probabilities that underflow; infinite if unknown.
+    ``witness``: the event, with its probabilities P and Q under the two inputs.
+    ``known``: logarithm of the ratio, for probabilities that underflow; infinite if it is unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
@@ -44,26 +45,28 @@ def ratio(witness: Witness, delta: float, known: float) -> str:
 
 
 def power(exponent: float) -> str:
-    """e to the exponent, as a number if it is not too large."""
+    """Text of e to the power ``exponent``: a number, or "e^..." for an exponent of 40 or more."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
 
 def cut(text: str) -> str:
-    """Cuts ``text`` after 500 characters."""
+    """Shortens ``text`` to its first 500 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def entry(label: str, text: str, width: int) -> str:
-    """Formats a labelled paragraph of ``width`` columns with a hanging indent."""
+    """Formats ``text`` as a paragraph of ``width`` columns, with a label and a hanging indent."""
     return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
 
 
+# Source of a bound on outputs that are texts and never repeat, such as ciphertexts.
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
-"""The source of a bound on answers that are texts and never repeat, such as ciphertexts."""
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
-    """The claim that a randomizer is (epsilon, delta)-LDP; InputError for an invalid number."""
+    """Returns the claim that a randomizer is (epsilon, delta)-LDP. Raises InputError for an invalid
+    number.
+    """
     return Claim(
         epsilon=epsilon,
         delta=delta,
@@ -75,23 +78,24 @@ def ldp_claim(epsilon: float, delta: float) -> Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The verdict on a claim about a randomizer, with the bounds and checks behind it.
+    """Verdict on a claim about a randomizer, with the bounds and checks on which it is based.
 
-    verdict: CONSISTENT only if all inputs and outputs were examined: a proof, as far as the stated
-        probabilities are those of the code.
-    epsilon, delta: the claim.
-    epsilon_lower: the largest lower bound on epsilon; it may be infinite.
-    exact: whether that bound is computed (confidence 1), or measured.
-    confidence: confidence of the bound.
-    samples: draws in all of a measurement; None for an exact bound.
-    witness: the pair of inputs, the distinguishing event and its two probabilities.
-    method: how the bound was computed, and whether the search was exhaustive.
-    searched: the bound of the search or measurement, without checks.
-    largest: the largest bound that the measurement could give. If it is not above the claim, the
+    ``verdict``: the verdict. CONSISTENT means that all inputs and outputs were examined, which
+        proves the claim if the code follows the stated probabilities.
+    ``epsilon``, ``delta``: the claim.
+    ``epsilon_lower``: largest lower bound on epsilon, possibly infinite.
+    ``exact``: whether this bound is computed (confidence 1) and not measured.
+    ``confidence``: confidence of the bound.
+    ``samples``: total number of draws of a measurement; None for an exact bound.
+    ``witness``: the pair of inputs, the distinguishing event and its two probabilities.
+    ``method``: method by which the bound was computed, and whether its search was exhaustive.
+    ``searched``: bound of the search or measurement, without checks.
+    ``largest``: largest bound that the measurement could give. If it does not exceed the claim, the
         verdict is INCONCLUSIVE.
-    needed: draws per input that could refute the claim then; None above 2^50, about 10^15.
-    checks: checks for faults that a ratio of probabilities does not show. If a failed check shows a
-        larger epsilon than ``searched``, verdict and ``epsilon_lower`` are based on the check.
+    ``needed``: number of draws per input that could refute the claim in this case; None above 2^50.
+    ``checks``: checks for faults that a ratio of probabilities does not reveal. If a failed check
+        shows a larger epsilon than ``searched``, the verdict and ``epsilon_lower`` are based on the
+        check.
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -126,11 +130,16 @@ class Verification:
         checks: tuple[Check, ...] = (),
         allow: Collection[str] = (),
     ) -> Verification:
-        """Judges ``claim`` by a lower bound, which is an upper bound too if it is tight.
+        """Judges ``claim`` by the lower bound ``searched``, which is also an upper bound if it is
+        tight.
 
-        A larger bound of a failed check replaces it, unless ``allow`` names the check. A proof
-        about the stated distribution is then dropped, because the code does not follow that
-        distribution.
+        ``needed``: number of draws per input that could refute the claim, if ``searched`` could
+            not.
+        ``checks``: results of the checks.
+        ``allow``: names of checks whose bounds are disregarded.
+
+        If a failed check has a larger bound than ``searched``, its bound is used instead, and an
+        upper bound is dropped, because the code does not follow the stated distribution.
         """
         bound, proof = _bounds(searched, checks, allow)
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
@@ -151,7 +160,7 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """A copy whose verdict disregards the bounds of the checks named in ``allow``."""
+        """Returns a copy whose verdict disregards the bounds of the checks named in ``allow``."""
         claim = ldp_claim(self.epsilon, self.delta)
         return Verification.of(
             self.searched, claim, needed=self.needed, checks=self.checks, allow=allow
@@ -163,25 +172,28 @@ class Verification:
         return tuple(check for check in self.checks if check.status is Status.FAILED)
 
     def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
-        """The checks that failed and are not named in ``allow``, which may name "inconclusive" too.
+        """The checks that failed and are not named in ``allow``, which may also contain
+        "inconclusive".
 
-        InputError for an unknown name. Another verdict can only be waived by waiving the check on
-        which it is based; see ``waiving``.
+        Raises InputError for an unknown name. To waive a verdict that is based on a check, waive
+        the check, see ``waiving``.
         """
         known = [check.name for check in self.checks] + [INCONCLUSIVE]
         for name in allow:
             if name not in known:
                 raise InputError(
                     f"Expected the name of a check to allow, one of {', '.join(known)}, got "
-                    f"{name!r}. Mend the name."
+                    f"{name!r}. Correct the name."
                 )
         return tuple(check for check in self.faults if check.name not in allow)
 
     def describe(self, *, allow: Collection[str] = (), command: str = "", width: int = FULL) -> str:
-        """Describes verdict, bound, witness and checks in lines of ``width`` columns.
+        """Describes verdict, bound, distinguishing event and checks, in lines of ``width`` columns.
 
-        allow: names of failed checks that are marked as waived; InputError for an unknown name.
-        command: command line that repeats the verification, up to the number of draws.
+        ``allow``: names of failed checks that are marked as waived. Raises InputError for an
+            unknown name.
+        ``command``: command line that repeats the verification, without the number of draws at its
+            end.
         """
         standing = self.unwaived(allow)
         lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
@@ -197,7 +209,9 @@ class Verification:
         return "\n".join(lines)
 
     def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
-        """The finding about ``target``, a row of a record, without checks named in ``allow``."""
+        """Makes the row of a record on the claim about ``target``, without the checks named in
+        ``allow``.
+        """
         bound, proof = _bounds(self.searched, self.checks, allow)
         claim = ldp_claim(self.epsilon, self.delta)
         return Finding.of(
@@ -205,11 +219,12 @@ class Verification:
         )
 
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
-        """Raises AssertionError with the description if the claim is refuted or a check failed.
+        """Raises AssertionError with a description if the claim is refuted or if a check failed.
 
-        An inconclusive verdict (too small a sample) raises too. ``allow`` names checks that may
-        fail, or "inconclusive", as for ``assert_ldp``. Otherwise the verification is returned,
-        judged without these checks: not refuted, which is not a proof.
+        An inconclusive verdict (the sample is too small) also raises. ``allow`` names checks that
+        may fail, or "inconclusive", as for ``assert_ldp``. If nothing is raised, the verification
+        is returned, judged without these checks. The claim is then not refuted, which does not
+        prove it.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
@@ -218,20 +233,21 @@ class Verification:
         return found
 
     def __str__(self) -> str:
-        """The description that ``auditor verify`` prints."""
+        """Returns the description that ``auditor verify`` prints."""
         return self.describe()
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
-            "A verification is neither true nor false: not refuted is not proved. "
-            "Compare .verdict instead."
+            "Expected a comparison of .verdict, got a verification as a truth value. A claim that "
+            "is not refuted is not thereby proved. Compare .verdict."
         )
 
 
 def _bounds(
     searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
 ) -> tuple[Bound, Bound | None]:
-    """The largest lower bound, including failed checks that are not allowed; and an upper bound.
+    """The largest lower bound, including failed checks that are not allowed; and an upper bound or
+    None.
 
     The upper bound is None unless the lower bound is tight.
     """
@@ -294,7 +310,7 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
 
 
 def _too_small(result: Verification, command: str) -> str:
-    """The largest bound of the sample, and the draws that are needed to refute the claim."""
+    """Text on the largest bound of the sample, and on the draws that could refute the claim."""
     most = (
         f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
         f"the claim of {result.epsilon:g}"
@@ -307,7 +323,7 @@ def _too_small(result: Verification, command: str) -> str:
 
 
 def _share(result: Verification) -> str:
-    """The bound as a share of the claim."""
+    """Text on the ratio of the bound to the claim."""
     if result.epsilon == 0 or math.isinf(result.epsilon_lower):
         return ""
     share = result.epsilon_lower / result.epsilon

@@ -1,4 +1,6 @@
-"""``verify_ldp``: tests one randomizer against one LDP claim, exactly or by drawn outputs."""
+"""Defines ``verify_ldp``, which tests a randomizer against an LDP claim, exactly or by drawn
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -50,32 +52,38 @@ if TYPE_CHECKING:
 
 
 MOST_SAMPLES = 10**10
+# Default draws per input of a callable that returns many outputs per call.
 SIZED_SAMPLES = 1_000_000
-"""Default draws per input of a callable that draws many at once."""
+# Default draws per input if a call returns one output, or if outputs are not arrays.
 SINGLE_SAMPLES = 100_000
-"""Default draws per input if a call returns one output, or answers are not arrays."""
+# Minimum number of draws per input for a measurement.
 FEWEST = 100
-"""Fewest draws per input for a measurement."""
+# Default maximum of numbers in all outputs per input, and draws that are always allowed.
 WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
-"""Most numbers per input by default; and draws per input that are made for any width of outputs."""
-# Timing of draws: `_PILOTS` calls at most, each for `_LARGER` times as many outputs as the last,
-# while the next call is expected to end within the share `_PILOTED` of the seconds. The fixed cost
-# of a call is negligible if an output takes at most `_NEAR` times the smallest time per output.
-# At least `_FEWEST_TURNS` turns are made.
+# Timing of draws: at most `_PILOTS` calls per input are timed, each for `_LARGER` times as many
+# outputs as the previous one, while the next call is expected to end within the share `_PILOTED` of
+# the seconds. The fixed cost of a call is negligible if the time per output is at most `_NEAR`
+# times the smallest time per output. A measurement makes `_FEWEST_TURNS` calls per input or more.
 _PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
-# The share of the seconds that is planned for draws; rules take time too.
+# Share of the seconds that is planned for draws. Decision rules take the rest of the time.
 _PLANNED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Budget(Checked):
-    """The requested ``samples`` per input and ``seconds`` in all; None for no request."""
+    """Requested size of a verification.
+
+    ``samples``: number of draws per input; None for the default.
+    ``seconds``: total time for draws, in seconds; None for no limit.
+    """
 
     samples: Annotated[int | None, Range("[100, 1e10]", "from 100 to 10,000,000,000")] = None
     seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
 
     def max_samples(self, sampler: Sampler) -> int:
-        """Draws per input: the requested number, or the default."""
+        """Maximum number of draws per input: the requested number, or the default for this
+        ``sampler``.
+        """
         many = sampler.sized and not sampler.fields
         return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
 
@@ -88,22 +96,29 @@ class Budget(Checked):
         share: float = 1.0,
         fewest: int = FEWEST,
     ) -> tuple[Sampler, int, str]:
-        """Plans the draws per input by timed draws: (sampler, draws, words for the method).
+        """Plans the number of draws per input; returns a sampler, the number, and words for the
+        method.
 
-        The draws take about a ``share`` of the seconds; there are at most ``limit``, and exactly
-        that many without a limit of time. No clock is read afterwards: load changes the number of
-        draws, but not what they show. The plan includes two measurements of two inputs each, their
-        selection splits of all inputs, and the checks. The slower of the first and the last input
-        counts. If calls have a large fixed cost, the returned sampler makes calls for more outputs,
-        in fewer turns. The words state this and the number of draws. InputError if time allows
-        fewer than ``fewest`` draws, or fewer than 8 turns.
+        ``sampler``, ``inputs``: the randomizer and the inputs for which it is called.
+        ``limit``: maximum number of draws per input, which is planned exactly if no time limit is
+            set.
+        ``share``: share of the seconds that the draws may take.
+        ``fewest``: minimum number of draws per input.
+
+        A few calls for the first and the last input are timed, and the slower input determines the
+        plan. No clock is read afterwards: the load of the machine changes the number of draws, but
+        not the distribution of their outputs. The plan includes two measurements of two inputs
+        each, selection draws of all inputs, and the checks. If calls have a large fixed cost, the
+        returned sampler makes fewer calls for more outputs each. The words state this and the
+        number of draws. Raises InputError if the time suffices for fewer than ``fewest`` draws, or
+        for fewer than 8 calls per input.
         """
         if self.seconds is None:
             return sampler, limit, ""
         seconds = share * self.seconds
         rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
         costs: dict[int, float] = {}  # seconds per output, by the number of outputs of a call
-        for _ in range(_PILOTS):  # calls grow; the first ones warm up
+        for _ in range(_PILOTS):  # calls grow; the first calls warm up caches
             taken = []
             for value in (inputs[0], inputs[-1]):
                 start = time.perf_counter()
@@ -131,8 +146,8 @@ class Budget(Checked):
             wanted = math.ceil(2.0 / share * fewest * cost * (4 + len(inputs)))
             raise InputError(
                 f"Expected seconds for at least {fewest} draws per input, got "
-                f"seconds={self.seconds:g}, while {call} takes {cost * size:.3g} s. Give {wanted}, "
-                "say."
+                f"seconds={self.seconds:g}, while {call} takes {cost * size:.3g} s. Set seconds to "
+                f"{wanted} or more."
             )
         if draws >= limit:
             return sampler, limit, ""
@@ -156,14 +171,21 @@ def search_pair(
     seed: np.random.SeedSequence,
     paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MOST_SAMPLES,
 ) -> list[Any]:
-    """Searches for two inputs to be measured on fresh draws: the pair with the largest epsilon.
+    """Searches the pair of inputs that shows the largest epsilon, to be measured on fresh draws.
 
-    Pairs from ``strategy`` are scored by a lower bound from at most 4,000 draws per input, and the
-    search is guided towards larger bounds. If the largest bound exceeds the claim, the simplest
-    pair that shows half of the excess is returned. The search only selects: its draws prove nothing
-    and must not count. At most 120 pairs are measured, with no more draws than ``samples`` per
-    input, or than ``paced`` allows for the first pair, but at least 8 pairs with 100 draws.
-    InputError if the strategy does not give two different inputs.
+    ``sampler``: the randomizer.
+    ``strategy``: Hypothesis strategy of inputs.
+    ``claim``: claim under test.
+    ``samples``: maximum number of draws per input.
+    ``seed``: seed of the search.
+    ``paced``: function that returns the number of draws per input that time allows.
+
+    Each pair is scored by a lower bound from at most 4,000 draws per input, and Hypothesis is
+    guided towards larger bounds. If the largest bound exceeds the claim, the result is the simplest
+    pair whose bound exceeds it by at least half as much. The draws of the search only select a pair
+    and must not be used for the final bound. The search measures at most 120 pairs, within
+    ``samples`` and ``paced``, but at least 8 pairs with 100 draws per input. Raises InputError if
+    the strategy does not give two different inputs.
     """
     from hypothesis import strategies as st
 
@@ -202,7 +224,7 @@ def search_pair(
     best, pair = search_with_hypothesis(pairs, score, seed=entropy, examples=_EXAMPLES)
     if best < 0:
         raise InputError(
-            "Expected a strategy of at least 2 different inputs, got one or none. Widen it."
+            "Expected a strategy that gives 2 different inputs, got one or none. Widen its range."
         )
     if exceeds(best, claim.epsilon):
         above = (claim.epsilon + best) / 2.0
@@ -215,9 +237,9 @@ def search_pair(
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
-# One in this many draws is examined for the form of answers.
+# One in this number of draws is examined for the type and structure of outputs.
 _LOOKS = 50
-# The share of the seconds for the search of a pair of inputs.
+# Share of the seconds for the search of a pair of inputs.
 _SEARCH = 0.2
 
 
@@ -238,40 +260,44 @@ def verify_ldp(
 
     Parameters
     ----------
-    mechanism : an object that states its probabilities (a ``Mechanism``, a ``Density``, or any
-        object with ``log_prob(output, value)``): its sampler is first tested against them, and its
-        ratio is then searched exactly. Or a callable ``f(x, rng)`` or ``f(x, rng, size)``: the
-        result is a lower bound that holds at ``confidence`` if its outputs, also within one call,
-        are independent draws. If the bound exceeds the claim, it is measured twice: an honest
-        callable is accused with probability (1 - confidence)^2 at most.
+    mechanism : the randomizer, in one of two forms. The first form is an object that states its
+        probabilities: a ``Mechanism``, a ``Density``, or any object with ``log_prob(output,
+        value)``. Its sampler is first tested against these probabilities, and its largest ratio of
+        probabilities is then searched exactly. The second form is a callable ``f(x, rng)`` or
+        ``f(x, rng, size)``. Its result is a lower bound that holds at ``confidence`` if all
+        outputs, also those of one call, are independent. A bound that exceeds the claim is measured
+        a second time, so that a callable that satisfies the claim is refuted with probability at
+        most (1 - confidence)^2.
     epsilon, delta : the claim.
-    inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
-        Default: the whole domain if there is one, otherwise 0 and 1.
-    samples : draws per measured input. Default 1,000,000, or 100,000 if a call returns one output.
-        A callable with wide outputs has fewer by default: 2^28 numbers at most, but at least 10,000
-        draws. Draws are streamed, so memory does not grow with them. The checks draw half as many
-        more at most; the search for clocks draws some hundreds if a call returns many outputs.
-    seconds : approximate limit of the time for draws; fewer than ``samples`` are drawn if they
-        would take longer. Some draws are timed and discarded, and this time fixes the number of
-        draws before any output is examined. The number does not depend on the counted outputs, so a
-        bound holds at its confidence as for a number fixed beforehand. No clock is read afterwards,
-        and all draws are made, however long they take. Load thus changes the number of draws, which
-        the method states; the same number as ``samples`` gives the same result. If calls have a
-        large fixed cost, each call is for more outputs, up to 512, and the method says so. Without
-        ``seconds`` no clock is read at all.
+    inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
+        The default is the whole domain if the mechanism states one, otherwise 0 and 1.
+    samples : draws per measured input. The default is 1,000,000, or 100,000 if a call returns one
+        output. For wide outputs the default is smaller: at most 2^28 numbers, but at least 10,000
+        draws. Draws are streamed, so that memory does not grow with their number. The checks draw
+        at most half as many outputs in addition. If a call returns many outputs, a few hundred more
+        draws test whether outputs depend on the order of calls.
+    seconds : approximate time limit for draws, in seconds. If ``samples`` draws would take longer,
+        fewer are made. Their number is fixed before any output is examined, from the time of some
+        draws that are discarded. It therefore does not depend on the counted outputs, and the
+        confidence of the bound is that of a number fixed in advance. No clock is read afterwards,
+        and all planned draws are made. The load of the machine can change the number of draws,
+        which the method states; giving this number as ``samples`` reproduces the result. If calls
+        have a large fixed cost, each call is for more outputs, up to 512, and the method says so.
+        Without ``seconds`` no clock is read.
     confidence : confidence of a measured bound.
     seed : seed of the draws.
-    trace : whether to run every path of a callable's random draws first, which gives its exact
-        epsilon from the code. If the code cannot be followed, or real draws disagree, outputs are
-        sampled, and the check "proof from the code" says why.
-    progress : whether progress is displayed, or a function that receives it, as for ``audit``. It
-        is called from the thread that draws.
+    trace : whether to trace a callable first, by running every path of its random draws, which
+        gives an exact epsilon. If the code cannot be traced, or real draws disagree with the trace,
+        outputs are sampled, and the check "proof from the code" states the reason.
+    progress : whether progress is displayed, or a function that receives it, as for ``audit``. The
+        function is called from the thread that draws.
 
-    If a failed check shows a larger epsilon than the search or the measurement (an output that
-    excludes an input, or predictable noise), the verdict is based on the check.
+    If a failed check shows a larger epsilon than the search or the measurement (for example because
+    an output is impossible for an input, or noise is predictable), the verdict is based on the
+    check.
 
-    Raises InputError for an invalid number, an input outside of the domain, and a callable that
-    raises or does not return ``size`` numbers or words.
+    Raises InputError for an invalid number, for an input outside the domain, and for a callable
+    that raises an exception or does not return ``size`` numbers or words.
 
     >>> def respond(bit, rng, size):
     ...     return np.where(rng.random(size) < 0.75, bit, 1 - bit)
@@ -293,7 +319,7 @@ def verify_ldp(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A test of one claim, with its budget of draws and a seed for each purpose."""
+    """A test of one claim, with its budget of draws and one seed per purpose."""
 
     claim: Claim
     budget: Budget
@@ -307,7 +333,9 @@ class _Trial:
     turning: np.random.SeedSequence
 
     def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
-        """Judges a randomizer that states its probabilities, after a test of their fit."""
+        """Judges a randomizer that states its probabilities, after testing its outputs against
+        these.
+        """
         most = self.budget.max_samples(dist.sampler)
         inputs = CandidateInputs.of(dist, given, self.seed).shown
         dist = dist.spelling(inputs, self.seed)
@@ -330,7 +358,7 @@ class _Trial:
         return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
 
     def judge_callable(self, sampler: Sampler, given: Inputs, *, trace: bool) -> Verification:
-        """Judges a callable, by a proof from its code if ``trace`` finds one, or by draws."""
+        """Judges a callable by its exact epsilon if ``trace`` succeeds, otherwise by draws."""
         draws, listed = self.budget.max_samples(sampler), given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
         checks: tuple[Check, ...] = ()
@@ -356,7 +384,7 @@ class _Trial:
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
     def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
-        """The inputs of a list, or the most promising pair of a strategy."""
+        """The inputs of a list, or the pair of inputs that a search in a strategy finds."""
         if given is None or isinstance(given, list):
             return _check_list(given)
         return search_pair(
@@ -377,7 +405,9 @@ class _Trial:
         draws: int,
         dist: OutputDistribution | None = None,
     ) -> tuple[Bound, SharedEvidence]:
-        """A measured bound and the evidence for checks; starts again if outputs have a new form."""
+        """A measured bound, and the evidence for checks. Starts again if an output has a new
+        structure.
+        """
 
         def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
             looks = draws // _LOOKS if self.budget.seconds is None else 0
@@ -433,7 +463,7 @@ class _Trial:
     def _conclude(
         self, bound: Bound, evidence: SharedEvidence, checks: tuple[Check, ...]
     ) -> Verification:
-        """The verification by a bound, ``checks``, and the checks that use ``evidence``."""
+        """The verification by ``bound``, ``checks``, and the checks that use ``evidence``."""
         needed = None
         if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
             needed = JointBinomial().needed(
@@ -446,7 +476,7 @@ class _Trial:
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> Clocks:
-    """The clocks in calls for many outputs; no clocks if outputs cannot be compared."""
+    """Columns of outputs that follow the order of calls; none if outputs cannot be compared."""
     with suppress(InputError):
         if sampler.sized:
             return clocks_of(sampler, inputs, seed, draws)
@@ -462,7 +492,9 @@ def _measure_bound(
     confidence: float,
     seed: np.random.SeedSequence,
 ) -> Bound:
-    """The measured bound; if the shape of outputs depends on the input, shapes are measured."""
+    """The measured bound. If the shape of outputs depends on the input, shapes are measured
+    instead.
+    """
     rng = np.random.default_rng(seed)
     for source in (sampler, sampler.shapes()):
         with suppress(UnevenOutputs):
@@ -475,25 +507,28 @@ def _measure_bound(
                 samples=samples,
                 rng=rng,
             ).bound
-    raise AssertionError("shapes are words, which have one shape")
+    raise AssertionError("Expected words of one shape, got several. This is an error in auditor.")
 
 
 def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
-    """InputError for the first invalid argument."""
+    """Raises InputError for the first invalid argument."""
     if math.isinf(claim.epsilon):
-        raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
+        raise InputError("Expected a finite epsilon, got epsilon=inf. Give the claimed number.")
     check_delta(claim.delta)
     check_confidence(confidence)
     check_seed(seed)
     if isinstance(mechanism, type):
         raise InputError(
-            f"Expected a mechanism, got the class {mechanism.__name__}. Pass an instance: "
+            f"Expected an instance as mechanism, got the class {mechanism.__name__}. Construct it: "
             f"mechanism = {mechanism.__name__}(...)."
         )
 
 
 def _as_int(name: str, number: Any) -> int | None:
-    """Converts ``number`` to an int, also from 1e5; None stays None. InputError for a fraction."""
+    """Converts a whole ``number``, also a float such as 1e5, to an int; None remains None.
+
+    Raises InputError for a number that is not whole.
+    """
     if number is None:
         return None
     try:
@@ -501,19 +536,21 @@ def _as_int(name: str, number: Any) -> int | None:
     except TypeError:
         if not (isinstance(number, float) and number.is_integer()):
             raise InputError(
-                f"Expected {name} as a whole number, got {name}={number!r}. Give 100_000, say."
+                f"Expected {name} as a whole number, got {name}={number!r}. Give, e.g., 100_000."
             ) from None
         number_as_int = int(number)
     return number_as_int
 
 
 def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
-    """A list of the inputs; a strategy or None stays as it is. Hypothesis is not imported."""
+    """Converts the inputs to a list, except a strategy or None. Hypothesis is not imported
+    for that.
+    """
     if inputs is None or hasattr(inputs, "example"):
         return cast("SearchStrategy[Any] | None", inputs)
     if not isinstance(inputs, Iterable):
         raise InputError(
-            f"Expected a list of inputs or a Hypothesis strategy, got {inputs!r}. Name two inputs."
+            f"Expected a list or a Hypothesis strategy as inputs, got {inputs!r}. Give two inputs."
         )
     return list(inputs)
 
@@ -524,6 +561,6 @@ def _check_list(inputs: list[Any] | None) -> list[Any]:
     if not 2 <= different <= len(chosen) <= MOST_INPUTS:
         raise InputError(
             f"Expected 2 to {MOST_INPUTS} different inputs, got {different} in a list of "
-            f"{len(chosen)}. Name the extreme ones."
+            f"{len(chosen)}. Give the inputs that differ most."
         )
     return chosen

@@ -1,1 +1,1 @@
-"""The road to a measured bound: worlds, how to draw from them, estimators."""
+"""Lower bounds on epsilon from sampled outputs: worlds (neighbouring inputs) and estimators."""

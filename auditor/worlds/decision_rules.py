@@ -1,4 +1,7 @@
-"""Decision rules: cuts of a statistic, and a guess of the world in each part between them."""
+"""Decision rules, which guess the world by the interval that contains a statistic of an output.
+
+The functions propose candidate rules from a selection split and predict the bound of each.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ Floats = NDArray[np.float64]
 
 Rule = TypeVar("Rule", covariant=True)
 FIRST, NEITHER, SECOND = 1, 0, -1
-# Wrong guesses that are added to the counts, because an event absent from the split is possible.
+# Number of wrong guesses that is added to the counts, because an event that is absent from the
+# selection split may still occur.
 _UNSEEN = 1.0
 
 
@@ -35,9 +39,9 @@ _UNSEEN = 1.0
 class DecisionRule:
     """A rule that guesses the world by the interval in which the statistic of an output lies.
 
-    statistic: the function of the output.
+    statistic: the function that maps an output to a number.
     cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1], cuts[i]).
-    table: the guess in each interval (m + 1,): FIRST, NEITHER or SECOND.
+    table: the guess in each interval (m + 1,): FIRST, NEITHER (the rule abstains) or SECOND.
     """
 
     statistic: Statistic
@@ -45,17 +49,17 @@ class DecisionRule:
     table: NDArray[np.int8]
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers of outputs guessed to be of the first and of the second world, (2,)."""
+        """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
         parts = histogram(self.statistic.of(outputs), self.cuts)
         return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
 
     @property
     def sides(self) -> frozenset[int]:
-        """The worlds that the rule guesses: FIRST, SECOND, or both."""
+        """The worlds that the rule may guess: FIRST, SECOND, or both."""
         return frozenset(self.table.tolist()) - {NEITHER}
 
     def words(self, side: int) -> str:
-        """The outputs on which the rule guesses ``side``, in words."""
+        """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
         inside = np.concatenate([[False], self.table == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
@@ -70,10 +74,13 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleBudget:
-    """The test for which a rule is chosen: ``draws`` to come, at ``delta``, with error ``alpha``.
+    """Number of draws and error that remain to test a decision rule, used to predict its bound.
 
-    ``caution`` is the number of standard deviations of the selection split's error that is
-    subtracted from a rule's bound, so that a thin tail does not win by chance.
+    draws: number of draws with which the rule will be tested.
+    delta: delta of the bound.
+    alpha: error of the bound, 1 minus its confidence.
+    caution: number of standard errors of the selection split by which a predicted bound is reduced,
+        so that an event with few counts is not selected by chance.
     """
 
     draws: int
@@ -90,11 +97,12 @@ class SampleBudget:
         both: bool,
         unseen: float = _UNSEEN,
     ) -> Floats:
-        """The bound to expect from a rule with these counts of guesses in ``n_draws`` draws.
+        """Predicts the lower bound on epsilon that a rule will give, from its guesses so far.
 
         right, wrong: numbers of right and of wrong guesses (arrays broadcast).
+        n_draws: number of draws in which the guesses were counted.
         both: whether the rule guesses both worlds.
-        unseen: wrong guesses that are added to ``wrong``.
+        unseen: number of wrong guesses that is added to ``wrong``.
         """
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / n_draws
@@ -103,20 +111,23 @@ class SampleBudget:
         return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
-# A tail whose counts deviate by this many standard deviations refutes the model.
+# The model is rejected if the counts of a tail deviate from it by this many standard deviations.
 _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
 def smooth_counts(counts: Counts, middles: Floats) -> Counts | None:
-    """Expected counts (2, m) by a model of the log-ratio; None if no model fits.
+    """Returns the expected counts (2, m) under a model of the log-ratio; None if no model fits.
 
-    ``counts`` (2, m) are equally many outputs of each world, in parts around ``middles``. The
-    log-ratio is modelled as linear (Gaussian noise), as linear between the two centres and flat
-    beyond (Laplace noise), as quadratic (noise of two sizes), or as a sum of these; the Bayesian
-    information criterion selects the model. A tail then combines both worlds: of the n outputs
-    there, n / (1 + e^ratio) are expected from the second world even if the counts are 0. No model
-    fits if some tail contradicts it. The model serves to choose a rule; no bound rests on it.
+    counts: counts of equally many outputs of each of two worlds in m intervals.
+    middles: mean value of the outputs in each interval; NaN for an empty interval.
+
+    The log-ratio of the two counts is modelled as linear in the value (Gaussian noise), as linear
+    between the two centres and constant beyond (Laplace noise), as quadratic (noise of two sizes),
+    or as a sum of these. The Bayesian information criterion selects the model. A tail with n
+    outputs of both worlds is expected to hold n / (1 + e^ratio) outputs of the second world, even
+    if none was counted. A model is rejected if the counts of some tail contradict it. The model
+    serves to choose a rule; no bound depends on it.
     """
     first, second = counts
     known = (first + second > 0) & np.isfinite(middles)
@@ -157,24 +168,31 @@ def _median(counts: Floats, middles: Floats) -> float:
 
 
 Counts = Floats
-"""Counts of outputs of two worlds in each part, (2, m); of two halves of a split, (2, 2, m)."""
+"""Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m)."""
 Table = NDArray[np.int8]
-# Numbers of cuts, tried in all pairs, and of levels of the log-ratio.
+# Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
 _LEVELS = 64
-# Numbers of parts, and of standard errors subtracted from the log-ratios, for rules on the parts
-# with the strongest evidence: an atom among thousands of thin parts, some as strong by chance.
+# Numbers of intervals, and numbers of standard errors subtracted from the log-ratios, for rules on
+# the few intervals with the largest log-ratios. They find a frequent value among thousands of
+# intervals with few counts.
 _TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
-# The bound of a less simple rule must be larger by this share.
+# A less simple rule is preferred only if its bound is larger by this share.
 SIMPLER = 0.01
-# Expected bounds this close count as equal: the last bits of logarithms depend on the processor.
+# Expected bounds that differ by less count as equal, because the last bits of logarithms depend on
+# the processor.
 _TIED = 1e-9
 
 
 class Candidate(NamedTuple, Generic[Rule]):
-    """A candidate rule between the worlds ``a`` and ``b``, with its expected bound."""
+    """A candidate rule that guesses between two worlds, with its expected bound.
+
+    a, b: numbers of the first and of the second world.
+    expected: predicted lower bound on epsilon.
+    rule: the rule.
+    """
 
     a: int
     b: int
@@ -183,7 +201,11 @@ class Candidate(NamedTuple, Generic[Rule]):
 
 
 def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
-    """The candidate with the largest expected bound; of about equal bounds an earlier one."""
+    """Returns the candidate with the largest expected bound.
+
+    If a later bound is larger by a share of at most ``SIMPLER``, the earlier candidate is
+    preferred. The result is None if there are no candidates.
+    """
     best: Candidate[Rule] | None = None
     for each in candidates:
         if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
@@ -192,12 +214,13 @@ def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
 
 
 class Option(NamedTuple):
-    """A table of guesses with two expected bounds.
+    """The guesses of a rule in each interval, with two predictions of its bound.
 
-    cautious: the bound with the caution of the budget; statistics compete by it.
-    likely: the bound with as little caution as the kind of rule needs; rules on one statistic
-        compete by it.
-    table: the guess in each part.
+    cautious: predicted bound with the caution of the budget; it compares rules on different
+        statistics.
+    likely: predicted bound with the smaller caution that this kind of rule needs; it compares rules
+        on one statistic.
+    table: the guess in each interval: FIRST, NEITHER or SECOND.
     """
 
     cautious: float
@@ -208,25 +231,28 @@ class Option(NamedTuple):
 def candidate_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: SampleBudget
 ) -> list[tuple[float, DecisionRule]]:
-    """Candidate rules on ``statistic`` with their expected bounds, the most promising one first.
+    """Returns candidate rules on ``statistic`` with their expected bounds, most promising first.
 
-    ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
-    equally many and in the order of the draws. Rules of these kinds are made:
+    first, second: values of the statistic on outputs of the two worlds, which are set aside to
+        select a rule; equally many, in the order of the draws.
+    budget: the later test, from which bounds are predicted.
 
-    - guess one world above a cut and one below another, in every combination, by the counts and by
-      a model of the log-ratio;
-    - guess the likelier world in each part with a large log-ratio; each half of the split evaluates
-      the ratios of the other half;
-    - if some of many values repeat, guess the likelier world only in the few parts with the
-      strongest evidence.
+    There are three kinds of rules:
 
-    Rules that never guess are left out.
+    - guess one world above a cut and one world below another cut, in every combination, judged by
+      the counts and by a model of the log-ratio;
+    - guess the more likely world in each interval with a large log-ratio, where log-ratios of one
+      half of the values are evaluated on the other half;
+    - guess the more likely world only in the few intervals with the largest log-ratios, if there
+      are many values and some of them repeat.
+
+    Rules that never guess are omitted.
     """
     prescribed = statistic.cuts
     cuts = cuts_between(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
-    # An earlier and a later half: a rule on a drifting value, such as a clock, fails on the other.
+    # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
     chosen = by_tails(halves, budget)
@@ -252,9 +278,10 @@ def candidate_rules(
 
 
 def by_tails(halves: Counts, budget: SampleBudget) -> Option:
-    """The best pair of cuts: one guess at or above the upper cut, one below the lower cut.
+    """Returns the best rule that guesses one world above a cut and one world below another cut.
 
-    The expected bound is that of cuts chosen on each half and evaluated on the other half.
+    ``halves`` are the counts in two halves of the outputs. The expected bound comes from cuts that
+    are chosen on one half and evaluated on the other half, both ways.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
@@ -267,10 +294,13 @@ def by_tails(halves: Counts, budget: SampleBudget) -> Option:
 
 
 def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | None:
-    """The best pair of cuts by a model of the log-ratio; None if no model fits.
+    """Returns the best rule on values above and below two cuts, by a model of the log-ratio.
 
-    A model varies less by chance than counts in thin tails. Each pair is rated by the less
-    favourable of the counts and the model.
+    halves: counts of outputs in two halves of the split (2, 2, m).
+    middles: mean value of the outputs in each interval (m,).
+
+    The model varies less by chance than the counts in a tail. Each pair of cuts is rated by the
+    counts or by the model, whichever is less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
     modelled = smooth_counts(counts_of_both, middles)
@@ -288,12 +318,12 @@ def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | 
 
 
 def _guessed(counts: Counts, table: Table) -> float:
-    """Number of right guesses: of the first world as first, and of the second as second."""
+    """Counts the right guesses, in both worlds together."""
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
 def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
-    """The best pair of cuts, each rated by the least favourable of several counts."""
+    """Returns the table of the best pair of cuts, rated by the least favourable of ``views``."""
     total = views[0].sum(axis=0)
     n_outputs, cuts = float(total.sum()), len(total) - 1
     rising = np.cumsum(total)
@@ -329,10 +359,11 @@ def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
 
 
 def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
-    """The best level of the smoothed log-ratio: the likelier world is guessed in parts above it.
+    """Returns the best rule that guesses the more likely world where log-ratios are large.
 
-    Strengths are those of the mean of the two halves, and levels lie between them, so that levels
-    of the halves, on which a rule is evaluated, fit the whole split too.
+    ``halves`` are the counts in two halves of the outputs. The tried thresholds of the log-ratio
+    come from their mean, so that they apply to all outputs. Each half selects the intervals on
+    which the other half evaluates a rule.
     """
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -341,9 +372,9 @@ def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
 
 
 def by_strongest(halves: Counts, budget: SampleBudget) -> list[Option]:
-    """Rules on the few parts with the strongest evidence, to be compared by fresh draws.
+    """Returns rules that guess only in the few intervals with the largest log-ratios.
 
-    See ``_TOP``.
+    ``halves`` are the counts in two halves of the outputs. Fresh draws have to compare these rules.
     """
     options = []
     for errors in _SURE:
@@ -353,9 +384,9 @@ def by_strongest(halves: Counts, budget: SampleBudget) -> list[Option]:
 
 
 def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) -> list[Option]:
-    """One rule per level: it guesses the likelier world in parts of at least that strength.
+    """Returns one rule per level, which guesses the more likely world at that level of evidence.
 
-    Rules are evaluated crosswise: one half orders the parts, the other counts the guesses.
+    One half of the split orders the intervals and the other half counts the guesses, both ways.
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
@@ -373,7 +404,10 @@ def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) 
 
 
 def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
-    """A rough estimate of the bound: the best level of the log-ratio on the same counts."""
+    """Estimates roughly the bound of the best rule that guesses by the log-ratio of ``counts``.
+
+    ``counts`` (2, m) of outputs in m intervals both select and evaluate the rule.
+    """
     strength, side = _strength(counts)
     order = np.argsort(-strength)
     right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
@@ -381,13 +415,16 @@ def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
 
 
 def _first_best(expected: Floats) -> int:
-    """The first position of the largest number, up to differences in the last bits."""
+    """Returns the first position of the largest number, up to differences in the last bits."""
     flat = expected.ravel()
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
 def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
-    """Evidence of each part (|log-ratio| minus ``errors`` standard errors), and likelier world."""
+    """Returns the evidence of each interval, and its more likely world.
+
+    The evidence is the absolute log-ratio minus ``errors`` standard errors.
+    """
     a, b = counts + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
@@ -395,7 +432,7 @@ def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
 
 
 def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
-    """Mean of the values in each part; NaN for an empty part."""
+    """Returns the mean of the values in each interval; NaN for an empty interval."""
     values = np.sort(as_floats(np.concatenate([first, second])).ravel())
     starts = np.append(0, np.searchsorted(values, cuts))
     counts = np.diff(starts, append=len(values))
@@ -406,14 +443,14 @@ def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
 
 
 def _spread(tails: Floats) -> NDArray[np.int64]:
-    """About ``_TAILS`` positions in increasing ``tails``, evenly in rank and in its logarithm."""
+    """Returns about ``_TAILS`` positions in increasing ``tails``, even in rank and log-rank."""
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
-    wanted = _ranks(max(1.0, float(tails[-1])))  # the last one may be 0 in a half of the draws
+    wanted = _ranks(max(1.0, float(tails[-1])))  # the last value may be 0 in a half of the draws
     return np.unique(np.minimum(np.searchsorted(tails, wanted), len(tails) - 1))
 
 
 @lru_cache(maxsize=64)
 def _ranks(n: float) -> Floats:
-    """About ``_TAILS`` numbers from 1 to n; a selection needs the same ones many times."""
+    """Returns about ``_TAILS`` numbers from 1 to n, half of them evenly spaced in the logarithm."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])

@@ -1,4 +1,4 @@
-"""A decision rule on values that occurred under one input and never under another."""
+"""Decision rules on values that occurred in one of two worlds only."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _BLOCK = 1 << 22
 
 
 def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Fingerprints (n,) of ``rows`` (n, d) of whole numbers, booleans or words.
+    """Returns a 64-bit hash (n,) of each of ``rows`` (n, d) of integers, booleans or strings.
 
-    The fingerprint of a single number is the number. Otherwise it is the sum of the entries, or of
+    The hash of a single number is the number. Otherwise it is the sum of the entries, or of
     their characters, each times a random 64-bit weight of its place, modulo 2^64 (Carter and Wegman
-    1979, multilinear hashing). Padding words to another width changes nothing, and two different
+    1979, multilinear hashing). Padding strings to another width changes nothing, and two different
     rows agree with probability 2^-64 times a small power of 2.
     """
     n, d = rows.shape
@@ -43,7 +43,7 @@ def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _weights(entry: int, count: int) -> NDArray[np.uint64]:
-    """Odd random weights (count,); the first ones of an entry are the same for every ``count``."""
+    """Returns odd random weights (count,), whose first elements do not depend on ``count``."""
     rng = np.random.Generator(np.random.Philox(key=entry + 1))
     return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
 
@@ -57,13 +57,13 @@ def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.ui
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
 
-# Fewest occurrences of a value under one input; the best of these limits is selected.
+# Minimum numbers of occurrences of a value in one world; the best of these limits is selected.
 _LEAST = (1, 2, 4, 8)
-# With more distinct values, those that occurred once are left out.
+# Number of distinct values above which values that occurred once are omitted.
 _SINGLES = 4096
-# Most entries of an output that are read one by one, and most numbers sorted for all of them.
+# Maximum number of entries that are examined separately, and of numbers sorted for all of them.
 _ENTRIES, _SORTED = 64, 1 << 23
-# Wrong guesses that are added to the counts.
+# Number of wrong guesses that is added to the counts.
 _UNSEEN = 0.5
 # A range extends beyond the last value by the distance between the last and the value `_BEFORE`
 # positions before it.
@@ -72,14 +72,14 @@ _BEFORE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueSet:
-    """Values that occurred in one world only, and the world of each.
+    """Values that occurred in one of two worlds only, with the world of each value.
 
-    entry: the entry of an output whose values they are; None for whole outputs.
+    entry: number of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
-    low, high: increasing ends of each value (m,); equal except for floats, of which those within
-        rounding count as one.
+    low, high: increasing lower and upper ends of each value (m,). They differ only for floats, for
+        which values within rounding count as one.
     sides: the world of each value, FIRST or SECOND (m,).
-    examples: examples of values for each side, in words.
+    examples: descriptions of some values of each world.
     """
 
     entry: int | None
@@ -93,7 +93,10 @@ class ValueSet:
         return len(self.low)
 
     def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """Guesses (n,) of FIRST, SECOND or NEITHER for ``outputs`` (n, *shape)."""
+        """Returns the guess (n,) for each output: the only world in which its value occurred.
+
+        The guess is FIRST, SECOND, or NEITHER if the value is not in the set.
+        """
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
         keys = _keys(outputs, self.entry)
@@ -102,7 +105,7 @@ class ValueSet:
         return np.where(inside, self.sides[place], NEITHER).astype(np.int8)
 
     def words(self, side: int) -> str:
-        """The values of one side, in words."""
+        """Describes the values that occurred in the world ``side`` (FIRST or SECOND) only."""
         names = self.examples[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
@@ -110,9 +113,11 @@ class ValueSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideRange:
-    """Numbers outside of the range of the other input's numbers.
+    """A rule that guesses the only one of two worlds whose range contains a number of the output.
 
-    ``ends`` are the ends (low, high) of the range in each world.
+    entry: number of the entry of an output.
+    name: name of the entry.
+    ends: ends (low, high) of the entry's range in each world.
     """
 
     entry: int
@@ -123,34 +128,40 @@ class OutsideRange:
         return len(self.ends)
 
     def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """Guesses (n,) as of ``ValueSet``; NEITHER for a number outside of both ranges."""
+        """Returns the guess (n,) for each output: the only world whose range contains the entry.
+
+        The guess is NEITHER if both ranges or no range contain it.
+        """
         values = as_floats(outputs)[:, self.entry]
         first, second = ((values < low) | (values > high) for low, high in self.ends)
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
     def words(self, side: int) -> str:
-        """The numbers of one side, in words."""
+        """Describes the numbers for which ``side`` (FIRST or SECOND) may be guessed."""
         low, high = self.ends[1 if side == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveRule:
-    """A rule that guesses the only input under which a value occurred, and otherwise abstains."""
+    """A rule that guesses the only world in which a value occurred, and otherwise abstains.
+
+    parts: sets of values and ranges, each of which may guess; the rule abstains if they disagree.
+    """
 
     parts: tuple[ValueSet | OutsideRange, ...]
 
     sides = frozenset({FIRST, SECOND})
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers of outputs guessed to be of the first and of the second world, (2,)."""
+        """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
         votes = np.stack([part.votes(outputs) for part in self.parts])
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
     def words(self, side: int) -> str:
-        """The outputs on which the rule guesses ``side``, in words."""
+        """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
         texts = [words for part in self.parts if (words := part.words(side))]
         more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
@@ -162,13 +173,18 @@ def exclusive_rules(
     budget: SampleBudget,
     names: EntryNames | None = None,
 ) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
-    """The rule with the largest expected bound for each of ``pairs`` of worlds.
+    """Returns a rule on values of one world only, with the largest expected bound, for each pair.
 
-    ``outputs`` (n, *shape) are those of each world in a selection split. A set of values is
-    evaluated by leaving out one draw at a time: the guess of a draw is right if its value remains
-    in the set without it, and wrong if only this draw kept its value out of the other input's set.
-    Ranges are evaluated crosswise on halves. Values are whole outputs and single entries; the rule
-    uses the best of these, or all promising ones together.
+    outputs: outputs of each world that are set aside to select rules, (n, *shape) each.
+    pairs: pairs of numbers of worlds.
+    budget: the later test, from which the bound of a rule is predicted.
+    names: names of the entries of an output.
+
+    A set of values is evaluated by leaving out one draw at a time. The guess of a draw is right if
+    its value remains in the set without it, and wrong if only this draw kept its value out of the
+    other world's set. A rule on ranges learns the ranges on one half and is evaluated on the other,
+    both ways. Values are whole outputs and single entries; the rule uses the best of these, or all
+    promising sets together.
     """
     names = names or EntryNames(outputs[0].shape[1:])
     readings = list(_readings(outputs, names))
@@ -190,7 +206,7 @@ def _sets(
     b: int,
     budget: SampleBudget,
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Rules on values that occur often under one input only, by each reading and by all."""
+    """Yields rules on values that occur often in one world only, per reading and for all."""
     n_draws = 2 * len(outputs[0])
     for least in _LEAST:
         good: list[tuple[ValueSet, int, int]] = []
@@ -206,14 +222,14 @@ def _sets(
 
 
 def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
-    """The bound to expect from these numbers of right and wrong guesses in ``seen`` draws."""
+    """Returns the bound to expect from ``right`` and ``wrong`` guesses in ``seen`` draws."""
     bold = replace(budget, caution=0.0)
     return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """Counts of the values of one entry, or of whole outputs, in each world."""
+    """Counts, in each world, of the values of one entry or of whole outputs."""
 
     entry: int | None
     names: EntryNames
@@ -224,11 +240,11 @@ class _Reading:
 
     @property
     def fewest(self) -> int:
-        """Fewest occurrences of a value: 2 with many values, to which new ones may come near."""
+        """Minimum occurrences of a value: 2 if there are many values, otherwise 1."""
         return 1 if len(self.low) <= _SINGLES else 2
 
     def count_guesses(self, a: int, b: int, least: int) -> tuple[int, int]:
-        """Numbers of right and wrong guesses, of draws that are left out one at a time."""
+        """Counts right and wrong guesses of draws that are left out one at a time."""
         right = wrong = 0
         for here, there in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
             right += int(here[(there == 0) & (here > least)].sum())
@@ -265,7 +281,7 @@ class _Reading:
 
 
 def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
-    """Counts of whole outputs, unless these are floating-point vectors, and of single entries."""
+    """Yields counts of whole outputs, except for vectors of floats, and of single entries."""
     width = int(np.prod(outputs[0].shape[1:]))
     if not width:
         return
@@ -298,7 +314,7 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNam
 
 
 def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
-    """Keys (n,) that identify values: floats and whole numbers themselves, or fingerprints."""
+    """Returns keys (n,) that identify values: the number itself, or a fingerprint."""
     flat = outputs.reshape(len(outputs), -1)
     if entry is None:
         return fingerprints(flat)
@@ -309,7 +325,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Rules on numbers outside of the other input's range, one per entry."""
+    """Yields rules on numbers outside the range of one world, one rule per entry."""
     first, second = outputs[a], outputs[b]
     width = int(np.prod(first.shape[1:]))
     if first.dtype.kind not in "iuf" or len(first) < 4 * _BEFORE or not width:

@@ -1,4 +1,7 @@
-"""Encoding of structured answers (dictionaries, lists, text) as numbers per field, or as words."""
+"""Encoding of structured answers (dictionaries, lists, text) as numbers per field, or as words.
+
+Estimators need arrays; this encoding makes arrays of any answer of a randomizer.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +19,40 @@ from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
 _DEEPEST, _MOST = 8, 64
-# Words of a text; and numbers of words and letters that are read, from the start and from the end.
+# Pattern of a word, and numbers of words and letters that are read from the start and from the end.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
-# A longer word may encode several values.
+# Maximum number of letters of a word that is one value; a longer word may encode several.
 _ONE_THING = 16
 # Characters of hexadecimal digits, base64 and the like.
 _ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (class)"
 # Kinds of the value at a path; 0 if there is no value.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
+# Maximum number of recent answers or parts that are kept, and maximum letters of each part.
 MAX_KEPT, _LONGEST = 1 << 18, 200
-"""Most distinct answers, or parts of answers, that are kept (the latest), and letters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A reader of structured answers: the paths in a few answers, such as .age or [2].
+    """An encoder of structured answers as rows of numbers, by the paths that they contain.
 
-    Each path gives three numbers: the kind of its value (nothing, null, a truth value, a number,
-    -0.0, text, an empty list), its number (also of a number in text; otherwise 0) and a checksum of
-    its text (otherwise 0). Further paths are the words of a text, the letters of bytes and of a
-    text of one word, counted from the start and from the end, and the order of keys. Each element
-    of a set is a path with the value True; the class name of a set, a named tuple and a dataclass
-    is a path too. The last number is a checksum of the values at all other paths.
+    A path, such as .age or [2], leads to a value in an answer. Each path gives three numbers: the
+    kind of its value (absent, null, boolean, number, -0.0, text, empty list), the value as a number
+    (0 if it is neither a number nor the text of a number) and a checksum of its text (0 if it is
+    not text). Further paths are the words of a text, the letters of bytes and of a text of one
+    word, counted from the start and from the end, and the order of keys. Each element of a set is a
+    path with the value True. The class name of a set, a named tuple and a dataclass is a path too.
+    The last number of a row is a checksum of the values at all paths that are not listed in
+    ``paths``.
 
-    Without paths an answer is read as a whole: one word, in Python's own spelling. Equal words are
-    equal answers, and ``answer`` returns the answer of a word.
+    Without paths, each answer is encoded as one word, its ``repr``. Equal words mean equal answers,
+    and ``answer`` returns the answer of a word.
 
-    paths: the paths.
-    originals: values of checksums and words, ``MAX_KEPT`` at most; of parts 200 letters. A
-        value that is not kept is described as "a text", and its ``answer`` raises KeyError.
+    paths: the paths that have columns of their own.
+    originals: answers by word and texts by checksum, at most ``MAX_KEPT``, cut after 200 letters if
+        they are parts. A value that is no longer kept is described as "a text", and ``answer``
+        raises KeyError for it.
 
     >>> Fields().read([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
@@ -57,10 +63,14 @@ class Fields:
 
     @classmethod
     def of(cls, answers: Sequence[Any], *, whole: bool = False) -> Fields | None:
-        """A reader for answers like these, by field or as a ``whole``; None if none is needed.
+        """Returns an encoder for answers like ``answers``; None if numpy can hold them unencoded.
 
-        Numbers and plain words need no reader. Words that end in a NUL do, because numpy arrays
-        drop it, and so do numbers if some, but not all, are NaN. Texts as a whole do not.
+        answers: examples of the answers to be encoded.
+        whole: whether to encode each answer as one word instead of by field.
+
+        Numbers and words of letters need no encoding. Words that end in a NUL character need it,
+        because numpy drops it, and so do numbers if some, but not all, are NaN. Texts that are
+        encoded as a whole need none.
         """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
@@ -73,7 +83,7 @@ class Fields:
         return cls(tuple(sorted(paths, key=_derived))[:_MOST])
 
     def read(self, answers: Iterable[Any]) -> NDArray[Any]:
-        """Reads each answer as a row of numbers, (n, 3 * len(paths) + 1), or as one word, (n,)."""
+        """Encodes each answer as a row of numbers, (n, 3 * len(paths) + 1), or as a word, (n,)."""
         if not self.paths:
             words = [self._keep(repr(plain(answer)), copy.deepcopy(answer)) for answer in answers]
             return np.array(words, dtype=np.str_)
@@ -93,27 +103,37 @@ class Fields:
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
     def answer(self, word: str) -> Any:
-        """The answer that was read as this word; KeyError if it is not kept."""
+        """Returns the answer that was encoded as this word; KeyError if it is no longer kept."""
         return copy.deepcopy(self.originals[word])
 
     @property
     def columns(self) -> tuple[tuple[int, ...], ...]:
-        """The columns of a row that belong to each path, and to all other paths."""
+        """Column numbers of an encoded answer, grouped by path.
+
+        The last group is the checksum of the values at all paths that are not listed in ``paths``.
+        """
         last = 3 * len(self.paths)
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def name(self, column: int) -> str:
-        """Name of the field of a column as Python would write it, such as output.user.bits[0]."""
+        """Returns the field that a column encodes in Python's notation: output.user.bits[0]."""
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
 
     def column_name(self, column: int) -> str:
-        """Name of a column: its field, or the kind or the checksum of its field."""
+        """Returns the name of the field that a column encodes.
+
+        "kind of" or "checksum of" comes first if the column holds the kind or the checksum of the
+        field.
+        """
         what = 2 if column == 3 * len(self.paths) else column % 3
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name(column)}"
 
     def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
-        """These columns, and those of all fields that contain or are contained in their fields."""
+        """Returns ``columns`` and the columns of fields that contain, or are in, their fields.
+
+        A field contains another field if that is a piece of its text or a value in its JSON text.
+        """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}
 
@@ -129,7 +149,7 @@ class Fields:
         return tuple({*columns, *of_paths})
 
     def value(self, row: NDArray[np.float64], column: int) -> str:
-        """Value of the field of a column in ``row``, in words."""
+        """Describes the value that ``row``, an encoded answer, has in the field of ``column``."""
         start = column // 3 * 3
         if start == 3 * len(self.paths):
             return self.originals.get(float(row[start]), "others") if row[start] else "none"
@@ -142,7 +162,7 @@ class Fields:
         }.get(kind, self.originals.get(checksum, "a text") if kind else "absent")
 
     def _numbers(self, leaf: Any) -> tuple[float, float, float]:
-        """Kind, number and checksum of the value at a path."""
+        """Returns kind, number and checksum of a value."""
         if isinstance(leaf, np.generic):
             leaf = leaf.item()
         if leaf is None:
@@ -170,7 +190,10 @@ class Fields:
 
 
 def plain(part: Any) -> Any:
-    """A copy of a part whose ``repr`` is equal for equal parts only; arrays include their type."""
+    """Returns a copy of ``part`` whose ``repr`` is equal for equal values only.
+
+    Arrays, sets, named tuples and dataclasses become tuples that include their type.
+    """
     if isinstance(part, np.ndarray):
         return "an array", part.dtype.str, plain(part.tolist())
     if isinstance(part, (set, frozenset)):
@@ -185,9 +208,9 @@ def plain(part: Any) -> Any:
 
 
 def fields_of_record(part: Any) -> dict[str, Any] | None:
-    """Fields of a named tuple or a dataclass with their values; None for other parts.
+    """Returns the fields of a named tuple or a dataclass with their values; None for other values.
 
-    Attributes that were added to the object are fields too.
+    Attributes that were added to the object are included.
     """
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         names: Iterable[str] = part._fields
@@ -199,12 +222,12 @@ def fields_of_record(part: Any) -> dict[str, Any] | None:
 
 
 def elements(part: Collection[Any]) -> list[Any]:
-    """Elements of a set, in an order that depends on their values only."""
+    """Returns the elements of a set as a list, in an order that depends on their values only."""
     return sorted(part, key=lambda element: repr(plain(element)))
 
 
 def opaque(answers: Sequence[Any]) -> bool:
-    """Whether answers are all different, and each is bytes or one word that is not a number."""
+    """Checks whether all answers differ, and each is bytes or one word that is not a number."""
     texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
     return len(set(texts)) == len(answers) > 0 and all(
         isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
@@ -219,7 +242,7 @@ def _nothing_but_nan(answer: Any) -> bool:
 
 
 def _derived(path: str) -> bool:
-    """Whether a path leads to a piece, or a property, of the value at another path."""
+    """Checks whether a path leads to a piece, or a property, of the value at another path."""
     return _PIECE in path or path.endswith(_ORDER)
 
 
@@ -256,7 +279,7 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Paths of an answer with their values: JSON in text is parsed, other text is split.
+    """Yields the paths of an answer with their values. JSON in text is parsed, other text is split.
 
     The order of a dictionary's keys is a value too.
     """
@@ -289,14 +312,15 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _spelt(element: Any) -> Any:
-    """An element of a set as a key: itself, or text if its own spelling has no fixed order."""
+    """Returns an element of a set as a key: itself, or text if its ``repr`` has no fixed order."""
     return element if isinstance(element, _PLAIN) else repr(plain(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
-    """Words of a text from the start and from the end; letters of bytes and of a text of one word.
+    """Yields the words of a text, or the letters of bytes and of a text of one word.
 
-    A decimal fraction is a number and is not split.
+    They are counted from the start and from the end. A decimal fraction is a number and is not
+    split.
     """
     letters = text.decode("latin-1") if isinstance(text, bytes) else text
     pieces: Sequence[str] = [] if isinstance(text, bytes) else _WORD.findall(text)
@@ -314,7 +338,7 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(text: str) -> Any:
-    """The object or list that a JSON text holds; any other text unchanged."""
+    """Returns the object or list that a JSON text holds, and any other text unchanged."""
     if text[:1] not in "{[" or not text:
         return text
     try:
@@ -328,6 +352,6 @@ def _clipped(number: float) -> float:
 
 
 def _checksum(text: str) -> float:
-    """A whole number below 2^52; two different texts share one with probability about 2^-52."""
+    """Returns an integer below 2^52; two different texts share one with probability about 2^-52."""
     data = text.encode("utf-8", "surrogatepass")
     return float(zlib.crc32(data) | (zlib.adler32(data[::-1]) & 0xFFFFF) << 32)

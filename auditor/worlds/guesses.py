@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from counts of events: a rule's guesses, or scores beyond thresholds."""
+"""Lower bounds on epsilon from counts of right and wrong guesses, or of scores above thresholds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ Floats = NDArray[np.float64]
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
-    """Exact lower confidence limit of a proportion at level 1 - alpha."""
+    """Returns the exact lower confidence limit of a proportion at level 1 - ``alpha``.
+
+    The proportion was observed as ``successes`` of ``trials``.
+    """
     k = np.asarray(successes, dtype=np.float64)
     limit = special.betaincinv(np.maximum(k, 1), np.asarray(trials) - k + 1, alpha)
     return np.where(k > 0, limit, 0.0)
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
-    """Exact upper confidence limit of a proportion at level 1 - alpha."""
+    """Returns the exact upper confidence limit of a proportion at level 1 - ``alpha``.
+
+    The proportion was observed as ``successes`` of ``trials``.
+    """
     k = np.asarray(successes, dtype=np.float64)
     rest = np.asarray(trials) - k
     return np.where(rest > 0, special.betaincinv(k + 1, np.maximum(rest, 1), 1 - alpha), 1.0)
@@ -42,11 +48,14 @@ def event_epsilon(
     delta: float,
     alpha: float,
 ) -> Floats:
-    """Lower bound on epsilon from the counts of an event: ln((P_low - delta) / Q_high), at least 0.
+    """Returns a lower bound on epsilon from the counts of an event in samples of two worlds.
 
-    The event occurred in ``hits`` of ``trials`` samples of one world, and in ``misses`` of
-    ``others`` samples of the other. Each confidence limit takes half of alpha, so the bound holds
-    at level 1 - alpha. Vectorised over events.
+    hits, trials: occurrences of the event, and number of samples, in the first world.
+    misses, others: occurrences of the event, and number of samples, in the second world.
+
+    The bound is ln((P_low - delta) / Q_high), or 0 if that is negative, where P_low and Q_high are
+    confidence limits of the event's probabilities in the first and the second world. Each limit
+    takes half of alpha, so the bound holds at level 1 - alpha. Vectorised over events.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
     high = clopper_pearson_upper(misses, others, alpha / 2)
@@ -56,19 +65,19 @@ def event_epsilon(
 
 # Share of the error for outputs that reveal their input, which delta permits.
 _REVEALED = 0.1
-_FAR = 700.0  # largest epsilon of the search: e^epsilon is still a double
-# A binomial count is farther from its mean than these deviations plus these events with
-# probability below 1e-30.
+_FAR = 700.0  # upper end of the search for epsilon, whose exponential is still a double
+# A binomial count differs from its mean by more than these standard deviations plus these events
+# with probability below 1e-30.
 _DEVIATIONS, _RARE = 12.0, 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessCounts:
-    """Counts of a decision rule's guesses on outputs, each of a world that a coin chose.
+    """Counts of the guesses of a decision rule on outputs whose world was chosen by a coin.
 
-    draws: number of outputs; the rule abstains on some of them.
-    first: (right, wrong) guesses of the first world.
-    second: (right, wrong) guesses of the second world.
+    draws: number of outputs; the rule may abstain on some of them.
+    first: numbers of right and wrong guesses of the first world.
+    second: numbers of right and wrong guesses of the second world.
     both: whether the rule guesses the second world too.
     share: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
@@ -81,17 +90,22 @@ class GuessCounts:
 
     @property
     def right(self) -> int:
-        """Number of right guesses."""
+        """Number of right guesses, of both worlds together."""
         return self.first[0] + self.second[0]
 
     @property
     def wrong(self) -> int:
-        """Number of wrong guesses."""
+        """Number of wrong guesses, of both worlds together."""
         return self.first[1] + self.second[1]
 
     @classmethod
     def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
-        """The counts in a ``table`` (2, 2) by world and guessed world."""
+        """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world.
+
+        draws: number of outputs.
+        share: probability with which the coin chose the first world.
+        both: whether the rule guesses the second world too.
+        """
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             draws=draws, first=(right, wrong), second=(rights, others), both=both, share=share
@@ -99,14 +113,15 @@ class GuessCounts:
 
     @classmethod
     def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
-        """The counts if the rule guesses on all of ``draws`` outputs, and every guess is right."""
+        """Returns the counts of a rule that guesses the world of every output, always rightly."""
         first = round(draws * share)
         return cls(draws=draws, first=(first, 0), second=(draws - first, 0), both=True, share=share)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and level 1 - ``alpha``.
+        """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``.
 
-        See ``joint_binomial_epsilon``, and ``_chance`` for a coin that is not fair.
+        ``joint_binomial_epsilon`` gives the bound for a fair coin, and ``_chance`` for any other
+        coin.
         """
         revealed, left = failure_mass(
             self.draws, both=self.both, delta=delta, alpha=alpha, share=self.share
@@ -120,7 +135,7 @@ class GuessCounts:
         return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, _FAR))
 
     def _chance(self, epsilon: float, revealed: int) -> float:
-        """Upper bound of P[at least this many right guesses] at ``epsilon``.
+        """Returns an upper bound of P[at least this many right guesses] at ``epsilon``.
 
         ``revealed`` outputs may reveal their input. For all others Bayes' rule says: a guess of a
         world that the coin chooses with probability p is right with odds of at most
@@ -144,19 +159,24 @@ class GuessCounts:
 
 
 def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """Number of tosses of the coin that chooses between two worlds, and its share of the first.
+    """Returns how often to toss the coin that chooses the world of each counted output.
 
-    ``left`` are the remaining outputs of the two worlds. Fresh outputs take a fair coin, tossed
+    left: numbers of remaining outputs of the two worlds.
+
+    The second value is the probability of the first world. For fresh outputs a fair coin is tossed
     once per remaining output; for stored outputs see ``count_tosses``.
     """
     return (sum(left), 0.5) if worlds.stored is None else count_tosses(*left)
 
 
 def count_tosses(*available: int) -> tuple[int, float]:
-    """Number of tosses of a coin so that no side comes up more often than ``available``.
+    """Returns a number of tosses in which a coin hardly ever exceeds the available numbers.
 
-    The second value is the coin's probability of the first side: its share of ``available``. A
-    side comes up too often with probability 3 in 100,000 (four standard deviations).
+    available: maximum number of times that each of the two sides may come up.
+
+    The second value is the coin's probability of the first side, which is its share of
+    ``available``. A side comes up too often with probability 3 in 100,000 (four standard
+    deviations).
     """
     shares = np.array(available) / max(1, sum(available))
     spread = np.sqrt(4 * shares * (1 - shares))
@@ -168,12 +188,17 @@ def count_tosses(*available: int) -> tuple[int, float]:
 def failure_mass(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Number of right guesses that delta explains, and the remaining error.
+    """Returns how many right guesses delta explains, and the error that remains for the bound.
 
-    Two distributions that are (epsilon, delta)-close in both directions are each a mixture that
-    with probability delta reveals its input and otherwise is of a pair that is epsilon-close
-    (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that guesses one input only gains by the
-    revealed outputs of that input: the ``share`` of outputs that the coin assigns to it.
+    draws: number of outputs.
+    both: whether the rule guesses both inputs.
+    alpha: total error, a part of which is used for this number.
+    share: probability with which the coin chooses the guessed input, if only one is guessed.
+
+    Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
+    probability delta the output reveals its input, and otherwise it is from one of two
+    distributions that are epsilon-close (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that
+    guesses one input only gains by the revealed outputs of that input.
     """
     if delta == 0:
         return 0, alpha
@@ -184,15 +209,18 @@ def failure_mass(
 def joint_binomial_epsilon(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
 ) -> Floats:
-    """Lower bound on epsilon from counts of right and wrong guesses, at least 0; vectorised.
+    """Returns a lower bound on epsilon from counts of right and wrong guesses; vectorised.
+
+    revealed: number of right guesses that delta explains; see ``failure_mass``.
+    alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
-    the guessed input is the true one with probability at most s = e^eps / (1 + e^eps). So given the
-    number of guesses, the number of right guesses is at most a binomial variable with success s,
-    plus ``revealed`` (see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson
-    lower limit of s, at level 1 - ``alpha``, for a rule fixed before these outputs were drawn. One
-    rule with one limit guesses both inputs, so the error is not divided between directions or
-    limits. Wrong guesses on revealed outputs are not removed, which only lowers the bound.
+    the guessed input is the true input with probability at most s = e^eps / (1 + e^eps). So given
+    the number of guesses, the number of right guesses is at most a binomial variable with success
+    probability s, plus ``revealed``. The bound is ln(s / (1 - s)) at the Clopper-Pearson lower
+    limit of s, and at least 0. It holds for a rule that was fixed before these outputs were drawn.
+    One rule with one limit guesses both inputs, so the error is not divided. Wrong guesses on
+    revealed outputs are not removed, which only lowers the bound.
     """
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
@@ -200,7 +228,10 @@ def joint_binomial_epsilon(
 
 
 def expected_guesses(draws: int, rates: Rates, delta: float, alpha: float) -> float:
-    """The largest bound of several rules if the counts on ``draws`` outputs are as expected."""
+    """Predicts the largest ``joint_binomial_epsilon`` of several rules on ``draws`` outputs.
+
+    ``rates`` are the expected shares of right and of wrong guesses of each rule.
+    """
     revealed, left = failure_mass(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(joint_binomial_epsilon(draws * right, draws * wrong, revealed, left).max())
@@ -210,9 +241,9 @@ def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> F
     """Approximates ``joint_binomial_epsilon`` in closed form, also for fractional counts.
 
     The result is not a bound; it serves to choose a rule. ``z`` is the normal quantile of the
-    level. The Clopper-Pearson limit is a quantile of an F distribution, here by the cube-root
-    approximation of Paulson 1942; -inf where the approximation fails (fewer than about three right
-    guesses).
+    level. The Clopper-Pearson limit is a quantile of an F distribution, which is computed by the
+    cube-root approximation of Paulson 1942. The result is -inf where the approximation fails (fewer
+    than about three right guesses).
     """
     sure = np.maximum(right - revealed, 1e-9)
     a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)
@@ -226,7 +257,7 @@ def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> F
 
 _RATIO = 1.2  # ratio of successive ranks
 _MOST = 1 << 50
-_FAMILIES = 4  # events above and below a threshold, with the first or the second world as P
+_FAMILIES = 4  # events above or below a threshold, with P of the first or of the second world
 
 
 def _all_ranks() -> NDArray[np.int64]:
@@ -237,8 +268,8 @@ def _all_ranks() -> NDArray[np.int64]:
 
 
 _RANKS = _all_ranks()
+# Share of the error per rank; rare events have larger shares, because their limits matter most.
 _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS) + 1))
-"""Share of the error of each rank: rare events get more, because their limits matter most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,11 +284,12 @@ class ThresholdBand:
     high: upper limits of Q (k,).
     thresholds: thresholds of the events (k,).
     above: whether the event is a score above the threshold (k,); otherwise a score below it.
-    first: whether P is the probability in the first world, and Q in the second (k,).
+    first: whether P is the probability in the first world, and Q in the second (k,); otherwise the
+        reverse.
     alpha: total error.
 
-    The thresholds are order statistics of the world of Q, at ranks fixed in advance. The
-    probability Q of scores strictly beyond the score of rank k is at most a Beta(k, n - k + 1)
+    The thresholds are order statistics of the scores in the world of Q, at ranks fixed in advance.
+    The probability Q of scores strictly beyond the score of rank k is at most a Beta(k, n - k + 1)
     variable. Given the scores of that world, the threshold is fixed and the count in the world of P
     is binomial. The ranks share the error (Bonferroni), so no scores are set aside to choose a
     threshold.
@@ -275,7 +307,7 @@ class ThresholdBand:
 
     @classmethod
     def of(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdBand:
-        """Computes the limits from scores of two worlds, (n,) and (m,), in any order."""
+        """Computes the confidence limits from scores of two worlds, (n,) and (m,), in any order."""
         ordered = np.sort(first_scores), np.sort(second_scores)
         binary = _binary(first_scores, second_scores)
         parts = []
@@ -306,29 +338,29 @@ class ThresholdBand:
         )
 
     def best(self, delta: float) -> int:
-        """Index of the event with the largest lower bound on epsilon at ``delta``."""
+        """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
         return int(np.argmax((self.low - delta) / self.high))
 
     def epsilon(self, delta: float) -> float:
-        """Lower bound on epsilon at ``delta``."""
+        """Returns a lower bound on epsilon at ``delta``."""
         k = self.best(delta)
         sure = self.low[k] - delta
         return float(np.log(sure / self.high[k])) if sure > self.high[k] else 0.0
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        """Lower bounds on delta at each ``epsilon``, jointly valid."""
+        """Returns lower bounds on delta at each ``epsilon``, jointly valid."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.low - ratio * self.high).max(axis=-1), 0.0))
 
     def renyi(self, order: float) -> float:
-        """Lower bound on the larger of the two Renyi divergences of this ``order``, above 1.
+        """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
 
-        The divergence of two distributions is at least that of any event (data processing). The
-        latter grows with P and falls with Q if P is above Q. InputError for an ``order`` that is
-        not above 1.
+        The divergence of two distributions is at least that of any event (data processing
+        inequality). The divergence of an event grows with P and falls with Q if P is above Q.
+        Raises InputError unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
-            raise InputError(f"Expected a Renyi order above 1, got {order:g}. Give 2 or 8, say.")
+            raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
         above = self.low > self.high
         if not above.any():
             return 0.0
@@ -342,7 +374,7 @@ class ThresholdBand:
         return float(special.logsumexp(terms, axis=0).max() / (order - 1))
 
     def words(self, k: int) -> str:
-        """Event number ``k`` in words."""
+        """Describes event number ``k``, such as "score > 3"."""
         return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
@@ -351,16 +383,17 @@ def _binary(one: Floats, other: Floats) -> bool:
 
 
 def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
-    """Numbers (k,) of ``ordered`` scores (n,) strictly above, or below, each of ``cuts`` (k,)."""
+    """Counts ``ordered`` scores (n,) strictly above, or below, each of ``cuts`` (k,)."""
     if above:
         return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
 def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
-    """The largest lower bound that as many scores of this type could give: disjoint worlds.
+    """Returns the largest lower bound that this number of scores could give.
 
-    ``one`` (n,) and ``other`` (m,) are scores of two worlds.
+    ``one`` (n,) and ``other`` (m,) are the scores of two worlds. The bound is reached if the scores
+    of the two worlds never overlap. It depends on whether all scores are 0 or 1.
     """
     expected = epsilon_of_answers if _binary(one, other) else epsilon_by_ranks
     return max(
@@ -370,9 +403,12 @@ def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -
 
 
 def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """The band's lower bound on epsilon if counts of ``n`` and ``m`` scores are as expected.
+    """Predicts the lower bound of a ``ThresholdBand`` if counts of scores equal their expectation.
 
-    The limit of an event's Q is that of the next rank above its count, because scores may be tied.
+    n, m: numbers of scores in the first and in the second world.
+    rates: probabilities P and Q of each event in the first and in the second world.
+
+    The limit of Q is that of the next rank above the expected count, because scores may be tied.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
@@ -382,7 +418,10 @@ def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float
 
 
 def epsilon_of_answers(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """The expected bound as by ``epsilon_by_ranks``, for scores of zeros and ones."""
+    """Predicts the lower bound of a ``ThresholdBand`` for scores of zeros and ones.
+
+    The arguments are those of ``epsilon_by_ranks``.
+    """
     p, q = rates
     error = alpha / _FAMILIES
     high = clopper_pearson_upper(m * q, m, error)

@@ -1,4 +1,7 @@
-"""Measurement of a lower bound, repeated if it refutes a claim; and the power of a measurement."""
+"""Measurement of a lower bound, repeated if it refutes a claim, and the power of a measurement.
+
+The power of a measurement is the number of draws that it needs.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 class Measured:
     """Lower bounds on epsilon that were measured on worlds.
 
-    bound: holds at the requested confidence.
-    alarm: holds at the confidence at which a measurement contradicts a proof; from the first draws.
-    repeated: whether ``bound`` is the smaller one of two measurements.
+    bound: bound that holds at the requested confidence.
+    alarm: bound from the first measurement, at the higher confidence that is required before a
+        measurement may contradict a proof.
+    repeated: whether ``bound`` is the smaller bound of two measurements.
     """
 
     bound: Bound
@@ -44,10 +48,10 @@ def measure(
 ) -> Measured:
     """Measures a lower bound on epsilon, a second time if it refutes a claim.
 
-    At 95%, one bound in twenty of a tight and honest system is above the truth. So if the first
-    bound refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds
-    is returned. It holds at ``confidence`` too, and accuses an honest system with probability
-    (1 - confidence)^2 at most.
+    At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
+    refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds is
+    returned. The smaller bound holds at ``confidence`` too, and refutes a true claim with
+    probability (1 - confidence)^2 at most.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -87,38 +91,38 @@ def measure(
 
 
 _DEFAULT = JointBinomial()
+# Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
 FACTOR = 2.0
-"""Ratio of a system's epsilon to its claim, for which power is stated."""
+# Delta at which Gaussian noise has the stated epsilon if the claim has delta 0, at which the
+# epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
-"""Delta at which Gaussian noise has the stated epsilon if the claim has delta 0, where its epsilon
-is larger."""
 _MOST_DRAWS = 10**9
+# Half-widths, in standard deviations, of the middle range in which a guesser abstains.
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
-"""Distances from the middle, in deviations, within which a guesser of Gaussian noise abstains."""
 
 
 def _randomized_response(epsilon: float, delta: float) -> Rates:
-    """Rates of the true and the false answer of randomized response, the easiest pair to refute."""
+    """Returns the rates of the true and the false answer of randomized response."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
 def _gaussian(epsilon: float, delta: float) -> Rates:
-    """Rates of two normal distributions beyond the middle, for each distance of ``_ABSTAIN``."""
+    """Returns the rates of two normal distributions beyond each distance of ``_ABSTAIN``."""
     mu = gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Approximate numbers of draws per world that refute a claim of half the true epsilon.
+    """Approximate number of draws per world with which a claim of half the true epsilon is refuted.
 
-    They are for the default estimator or another one, if the best rule is known and counts are as
-    expected.
+    The numbers assume that the estimator uses the best rule and that counts equal their
+    expectation.
 
     response: draws for randomized response, which is refuted most easily; None above 10^9.
-    gaussian: draws for Gaussian noise, which the sum of many small losses (a training) approaches;
-        None above 10^9.
+    gaussian: draws for Gaussian noise, which the sum of many small privacy losses, as in a
+        training, approaches; None above 10^9.
     """
 
     response: int | None
@@ -129,7 +133,10 @@ class Power:
     def of(
         cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
     ) -> Power:
-        """Power against a claim of ``epsilon``, positive and finite, at ``delta``."""
+        """Computes the power of an estimator against a claim of ``epsilon``, positive and finite.
+
+        ``by`` is the estimator.
+        """
 
         def fewest(rates: Rates) -> int | None:
             return fewest_samples(
@@ -146,9 +153,9 @@ class Power:
     def against(
         cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
     ) -> Power | None:
-        """Power of the measurement of a bound; None without one, or if the claim is 0 or infinite.
+        """Returns the power of the measurement of ``shown``; None if that is None or exact.
 
-        The default estimator stands for ``by`` if that is None, or the bound has assumptions.
+        A claim of 0 or infinity gives None too. ``by`` is ignored if the bound has assumptions.
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
@@ -159,7 +166,10 @@ class Power:
         return self.describe("draws of each world")
 
     def describe(self, draws: str) -> str:
-        """Describes the power in a sentence without its end; ``draws`` names the draws."""
+        """Describes in words how many draws refute a claim of half the true epsilon.
+
+        ``draws`` is the noun for the draws, such as "draws of each world".
+        """
         return (
             f"a system with twice the claimed epsilon is refuted by about {_count(self.response)} "
             f"{draws} if it is randomized response, by {_count(self.gaussian)} if it is Gaussian "
@@ -168,11 +178,12 @@ class Power:
 
 
 def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
-    """Explains why no measurement of trainings could refute a claim of half the true epsilon.
+    """Explains why the measured trainings are too few to refute a claim of half the true epsilon.
 
-    Empty if some measurement could. The privacy losses of many rounds add up to a nearly Gaussian
-    loss, so the draws for Gaussian noise decide. Bounds on a message or a round are not
-    measurements of trainings, for any number of draws.
+    The text is empty if some measurement in ``measured`` has enough, or if none covers a whole
+    training. Bounds on a message or a round do not count. The number of trainings is compared with
+    that for Gaussian noise, because the privacy losses of many rounds add up to a nearly Gaussian
+    loss.
     """
     why = ""
     for bound in measured:
@@ -186,7 +197,7 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
 
 
 def _count(draws: int | None) -> str:
-    """A number rounded up to two digits, because counts vary."""
+    """Formats a number of draws, rounded up to two significant digits."""
     if draws is None:
         return "more than 10^9"
     unit = 10 ** max(0, len(str(draws)) - 2)

@@ -27,17 +27,17 @@ from fedrec_auditor.targets.settings import Checked, Choice
 
 Floats = NDArray[np.float64]
 
-# Entries are clipped to these quantiles of their column.
+# Quantiles of a column to which its entries are clipped.
 _REACH = (0.005, 0.995)
 
 
 def discriminants(rows: Floats, contrasts: Floats) -> Floats:
-    """Scores (n, k) of ``rows`` (n, d) along k linear discriminants.
+    """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants.
 
-    Each column of ``contrasts`` (n, k) weights the rows with known labels so that their weighted
-    sum is a difference of means; see ``contrast``. The covariance is that of all rows, in units of
-    each column's deviation, shrunk towards a multiple of the identity (Ledoit and Wolf 2004), so
-    that there may be more columns than rows.
+    Each column of ``contrasts`` (n, k) holds weights of the rows that make their weighted sum a
+    difference of class means (see ``contrast``). The covariance is that of all rows, in units of
+    each column's standard deviation, shrunk towards a multiple of the identity (Ledoit and Wolf
+    2004). So there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -62,10 +62,13 @@ def discriminants(rows: Floats, contrasts: Floats) -> Floats:
 
 
 def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
-    """Weights (n,) that make the weighted sum of rows a difference of two means.
+    """Returns weights (n,) with which the weighted sum of n rows is a difference of two means.
 
-    The means are of the rows ``chosen`` (k,) with true and with false ``labels`` (k,). All weights
-    are 0 if all labels are equal.
+    chosen: positions (k,) of the rows with known labels; all other weights are 0.
+    labels: the label of each of these rows, (k,). The mean of the rows labelled false is subtracted
+        from the mean of the rows labelled true.
+
+    All weights are 0 if all labels are equal.
     """
     weights = np.zeros(n)
     if labels.any() and not labels.all():
@@ -73,22 +76,22 @@ def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Flo
     return weights
 
 
-# Largest distance by which a bound is below the exact solution.
+# Maximum distance by which a bound is below the exact solution.
 _TOLERANCE = 1e-9
-# Largest epsilon of the search.
+# Upper end of the search for epsilon.
 _FAR = 512.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunGuesses:
-    """Counts of guesses which canaries one training included, and the epsilon that they imply.
+    """Counts of guesses of which canaries one training included, and the epsilon they imply.
 
     A separate fair coin decided on each canary. The number of guesses is fixed in advance.
 
     canaries: number of canaries.
-    guesses: number of canaries that are guessed; the guesser abstains on the others.
+    guesses: number of canaries that are guessed; the guesser abstains on all others.
     right: number of right guesses.
-    both: whether "in" and "out" may both be guessed; otherwise all guesses are the same.
+    both: whether both "in" and "out" may be guessed; otherwise all guesses are the same.
     """
 
     canaries: int
@@ -97,15 +100,17 @@ class OneRunGuesses:
     both: bool = True
 
     def p_value(self, epsilon: float, delta: float) -> float:
-        """Upper bound of P[at least ``right`` right guesses] under (``epsilon``, ``delta``)-DP.
+        """Returns an upper bound of the probability of at least ``right`` right guesses under DP.
 
-        With W binomial of ``guesses`` trials and success q = e^eps / (1 + e^eps), v right guesses
-        and m canaries it is P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
+        The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
+        ``guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
+        guesses and m the number of canaries. The bound is P[W >= v] + 2 m delta max_i P[v - i <= W
+        < v] / i.
 
-        The fraction is the mean of the i probabilities below v. These rise up to the mode and fall
-        beyond it. So the mean rises with i until the next probability is below it, and falls from
-        there on; i is found by bisection. Source: Steinke, Nasr and Jagielski 2023, the theorem on
-        approximate DP.
+        The fraction is the mean of the i probabilities P[W = k] just below k = v. These
+        probabilities rise up to the mode of W and fall beyond it. So their mean rises with i until
+        the next probability is smaller than the mean, and falls from there on. Bisection finds the
+        maximum. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
         """
         v, r = self.right, self.guesses
         q = float(special.expit(epsilon))
@@ -135,12 +140,13 @@ class OneRunGuesses:
         return tail + 2 * self.canaries * delta * mean(high)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, from the guesses alone.
+        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by counts of guesses.
 
-        The bound is the largest epsilon with a p-value of at most alpha: an (eps, delta)-DP
-        mechanism is (eps', delta)-DP for every larger eps'. The search is restricted to epsilons
-        for which v lies above the mode of W. There the p-value falls with v, so that the counts
-        which refute an epsilon are the largest ones.
+        The bound is the largest epsilon with a p-value of at most alpha. An (eps, delta)-DP
+        mechanism is (eps', delta)-DP for every larger eps', so all smaller values are rejected too.
+        The search is restricted to epsilons for which the number of right guesses exceeds the mode
+        of its binomial bound. In this range the p-value falls with the number of right guesses, so
+        that large numbers refute.
         """
         if self.right == 0:
             return 0.0
@@ -150,15 +156,18 @@ class OneRunGuesses:
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the trade-off curve.
 
-        The curve of the two errors is that of (eps, delta)-DP; see ``explained``.
+        The trade-off curve of false positive and false negative rates is that of (eps, delta)-DP;
+        see ``explained``.
         """
         return self.least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
 
     def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
-        """Whether a mechanism of this trade-off can have P[right guesses >= v] >= ``alpha``.
+        """Checks whether a trade-off function permits P[right guesses >= v] >= ``alpha``.
 
-        Let f be the trade-off function, F = 1 - f, ``inverse`` the inverse of F on [0, 1], N the
-        number of right guesses of r, and M_c = P[N >= c].
+        inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
+        alpha: error, 1 minus the confidence.
+
+        Let N be the number of right guesses of r, v the counted number, and M_c = P[N >= c].
 
         Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and the
         event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most
@@ -193,9 +202,10 @@ class OneRunGuesses:
     def least_explained(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
-        """The largest parameter whose curve cannot explain the count.
+        """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
 
-        ``inverse(parameter)`` is the inverse of F as for ``explained``; F rises with the parameter.
+        ``inverse(parameter)`` is the inverse of F = 1 - f for the trade-off function f with this
+        parameter; F must rise with the parameter. ``explained`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:
@@ -205,20 +215,24 @@ class OneRunGuesses:
 
 
 def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
-    """The inverse of 1 - f for (eps, delta)-DP: the smallest false positive rate of each power."""
+    """Returns the inverse of 1 - f for the trade-off function f of (eps, delta)-DP.
+
+    The returned function maps a true positive rate to the smallest false positive rate.
+    """
     ratio = math.exp(epsilon)
     return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
 
 
 def _at_least(k: int, trials: int, q: float) -> float:
-    """P[W >= k] for a binomial variable W of ``trials`` trials with success probability ``q``."""
+    """Returns P[W >= k] for a binomial variable W with ``trials`` trials and probability ``q``."""
     return float(special.betainc(k, trials - k + 1, q)) if k > 0 else 1.0
 
 
 def _crossing(excess: Callable[[float], float], upper: float) -> float:
-    """The zero of the increasing ``excess`` in [0, ``upper``], from below.
+    """Returns the zero of the increasing ``excess`` in [0, ``upper``], approached from below.
 
-    0 if ``excess`` is positive at 0; ``upper`` if it is not positive at ``upper``.
+    The result is 0 if ``excess`` is positive at 0, and ``upper`` if it is not positive at
+    ``upper``.
     """
     from scipy import optimize
 
@@ -230,15 +244,16 @@ def _crossing(excess: Callable[[float], float], upper: float) -> float:
     return max(0.0, root - _TOLERANCE)
 
 
+# Minimum number of canaries from which a bound is computed.
 MIN_CANARIES = 20
-"""Fewest canaries from which a bound is computed."""
-_SELECTING = 5  # one in this many canaries selects how the rest is guessed
-_SHARES = 40  # numbers of guesses per side that are tried
-_CAUTION = 0.5  # deviations subtracted for chance, see SampleBudget
+_SELECTING = 5  # one in this many canaries selects how the remaining ones are guessed
+_SHARES = 40  # how many numbers of "in" guesses, and of "out" guesses, are tried
+_CAUTION = 0.5  # standard errors subtracted from a predicted bound, see SampleBudget
 
 
 _Theorem = tuple[Callable[..., float], str]
 AUTO = "auto"
+# Theorems by name: the function that computes a bound from counts of guesses, and its source.
 THEOREMS: dict[str, _Theorem] = {
     "guesses": (OneRunGuesses.epsilon, "Steinke, Nasr and Jagielski 2023"),
     "trade-off": (
@@ -246,22 +261,21 @@ THEOREMS: dict[str, _Theorem] = {
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
-"""Theorems by name: the function that computes a bound from the guesses, and its source."""
 
 
 @dataclass(frozen=True)
 class OneRun(Checked, Estimator):
     """A lower bound on epsilon from one training with many canaries, each included by a fair coin.
 
-    The bound holds at the stated confidence if a separate fair coin decided on each canary, for any
-    scores and any dependence between them, as long as they are computed from the adversary's view
+    The bound holds at the stated confidence if a separate fair coin decided on each canary. The
+    scores may depend on one another in any way, but they must be computed from the adversary's view
     and not from the coins. The worlds must have ``coins``.
 
-    One canary in five, drawn at random, selects how all others are guessed: the direction in their
-    features, the number of guesses, and (``auto``) which of the two theorems gives the bound. The
-    coins of these canaries are then known, and an (eps, delta)-DP mechanism remains so given some
-    of the coins. Exactly the selected number of other canaries are guessed: "in" for the highest
-    scores, "out" for the lowest; ties are broken at random.
+    One canary in five, drawn at random, selects how all others are guessed: the direction in the
+    space of their features, the number of guesses, and (with ``auto``) which of the two theorems
+    gives the bound. The coins of these canaries are then known to the guesser, and an (eps,
+    delta)-DP mechanism remains so given some of the coins. The selected number of other canaries is
+    guessed, "in" for the highest scores and "out" for the lowest; ties are broken at random.
     """
 
     method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
@@ -269,11 +283,14 @@ class OneRun(Checked, Estimator):
     source = "guesses of which canaries one training included"
 
     def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Guesses by the canaries' scores, numbers or arrays; InputError without coins."""
+        """Guesses which canaries the training included, by their scores.
+
+        Raises InputError if ``worlds`` have no coins.
+        """
         if worlds.coins is None:
             raise InputError(
-                "Expected worlds with the canaries of one training (coins), got worlds to draw "
-                "from. Use the estimator joint-binomial."
+                "Expected canaries of one training (worlds with coins), got worlds whose outputs "
+                "are drawn. Use the estimator joint-binomial."
             )
         scores, included = worlds.coins(rng)
         order = rng.permutation(len(included))
@@ -314,7 +331,10 @@ class OneRun(Checked, Estimator):
         return Observation(len(included), limit, f" ({source})")
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The expected limit with ``samples`` canaries; see ``Estimator``."""
+        """Predicts the lower bound with ``samples`` canaries if counts equal their expectation.
+
+        ``Estimator.expected_limit`` explains the other arguments.
+        """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
         budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
@@ -324,7 +344,7 @@ class OneRun(Checked, Estimator):
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
-        """The theorem of this method; with ``auto``, the one with the larger expected bound."""
+        """Returns the chosen theorem; for ``auto`` the one with the larger expected bound."""
         if self.method != AUTO:
             return THEOREMS[self.method]
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
@@ -335,11 +355,16 @@ def with_coins(
     scope: Scope,
     coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
 ) -> Worlds:
-    """Worlds of a canary in and out, for runs with many canaries by ``coins``; see ``Worlds``."""
+    """Builds the worlds "canary in" and "canary out" of one training with many canaries.
+
+    names: descriptions of the two worlds.
+    scope: scope of a bound that is measured on them.
+    coins: function that runs the training and returns scores and inclusions; see ``Worlds``.
+    """
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected an estimator for one training, got one that draws trainings. Leave it out."
+            "Expected an estimator for one training, got one that draws many trainings. Omit it."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic="score", coins=coins)
@@ -348,10 +373,14 @@ def with_coins(
 def _values(
     scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """One score per canary (m,) from rows (m, d), larger if it seems included; and held-out scores.
+    """Returns one score per canary (m,), larger if it seems included, and held-out scores (k,).
 
-    The held-out scores (k,) are of the canaries ``selecting`` and predict how well others will be
-    guessed: if a direction is learned, each half is scored along the direction of the other half.
+    scores: scores or features of the canaries, (m, d).
+    selecting: numbers (k,) of the canaries with known coins.
+
+    The held-out scores are those of the canaries ``selecting`` and predict how well other canaries
+    will be guessed. If a direction is learned, each half is scored along the direction of the other
+    half.
     """
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
@@ -370,16 +399,16 @@ def _values(
 
 
 def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The order of values from the highest to the lowest, ties in a random order."""
+    """Returns the order of values from the highest to the lowest, with ties in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
 
 def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, int], float]:
-    """Numbers of canaries to guess "in" and "out" among n, and the share of right guesses.
+    """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
-    ``ranked`` (n,) are the known coins in the order of falling scores. All are guessed if no bound
-    can be predicted for ``budget.draws`` other canaries.
+    ``ranked`` (n,) are the known coins in the order of falling scores. All canaries are guessed if
+    no bound can be predicted for ``budget.draws`` other canaries.
     """
     n, known = len(ranked), int(ranked.sum())
     sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
@@ -398,12 +427,15 @@ def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, i
 
 
 def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
-    """Number of ``guesses`` that are "in", among canaries with the scores ``values``.
+    """Returns how many of ``guesses`` are "in", among canaries with the scores ``values``.
 
-    The thresholds are the ``shares`` highest and lowest of the increasing ``known`` scores (n,) of
-    the selection. The guesses are divided in proportion to the numbers of scores beyond the two
-    thresholds, because the number of included canaries is random and the scores indicate it.
-    (Guesses may depend on the whole view; only their number is fixed.)
+    known: increasing scores (n,) of the canaries that selected the shares.
+    shares: numbers of canaries guessed "in" and "out" among these n.
+
+    The ``shares[0]`` highest and the ``shares[1]`` lowest known scores define two thresholds. The
+    guesses are divided in proportion to the numbers of scores beyond the two thresholds, because
+    the number of included canaries is random and the scores indicate it. (Guesses may depend on the
+    whole view; only their number is fixed.)
     """
     n, (inside, outside) = len(known), shares
     if not inside or not outside:

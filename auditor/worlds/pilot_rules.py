@@ -1,4 +1,7 @@
-"""Rules that reduce a run to one number, learned from pilot runs: on features, on coordinates."""
+"""Rules that reduce the messages of a run to one number, learned from pilot runs of two worlds.
+
+Some rules weigh features of a run, others add log-likelihood ratios over coordinates.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ from fedrec_auditor.auditor.worlds.statistics import Number, fit_boosted_trees, 
 
 Floats = NDArray[np.float64]
 
+# Number of votes: log-likelihood ratio, values of one world only, and numbers outside a range.
 VOTES = 3
-"""Number of votes: a log-likelihood ratio, values of one world only, numbers outside of a range."""
-# Most coordinates whose noise is modelled, and residuals from which its shape is estimated.
+# Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
 _MOST, _RESIDUALS = 1024, 1 << 18
-# Standard errors above which a difference between two worlds is not by chance.
+# Number of standard errors above which a difference between two worlds is not by chance.
 _SURE = 4.5
-# Relative differences that are due to rounding: of doubles, and of single precision.
+# Relative differences that rounding explains, in double and in single precision.
 _ROUNDING, _SINGLE = 1e-9, 2.0**-22
-# Share of messages, and their least number, in which an atom must occur; messages in which a grid
-# is looked for, and the largest distance from the grid, in steps.
+# Minimum share and number of messages in which a repeated value (atom) must occur; number of
+# messages in which a grid is searched, and maximum distance from the grid, in steps.
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
-# How much rarer an atom of one world must be in the other.
+# Factor by which an atom of one world must be rarer in the second world.
 _RARER = 8
 # Number of outermost values from which the tail of a density is estimated. A range extends beyond
 # the last value by the distance between the last and the value `_BEFORE` positions before it.
@@ -36,11 +39,12 @@ _TAIL, _BEFORE = 8, 4
 class NoiseShape:
     """The logarithm of a density, interpolated linearly between points, with exponential tails.
 
-    The closer the outermost values, the steeper a tail falls, so that bounded noise has an end, as
-    precise as these values.
+    The closer the outermost values are to one another, the more steeply a tail falls. So the
+    density of bounded noise ends near its largest value.
 
-    points, logs: increasing points (k,), and the log-density there (k,).
-    tails: ends of the interpolation, rates beyond them and log-densities at the ends (3, 2).
+    points, logs: increasing points (k,), and the log-density at each point (k,).
+    tails: the two ends of the interpolation, the decay rates beyond them and the log-densities at
+        the ends, (3, 2).
     """
 
     points: Floats
@@ -70,7 +74,7 @@ class NoiseShape:
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
     def log(self, z: Floats) -> Floats:
-        """Log-density at ``z``."""
+        """Returns the logarithm of the density at ``z``."""
         out = np.interp(z, self.points, self.logs)
         for side, (end, rate, top) in enumerate(self.tails.T):
             excess = z - end if side else end - z
@@ -80,16 +84,17 @@ class NoiseShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateVotes:
-    """Votes of a message's coordinates for the first of two worlds, against the second.
+    """Scores of messages, summed over coordinates, that favour one of two worlds.
 
-    They are learned from messages of both worlds, separate from the messages to be judged.
+    The scores are learned from messages of both worlds, separate from the messages to be scored.
 
-    noisy: coordinates with noise (k,).
+    noisy: numbers of the coordinates whose noise is modelled (k,).
     centers, scales: centre and unit of the noise in each world, (2, k) each.
-    low, high: ends of the noise in each world, (2, k) each.
-    shape: density of the noise of all these coordinates; None without noisy coordinates.
-    atoms: repeated values of each world, two per coordinate (world, 2, d); NaN if there are none.
-    steps, phases: step of each world's grid (2, d), 0 without a grid, and a point on it (2, d).
+    low, high: lower and upper end of the noise in each world, (2, k) each.
+    shape: density of the noise of all these coordinates; None if ``noisy`` is empty.
+    atoms: repeated values in each world, two per coordinate, (world, 2, d); NaN if there are none.
+    steps: step of the grid of values in each world, (2, d); 0 if there is no grid.
+    phases: a point on the grid in each world, (2, d).
     """
 
     noisy: NDArray[np.intp]
@@ -104,10 +109,11 @@ class CoordinateVotes:
 
     @classmethod
     def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
-        """Learns from messages (n, d) of each world, drawn with common random numbers if possible.
+        """Learns how coordinates distinguish two worlds, from messages (n, d) of each world.
 
-        Randomness with the same effect in both worlds cancels in the difference of the centres. A
-        coordinate is left out if it differs no more than two halves of the messages do by chance.
+        The two worlds should be drawn with common random numbers if possible, because randomness
+        with the same effect in both then cancels in the difference of the centres. A coordinate is
+        omitted if the worlds differ no more in it than two halves of the messages do by chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -132,7 +138,7 @@ class CoordinateVotes:
         noisy = noisy[strength[noisy] > 0]
         pooled = np.sqrt((spread**2).mean(axis=0))
         scales = np.where(wider, spread, pooled)[:, noisy]
-        # Centres of one half, residuals of the other: so the shape includes the error of centres.
+        # Residuals of one half from the centres of the other half include the error of the centres.
         crossed = [
             (part[:, :, noisy] - center[:, None, noisy]) / scales[:, None]
             for part, center in zip(halves, (odd, even), strict=True)
@@ -154,7 +160,11 @@ class CoordinateVotes:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Votes (n, ``VOTES``) of ``messages`` (n, d); see ``VOTES`` for their kinds."""
+        """Returns scores (n, ``VOTES``) of ``messages`` (n, d), positive for the first world.
+
+        The three scores are a log-likelihood ratio, a count of values that occur in one world only,
+        and a count of coordinates outside the range of one world.
+        """
         out = np.zeros((len(messages), VOTES))
         if self.shape is not None:
             x = messages[:, self.noisy]
@@ -174,7 +184,7 @@ class CoordinateVotes:
         return out
 
     def _on_grid(self, world: int, messages: Floats) -> Floats:
-        """Number of coordinates on the grid of ``world``, where the grids of the worlds differ."""
+        """Counts the coordinates on the grid of ``world``, where the grids of the worlds differ."""
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.steps, self.phases)
         )
@@ -186,7 +196,7 @@ class CoordinateVotes:
 
 
 def _center(kind: int, worlds: Floats) -> Floats:
-    """Mean, median or mid-range (``kind`` 0, 1, 2) of messages (worlds, n, d): (worlds, d)."""
+    """Returns mean, median or mid-range (``kind`` 0, 1, 2) per world of messages (worlds, n, d)."""
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
@@ -197,7 +207,7 @@ def _root_mean(values: Floats) -> float:
 
 
 def _ends(worlds: Floats) -> tuple[Floats, Floats]:
-    """Ends of the ranges of messages (2, n, k) in each world, (2, k) each."""
+    """Returns the ends of the ranges of messages (2, n, k) in each world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
     slack = _ROUNDING * np.abs(worlds).max(axis=1)
@@ -209,9 +219,9 @@ def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
 
 
 def _atoms(worlds: Floats, size: Floats) -> Floats:
-    """The smallest and the largest repeated value of each world, (2, 2, d); NaN if there is none.
+    """Returns the smallest and the largest repeated value in each world, (2, 2, d); NaN if none.
 
-    A value that is not much rarer in the other world is left out.
+    A value that is not much rarer in the second world is omitted.
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
@@ -231,7 +241,7 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
 
 
 def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
-    """Step of the grid of each coordinate in each world, and a point on it, (2, d) each."""
+    """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each."""
     unit = size * _SINGLE
     base = worlds[:, :1]
     whole = np.rint((worlds[:, :_GRIDDED] - base) / unit)
@@ -246,35 +256,35 @@ def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
 
 
 def _off(x: Floats, step: Floats) -> Floats:
-    """Signed distance of ``x`` from the nearest multiple of ``step``, in steps; 0 if infinite."""
+    """Returns the signed distance of ``x`` from the nearest multiple of ``step``, in steps."""
     steps = x / step
     return np.asarray(steps - np.rint(steps))
 
 
 Rule = Callable[[Floats], Floats]
-"""Computes numbers (n,) from features (n, f), larger in the first world."""
+"""Function that maps features (n, f) to numbers (n,), which are larger in the first world."""
 _MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
-_FARTHEST = 10.0  # standardised features are clipped at this many deviations
-# Pilot runs per world from which trees can learn, and the errors of a sure gain.
+_FARTHEST = 10.0  # standardised features are clipped at this many standard deviations
+# Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
 _FEWEST_RUNS, _TREES_SURE = 100, 2.0
 _LEAST = 1e-8  # smallest variance of a weighted sum of features within a world
-_CLEARLY = 1.25  # a vote's bound must be this many times that of the fitted rule
-_CAUTION = 1.0  # deviations subtracted from a vote's bound: few rules compete, not hundreds
+_CLEARLY = 1.25  # the bound of a vote must be this many times that of the fitted rule
+_CAUTION = 1.0  # standard errors subtracted from predicted bounds; small, because few rules compete
 _VOTES_IN_WORDS = (
     "by the shape of their noise",
     "by values and grids of one world only",
     "by numbers outside of the range of one world",
 )
-_FLAT = 1e-3  # deviation of a whitened feature over both worlds; a smaller one is due to rounding
+_FLAT = 1e-3  # standard deviation of a whitened feature, below which it is due to rounding
 
 
 def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """Learns a rule from features (n, f) of each world; returns it with words that describe it.
+    """Learns a rule from features (n, f) of each of two worlds, and returns it with a description.
 
-    The rule is a single feature, if its gap between the worlds exceeds its range within each.
-    Otherwise it is gradient-boosted trees, if trees trained on one half of the runs distinguish the
-    worlds of the other half better than a logistic regression does, by more than chance. Otherwise
-    it is that logistic regression.
+    The rule is a single feature, if the gap between the worlds in it exceeds its range within each
+    world. Otherwise it is gradient-boosted trees, if trees that are trained on one half of the runs
+    distinguish the worlds of the other half better than a logistic regression does, by more than
+    chance. Otherwise it is that logistic regression.
     """
     alone = WeightedSum.of_one(first, second)
     if alone is not None:
@@ -285,7 +295,10 @@ def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
 
 
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """Learns a logistic regression of the world on features; returns it with empty words."""
+    """Fits a logistic regression of the world on features (n, f) of each of two worlds.
+
+    The result is the rule and an empty description.
+    """
     return WeightedSum.fitted(first, second), ""
 
 
@@ -296,10 +309,16 @@ def choose_rule_or_vote(
     votes: int,
     budget: SampleBudget,
 ) -> tuple[Rule, str]:
-    """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of the features.
+    """Chooses between a rule that is learned from features and one feature that is used alone.
 
-    A vote is a rule by itself, without a fit. It is selected if its expected bound on all runs is
-    clearly larger than that of the rule fitted to the first half, evaluated on the second half.
+    fitted: function that learns a rule from the features of two worlds, such as ``learn_rule``.
+    first, second: features (n, f) of each world.
+    votes: number of last columns that may be used alone; the fitted rule ignores them.
+    budget: the later test, from which the expected bound of a rule is predicted.
+
+    A single column (vote) is chosen if its expected bound on all runs is clearly larger than that
+    of the rule fitted to the first half and evaluated on the second half. The result is the rule
+    and its description.
     """
     rest = first.shape[1] - votes
 
@@ -330,7 +349,11 @@ def _column(place: int) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """A weighted sum of standardised features that is larger in the first world."""
+    """A rule that returns a weighted sum of standardised features, larger in the first world.
+
+    center, scale: centre and unit of each feature (f,).
+    weights: weight of each standardised feature (f,).
+    """
 
     center: Floats
     scale: Floats
@@ -338,7 +361,7 @@ class WeightedSum:
 
     @classmethod
     def fitted(cls, first: Floats, second: Floats) -> WeightedSum:
-        """Fits a logistic regression of the world on whitened features without their tails."""
+        """Fits a logistic regression of the world on whitened features, clipped at their tails."""
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
         middle = np.clip(both, low, high)
@@ -360,9 +383,9 @@ class WeightedSum:
 
     @classmethod
     def of_one(cls, first: Floats, second: Floats) -> WeightedSum | None:
-        """The feature with the largest gap between the worlds, relative to its range in each.
+        """Returns a rule on the feature with the largest gap between worlds relative to its range.
 
-        None if no gap exceeds the range.
+        The result is None if no gap exceeds the feature's range within a world.
         """
         (low, top), (floor, ceiling) = (
             (each.min(axis=0), each.max(axis=0)) for each in (first, second)
@@ -379,18 +402,18 @@ class WeightedSum:
         return cls((low + ceiling) / 2, width, weights)
 
     def standard(self, features: Floats) -> Floats:
-        """Standardised features: deviations from the centre, clipped."""
+        """Standardises features: deviations from the centre in units of the scale, clipped."""
         return round_to_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
-        """Numbers (n,) for features (n, f)."""
+        """Returns a number per run, (n,), for features (n, f)."""
         return round_to_size(self.standard(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:
-    """Whether trees rank the worlds better than a weighted sum, on runs that trained neither.
+    """Checks whether trees rank held-out runs of the worlds better than a weighted sum does.
 
-    The criterion is the share of pairs of runs, one of each world, in the right order.
+    The criterion is the share of correctly ordered pairs of runs, one run of each world.
     """
     half = min(len(first), len(second)) // 2
     if 2 * half < _FEWEST_RUNS:
@@ -406,10 +429,10 @@ def _trees_win(first: Floats, second: Floats) -> bool:
 
 
 def _whitening(deviations: Floats) -> Floats:
-    """A matrix (f, f) that whitens features as ``deviations`` (n, f): variances are 1 at most.
+    """Returns a matrix (f, f) that whitens features like ``deviations`` (n, f).
 
-    Without it, the penalty of the regression would suppress a signal that lies in a difference of
-    features.
+    The variances of whitened features are at most 1. Without whitening, the penalty of the
+    regression would suppress a signal in a difference of features.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
     return np.asarray(axes / np.sqrt(np.maximum(variances, _LEAST)))

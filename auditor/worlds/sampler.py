@@ -1,4 +1,4 @@
-"""A randomizer under test, with any calling convention, as a source of checked outputs."""
+"""Wrapper of a randomizer under test (a mechanism or any callable) that draws checked outputs."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from fedrec_auditor.targets.mechanisms.base import describe
 from fedrec_auditor.targets.wrapped.client import message_of
 
 T = TypeVar("T")
+# Scope of a bound on a sampler: one report, any pair of inputs.
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-"""Scope of a bound on a sampler: one output, any pair of inputs."""
 
 
-# Fewest answers per input that are examined for their form.
+# Minimum number of answers per input that are examined for their form.
 _LOOKED_AT = 32
-# Most and fewest outputs of one call before another input's turn; at least about `_TURNS` turns are
-# made if there are enough outputs.
+# Maximum and minimum number of outputs that one call makes before the next input. Each input has at
+# least about `_TURNS` calls if there are enough outputs.
 TOGETHER, LEAST_TOGETHER, _TURNS = 512, 16, 64
-# Most entries of an array that is read as a list.
+# Maximum number of entries of an array that is read as a list.
 _SHORT = 64
-# Number of attempts, each of which may end with answers of a new form.
+# Maximum number of attempts, each of which may end with answers of a new form.
 _FORMS = 4
-# Successive calls for one output of one input; checks compare neighbours among these.
+# Number of successive calls for the same input; checks compare successive outputs.
 _RUN = 12
 
 
 class UnreadForm(InputError):
-    """Answers have a form that is not read, because the answers examined first had another form.
+    """Error for answers of the randomizer in a form that the examined answers did not have.
 
-    ``answers`` are those of the new form.
+    ``answers`` holds the answers of the new form.
     """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
@@ -49,10 +49,11 @@ class UnreadForm(InputError):
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
-    """Calls ``attempt`` and returns its result; starts it again if answers have a new form.
+    """Returns the result of ``attempt``, which is called again after an ``UnreadForm`` error.
 
-    ``attempt`` gets the list of answers whose form was not read before. Draws of a failed attempt
-    are discarded, so a rare form costs draws but no confidence.
+    ``attempt`` takes the list of answers whose form was not known before. The draws of a failed
+    attempt are discarded, so a rare form costs draws but no confidence. The last error is raised
+    after repeated failures.
     """
     unread: list[Any] = []
     for _ in range(_FORMS):
@@ -65,12 +66,19 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
 
 
 class AllowanceExceeded(InputError):
-    """The allowed number of outputs is used up; this says nothing about the randomizer."""
+    """Error for a test that needs more outputs than it may draw.
+
+    The error does not imply anything about the randomizer.
+    """
 
 
 @dataclass(slots=True)
 class Allowance:
-    """A budget of ``limit`` outputs, of which ``used`` are drawn; beyond it AllowanceExceeded."""
+    """A limit on the number of outputs that may be drawn.
+
+    limit: maximum number of outputs.
+    used: number of outputs drawn so far.
+    """
 
     limit: float = math.inf
     used: int = 0
@@ -81,27 +89,32 @@ class Allowance:
         return self.limit - self.used
 
     def spend(self, outputs: int) -> None:
-        """Counts ``outputs`` more outputs; ``AllowanceExceeded`` beyond the limit."""
+        """Adds ``outputs`` to the number of drawn outputs.
+
+        Raises AllowanceExceeded if the number exceeds the limit.
+        """
         self.used += outputs
         if self.used > self.limit:
             raise AllowanceExceeded(
-                f"Expected a share of more than {self.limit:,} draws, which this needs. "
+                f"Expected this part of the test to need at most {self.limit:,} draws, got more. "
                 "Raise samples, or seconds."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A randomizer that returns independent outputs for an input, drawn from a generator.
+    """A randomizer under test, which returns independent outputs for an input.
 
-    name: its name.
-    call: takes (value, rng, size) if ``sized``, otherwise (value, rng) for one output.
+    name: name of the randomizer.
+    call: the function; it takes (value, rng, size) if ``sized``, otherwise (value, rng) for one
+        output.
     sized: whether one call returns many outputs.
-    allowance: limit of the number of outputs.
-    reader: reads answers that are not arrays; None if there are no such answers.
-    raising: whether a call may raise; the answer is then {"raised": name of the exception's class}.
+    allowance: limit on the number of outputs.
+    reader: encoder of answers that are not arrays; None if there are none.
+    raising: whether an exception of the randomizer counts as an answer, {"raised": name of the
+        exception's class}.
     opaque: whether answers are texts or bytes that never repeat; see ``fields.opaque``.
-    min_together: fewest outputs per call, if calls are for many.
+    min_together: minimum number of outputs per call, if one call returns many.
     """
 
     name: str
@@ -115,7 +128,10 @@ class Sampler:
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
-        """Wraps a ``Mechanism`` or a callable; InputError for anything else."""
+        """Wraps a mechanism, or a callable f(x, rng) or f(x, rng, size), as a sampler.
+
+        Raises InputError for anything else.
+        """
         randomize = getattr(randomizer, "randomize", None)
         if callable(randomize) and hasattr(randomizer, "log_prob"):
             return cls(
@@ -130,11 +146,12 @@ class Sampler:
         return cls(name, randomizer, _takes_size(randomizer))
 
     def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
-        """Calls the randomizer for ``size`` outputs and returns its answer unchanged.
+        """Calls the randomizer for ``size`` outputs and returns its answer without checks.
 
-        The answer is a list of single answers if the randomizer takes no size. Every call gets a
-        fresh copy of the input, so that a call's changes to it do not reach the next call.
-        InputError if a call raises, or beyond the allowance.
+        The answer is a list of ``size`` answers if the randomizer takes no size. Every call
+        receives a copy of the input, so that changes to it do not affect the next call. An
+        exception in a call for one output counts as an answer if ``raising``. Raises InputError for
+        any other exception, and beyond the allowance.
         """
         self.allowance.spend(size)
         if self.sized:
@@ -155,15 +172,15 @@ class Sampler:
         except (Exception, SystemExit) as error:
             raise UnreadForm(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
-                f"{message_of(error)}. Mend the callable or leave that input out.",
+                f"{message_of(error)}. Correct the callable, or omit that input.",
                 [{"raised": type(error).__name__}],
             ) from error
 
     def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Draws ``size`` outputs for ``value``, (size, *output shape): numbers, booleans, strings.
+        """Draws ``size`` outputs for ``value``: numbers, booleans or strings, (size, *shape).
 
-        InputError if a call raises, or returns another number of outputs, ragged outputs, objects
-        or NaN.
+        Raises InputError if a call raises, or returns a number of outputs other than ``size``,
+        ragged outputs, objects or NaN.
         """
         return self._read(value, self.answer(value, rng, size), size)
 
@@ -184,10 +201,11 @@ class Sampler:
         order: NDArray[np.integer[Any]],
         rngs: Sequence[np.random.Generator],
     ) -> dict[int, NDArray[Any]]:
-        """Draws an output of ``inputs[place]`` for each ``place`` in ``order``, grouped by place.
+        """Draws an output of ``inputs[i]`` for each index i in ``order``, grouped by index.
 
-        ``rngs`` holds one generator per input. Calls for one output follow ``order`` exactly; calls
-        for many outputs take turns, with at most ``TOGETHER`` outputs each.
+        ``rngs`` holds one generator per input. If calls return one output, they follow ``order``
+        exactly. If calls return many, the inputs alternate, with at most ``TOGETHER`` outputs per
+        call.
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
@@ -214,7 +232,7 @@ class Sampler:
 
     @property
     def fields(self) -> Fields | None:
-        """The fields of answers, if answers are structures that are read by field."""
+        """The encoder of answers, if it encodes them by field; otherwise None."""
         return self.reader if self.reader is not None and self.reader.paths else None
 
     def with_reader(
@@ -224,13 +242,13 @@ class Sampler:
         looks: int = _LOOKED_AT,
         unread: Sequence[Any] = (),
     ) -> Sampler:
-        """A copy that reads answers by field if some answers for ``inputs`` are structured.
+        """Returns a copy that encodes answers as numbers per field, if some answers are structured.
 
-        Structured answers are dictionaries, null, lists of several lengths, text beside numbers,
-        JSON, text of several words, bytes, NaN, and exceptions. The first ``looks`` answers of each
-        input decide, and ``unread`` answers of earlier attempts; see ``retry_on_new_form``. A
-        callable for many outputs that raised is called for one output at a time. InputError if
-        every call raises for some input.
+        Structured answers are dictionaries, None, lists of several lengths, text next to numbers,
+        JSON, text of several words, bytes, NaN, and exceptions. The first ``looks`` answers for
+        each input decide, together with ``unread``, the answers of earlier attempts (see
+        ``retry_on_new_form``). A callable for many outputs that raised is called for one output at
+        a time. Raises InputError if every call raises for some input.
         """
         alone = self.one_by_one() if self.sized and any(map(_raised, unread)) else self
         answers = replace(alone, raising=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
@@ -243,9 +261,10 @@ class Sampler:
         )
 
     def whole(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
-        """A copy that reads each answer as one word, if some answers are neither arrays nor text.
+        """Returns a copy that encodes each answer as one word, if some need an encoding.
 
-        Distributions that take whole answers need such a copy.
+        Answers that are neither arrays nor text need one. Output distributions that take whole
+        answers use this copy. An existing encoding is kept.
         """
         answers = self._examine(inputs, rng, _LOOKED_AT)
         return replace(self, reader=self.reader or Fields.of(answers, whole=True))
@@ -273,10 +292,10 @@ class Sampler:
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
-        """Draws ``size`` outputs for each of ``inputs``, each from its own seed.
+        """Draws ``size`` outputs for each of ``inputs``, each with a seed of its own.
 
-        The inputs take turns, in an order that is the same for every seed; see ``turns`` for calls
-        that return one output.
+        The order in which inputs alternate does not depend on the seeds. For calls that return one
+        output, ``turns`` gives the order.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
@@ -284,19 +303,19 @@ class Sampler:
         return [drawn[place] for place in range(len(inputs))]
 
     def one_by_one(self) -> Sampler:
-        """A copy that makes a separate call for each output."""
+        """Returns a copy that calls the randomizer separately for each output."""
         many = self.call
         return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
 
     def limited_to(self, most: float) -> Sampler:
-        """A copy that may draw at most ``most`` outputs in all."""
+        """Returns a copy that may draw at most ``most`` outputs in all."""
         return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:
-        """A sampler whose outputs are only the shapes of this one's outputs, as words.
+        """Returns a sampler whose output is a text that states the shape of this sampler's output.
 
-        InputError if the shape changes for one input: outputs of one call have the same shape, so
-        they would not be independent draws of it.
+        Drawing raises InputError if the shape varies for one input. Outputs of one call have the
+        same shape, so their shapes are not independent draws.
         """
         known: dict[str, tuple[int, ...]] = {}
 
@@ -309,7 +328,7 @@ class Sampler:
         return Sampler(self.name, call, True)
 
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
-        """One world per input: its outputs are those of this randomizer for the input."""
+        """Returns ``Worlds`` with one world per input, whose outputs this randomizer draws."""
         return Worlds(
             names=tuple(describe(value) for value in inputs),
             scope=ONE_REPORT,
@@ -320,13 +339,17 @@ class Sampler:
 
 
 def _as_list(answer: Any) -> Any:
-    """A short array as a list; lists may have several lengths."""
+    """Returns a short array as a list, because lists may have several lengths."""
     short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
     return answer.tolist() if short else answer
 
 
 def turns(inputs: int, size: int) -> NDArray[np.intp]:
-    """Order of ``size`` calls per input: runs of ``_RUN`` calls for one input, in random order."""
+    """Returns the order of ``size`` calls for each of several inputs, as an array of input numbers.
+
+    ``inputs`` is the number of inputs. Up to ``_RUN`` successive calls are for the same input, and
+    these runs are in random order.
+    """
     places = np.arange(inputs)
     shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
     order = np.repeat(shuffled, _RUN)
@@ -349,7 +372,7 @@ def _takes_size(randomizer: Callable[..., Any]) -> bool:
 
 
 def _fresh(value: Any) -> Any:
-    """A copy of an input that a call could change; the input itself if it cannot be copied."""
+    """Returns a copy of a mutable input, or the input itself if it cannot be copied."""
     if isinstance(value, (int, float, str, bytes, np.generic)):
         return value
     if type(value) is np.ndarray and value.dtype != object:

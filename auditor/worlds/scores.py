@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from saved scores of canaries, from any source."""
+"""Lower bounds on epsilon from saved canary scores, from any source (``from_scores``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
 
 class ScoreArchive(NumpyArchive):
-    """An npz file of canaries' scores and identifiers, read at once up to a limit in bytes."""
+    """An npz file with canary scores and identifiers, which is read entirely, up to 2 GiB."""
 
     most = 2**31
     only = ("in_scores", "out_scores", "in_ids", "out_ids")
@@ -37,45 +37,50 @@ class ScoreArchive(NumpyArchive):
 
 
 def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Reads ``in_scores`` and ``out_scores`` of an npz file, and ``in_ids`` and ``out_ids`` if any.
+    """Reads an npz file with in_scores and out_scores, and with in_ids and out_ids if present.
 
-    Nothing is unpickled. InputError if the file is not such an archive.
+    No pickled objects are loaded. Raises InputError if the file is not an archive of these arrays.
     """
     try:
         arrays = ScoreArchive(Path(os.path.realpath(path))).index
     except InputError as error:
         raise InputError(
-            f"{error} Scores are written by numpy.savez(path, in_scores=..., out_scores=...)."
+            f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
     missing = [name for name in ScoreArchive.only[:2] if name not in arrays]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "
-            f"{' and no '.join(missing)}. Add what is missing."
+            f"{' and no '.join(missing)}. Add the missing arrays to the file."
         )
     return arrays
 
 
-# Numbers with a smaller relative difference count as equal: single precision, rounded twice.
+# Numbers whose relative difference is smaller count as equal: single precision, rounded twice.
 _SAME = 2.0**-22
-# Numbers of at most this many decimal digits, bits, or this denominator are taken as discrete.
+# Numbers with at most this many decimal digits or bits, or at most this denominator, count as
+# discrete.
 _DIGITS, _BITS, _DENOMINATORS = 5, 12, 1_000
-# Repeated scores that are accepted: this number or this share of a side, plus `_TIMES` times the
-# expected number by chance, estimated from gaps of up to `_FARTHER` times `_SAME`.
+# Accepted number of repeated scores: this number or this share of the scores, plus `_TIMES` times
+# the number expected by chance, which is estimated from gaps of up to `_FARTHER` times `_SAME`.
 _FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
-_CHANCE = 1e-9  # probability below which equal counts are not by chance
+_CHANCE = 1e-9  # probability below which equal counts are not attributed to chance
 
 
 def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
-    """Refuses scores (n, ...) and (m, ...) of two sides that repeat as independent ones do not.
+    """Checks that scores with the canary in, (n, ...), and out, (m, ...), may be independent draws.
 
-    InputError in two cases. First, if each value occurs equally often, or r, 2r, 3r times: in
-    independent draws of any discrete distribution, k values all occur in multiples of r with
-    probability at most (2r)^(-(k-1)/2), about that of k Poisson counts at their likeliest. Second,
-    if numbers of many digits repeat on their own side and not on the other: in a continuous
-    distribution, as many pairs are a little farther apart as are that close. Whole numbers, short
-    decimals, short binary numbers and fractions of a small denominator may repeat. Numbers that
-    differ by rounding to single precision count as equal.
+    Raises InputError in two cases:
+
+    - Each value occurs equally often, or r, 2r, 3r times. In independent draws of a discrete
+      distribution, k values all occur in multiples of r with probability at most (2r)^(-(k-1)/2),
+      which is about that of k Poisson counts in the most favourable case.
+    - Numbers with many digits repeat among the scores of one kind and do not occur among the
+      others. Under a continuous distribution, nearly equal pairs are no more frequent than slightly
+      more distant pairs.
+
+    Whole numbers, short decimals, short binary numbers and fractions with a small denominator may
+    repeat. Numbers that differ by rounding to single precision count as equal.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     codes = _codes(np.concatenate(sides))
@@ -100,13 +105,13 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
         if why:
             raise InputError(
                 f"Expected one score per training (or canary), got {len(sizes):,} distinct scores "
-                f"among {n:,} with the canary {where}, {why}. Keep one of each; if every score is "
-                "of a training (or canary) of its own, say so: --repeats, or repeats=True."
+                f"among {n:,} with the canary {where}, {why}. Remove repeated scores. If each is "
+                "from a training (or canary) of its own, give --repeats or repeats=True."
             )
 
 
 def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
-    """Group number (n,) of each of ``rows`` (n, d); rows equal up to rounding share a group."""
+    """Returns a group number (n,) per row of ``rows`` (n, d), the same up to rounding."""
     columns = []
     for column in rows.T.astype(np.float64):
         values, place = np.unique(column, return_inverse=True)
@@ -118,7 +123,7 @@ def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _by_chance(rows: NDArray[Any]) -> float:
-    """Expected number of ``rows`` (n, d) that are equal by chance, for a continuous density.
+    """Estimates the number of ``rows`` (n, d) that are equal by chance, for a continuous density.
 
     The estimate is the number of slightly larger gaps, scaled.
     """
@@ -131,7 +136,7 @@ def _by_chance(rows: NDArray[Any]) -> float:
 
 
 def _continuous(rows: NDArray[Any]) -> bool:
-    """Whether the numbers of some column seem to come from a continuous distribution."""
+    """Checks whether the numbers of some column seem to come from a continuous distribution."""
     return rows.dtype.kind == "f" and any(map(_many_digits, rows.T))
 
 
@@ -147,18 +152,18 @@ def _many_digits(column: NDArray[Any]) -> bool:
     )
 
 
+# Default scope of a bound from scores: a user added to, or removed from, a training.
 CANARY_USER = Scope(
     unit=Unit.USER,
     adjacency=Adjacency.ADD_REMOVE,
     vantage=Vantage.RELEASE,
     horizon=Horizon.TRAINING,
 )
-"""Default scope of a bound from scores: a user added to or removed from a training."""
 _NAMES = ("the canary is in", "the canary is out")
+# If one world has fewer than ``_FEW`` scores and the second more than ``_UNEVEN`` times as many, a
+# random choice of the world of each draw would leave too many scores unused.
 _FEW, _UNEVEN = 200, 4
-"""With fewer than ``_FEW`` scores on one side and more than ``_UNEVEN`` times as many on the
-other, a random choice of the side of each draw would leave too many scores unused."""
-_UNFAIR = 1e-9  # probability below which inclusions are not by fair coins
+_UNFAIR = 1e-9  # probability below which inclusions are not attributed to fair coins
 
 
 class _Scores(ABC):
@@ -166,7 +171,7 @@ class _Scores(ABC):
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        """The estimator of this name, the worlds, the draws per world, and a generator for them."""
+        """Returns the named estimator, the worlds, the draws per world, and their generator."""
 
     def bound(
         self,
@@ -177,9 +182,9 @@ class _Scores(ABC):
         scope: Scope = CANARY_USER,
         seed: int = 0,
     ) -> Bound:
-        """The lower bound on epsilon by the estimator of this name; see ``from_scores``.
+        """Returns the lower bound on epsilon by the named ``estimator``; see ``from_scores``.
 
-        InputError for an unknown estimator and an invalid delta, confidence or seed.
+        Raises InputError for an unknown estimator and for an invalid delta, confidence or seed.
         """
         rng = np.random.default_rng(check_seed(seed))
         member, worlds, samples, rest = self._prepare(estimator, scope, rng)
@@ -188,13 +193,10 @@ class _Scores(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryScores(_Scores):
-    """Scores of independent trainings, with a canary in and with it out.
+    """Scores of independent trainings, with the canary in the training data and without it.
 
-    ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row per training.
-    Identifiers (n,) and (m,), if known, name the canary of each score; a canary has one score per
-    side, so an identifier may not occur twice on a side. InputError for NaN, for other types than
-    numbers, for fewer than ``MIN_SAMPLES`` scores on a side, and for missing or repeated
-    identifiers.
+    inside: scores of trainings with the canary, numbers (n, *shape), one row per training.
+    outside: scores of trainings without the canary, numbers (m, *shape).
 
     >>> rng = np.random.default_rng(0)
     >>> scores = CanaryScores.of(rng.normal(1.0, size=1000), rng.normal(0.0, size=1000))
@@ -216,7 +218,14 @@ class CanaryScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks scores in arrays or lists; see the class, and ``from_scores`` for ``repeats``."""
+        """Checks scores in arrays or lists; ``from_scores`` explains the arguments.
+
+        Identifiers (n,) and (m,), if given, name the canary of each score. A canary may have one
+        score with it in and one with it out, so an identifier must not occur twice in one array.
+        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_SAMPLES``
+        scores of either kind, for missing or repeated identifiers, and for repeated scores unless
+        ``repeats``.
+        """
         inside = _checked(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _checked(out_scores, out_ids, "the canary out", MIN_SAMPLES)
         _check_alike(inside, outside, in_ids, out_ids)
@@ -226,18 +235,21 @@ class CanaryScores(_Scores):
 
     @property
     def size(self) -> int:
-        """Number of scores on the smaller side."""
+        """Number of scores with the canary in, or with it out, whichever number is smaller."""
         return min(len(self.inside), len(self.outside))
 
     @property
     def estimator(self) -> str:
-        """Name of the default estimator for scores of this number."""
+        """Name of the estimator that is the default for this number of scores."""
         if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
             return "all-thresholds"
         return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
-        """The two sides as worlds, whose draws are the scores in random order, each once."""
+        """Returns the worlds "canary in" and "canary out", whose outputs are the given scores.
+
+        ``rng`` determines the order in which they are drawn.
+        """
         stored = self.inside, self.outside
         remaining: dict[int, NDArray[Any]] = {}
 
@@ -263,9 +275,10 @@ class CanaryScores(_Scores):
         return member, self.worlds(scope, ordering), self.size, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
-        """Lower bounds at every delta, and of Renyi divergences, jointly valid at ``confidence``.
+        """Returns limits that bound epsilon from below for every delta, valid together.
 
-        The bound of ``bound(estimator="all-thresholds")`` is one of them.
+        They hold together at ``confidence``, and bound Renyi divergences too. The bound of
+        ``bound(estimator="all-thresholds")`` is one of them.
 
         >>> rng = np.random.default_rng(0)
         >>> scores = CanaryScores.of(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
@@ -283,11 +296,13 @@ class CanaryScores(_Scores):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunScores(_Scores):
-    """Scores of the canaries of one training, and whether the training included each.
+    """Scores of the canaries of one training, and whether the training included each canary.
 
-    ``scores`` (m, *shape) are numbers or features, ``included`` (m,) is true for included canaries.
-    A bound is valid if a separate fair coin decided on each canary (not if half of them were drawn
-    without replacement); see ``OneRun``.
+    scores: numbers or features, one row per canary, (m, *shape).
+    included: whether the training included each canary, (m,).
+
+    A bound is valid if a separate fair coin decided on each canary, as ``OneRun`` requires. It is
+    not valid if half of the canaries were drawn without replacement.
 
     >>> rng = np.random.default_rng(0)
     >>> included = rng.random(5000) < 0.5
@@ -309,17 +324,19 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks scores and inclusions in the same order; ``ids`` (m,) name canaries, if known.
+        """Checks the scores and inclusions of canaries; ``ids`` (m,) are identifiers, if known.
 
-        InputError for NaN, for other types than numbers, for fewer than ``MIN_CANARIES``
-        canaries, for missing or repeated identifiers, and for inclusions not made by fair coins.
+        ``scores``, ``included`` and ``ids`` are in the same order. Raises InputError for NaN, for
+        types other than numbers, for fewer than ``MIN_CANARIES`` canaries, for missing or repeated
+        identifiers, for inclusions that fair coins do not explain, and for repeated scores unless
+        ``repeats``.
         """
         array = _checked(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
         if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
             raise InputError(
-                f"Expected included as one boolean for each of {len(array)} canaries, got "
-                f"{coins.dtype} of shape {coins.shape}. Give true for each included canary."
+                f"Expected included to be one boolean for each of {len(array)} canaries, got "
+                f"{coins.dtype} of shape {coins.shape}. Give True for each included canary."
             )
         count = int(coins.sum())
         if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
@@ -341,9 +358,9 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks the scores of included canaries and of excluded ones; see ``of``.
+        """Checks the scores of included and of excluded canaries, given as two arrays; see ``of``.
 
-        InputError also for a canary on both sides.
+        Raises InputError also if an identifier is in both ``in_ids`` and ``out_ids``.
         """
         inside, outside = (
             as_array(side, f"the canary {where}")
@@ -357,7 +374,7 @@ class OneRunScores(_Scores):
         return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
-        """The two worlds of a canary, in and out; a fair coin chose between them."""
+        """Returns the worlds "canary in" and "canary out", with these scores as their coins."""
         return with_coins(_NAMES, scope, lambda rng: (self.scores, self.included))
 
     def _prepare(
@@ -386,19 +403,19 @@ def from_scores(
     are independent, and does not cover outputs that were not scored.
 
     estimator: a name of ``auditor list estimators``; "joint-binomial" by default, but
-        "all-thresholds" if one side has fewer than 200 scores and the other more than four times as
-        many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
+        "all-thresholds" if one array has fewer than 200 scores and the second has more than four
+        times as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
     in_ids, out_ids: identifiers of the canaries.
     one_run: whether all scores come from a single training, in which a separate fair coin decided
         whether to include each of the n + m canaries.
     scope: scope of the bound; by default a user added to a training whose model is released.
-    seed: splits the scores into selection and test.
-    repeats: whether to accept scores that repeat. By default scores that repeat as independent
-        trainings' do not, such as one training's logged in several epochs, are refused; see
+    seed: random seed that splits the scores into selection and test.
+    repeats: whether to accept scores that repeat more than independent trainings explain, such as
+        the scores of one training logged in several epochs. By default they are refused; see
         ``check_repeats``.
 
-    InputError for NaN, for other types than numbers, for too few scores, for such repeats, for
-    repeated identifiers, and for an invalid delta or confidence.
+    Raises InputError for NaN, for types other than numbers, for too few scores, for refused
+    repeats, for repeated identifiers, and for an invalid delta or confidence.
 
     >>> rng = np.random.default_rng(2)
     >>> bound = from_scores(rng.random(10_000) < 0.73, rng.random(10_000) < 0.27)
@@ -412,54 +429,57 @@ def from_scores(
 
 
 def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
-    """``scores`` (n, *shape) as numbers; ``which`` names their canaries in messages.
+    """Returns ``scores`` (n, *shape) as numbers; ``which`` names their canaries in messages.
 
-    InputError for NaN, for other types than numbers, for fewer than ``fewest`` scores, and for
-    missing or repeated ``ids`` (n,).
+    Raises InputError for NaN, for types other than numbers, for fewer than ``fewest`` scores, and
+    for missing or repeated ``ids`` (n,).
     """
     array = as_array(scores, which)
     count = len(array) if array.ndim else 0
     if count < fewest:
         raise InputError(
-            f"Expected at least {fewest} scores with {which}, got {count}. Add scores."
+            f"Expected at least {fewest} scores with {which}, got {count}. Give more scores."
         )
     array = checked_outputs(array, count, which)
     if array.dtype.kind not in "biuf" or not array.size:
         got = array.dtype if array.size else f"an empty array of shape {array.shape}"
-        raise InputError(f"Expected numbers as scores with {which}, got {got}. Score by a number.")
+        raise InputError(f"Expected numbers as scores with {which}, got {got}. Give numbers.")
     if ids is not None:
         _check_ids(ids, count, which)
     return array
 
 
 def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
-    """InputError if an identifier is missing or occurs twice."""
+    """Raises InputError if an identifier is missing or occurs twice."""
     named = np.asarray(ids)
     if named.shape != (count,):
         raise InputError(
-            f"Expected an identifier for each of {count} scores with {which}, got "
-            f"{named.shape}. Name every canary."
+            f"Expected an identifier for each of {count} scores with {which}, got an array of "
+            f"shape {named.shape}. Give an identifier for every score."
         )
     values, times = np.unique(named, return_counts=True)
     if len(values) < count:
         twice = values[int(np.argmax(times > 1))]
         raise InputError(
-            f"Expected each canary once, got {twice!r} twice with {which}. Keep one score of each "
-            "canary."
+            f"Expected each canary identifier once, got {twice!r} twice with {which}. Keep one "
+            "score per canary."
         )
 
 
 def _check_alike(
     inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
 ) -> None:
-    """InputError unless both sides have scores of one shape, and both or neither identifiers."""
+    """Raises InputError unless both arrays of scores have the same shape per score.
+
+    Identifiers must be given for both arrays or for neither.
+    """
     if (in_ids is None) != (out_ids is None):
         raise InputError(
-            "Expected identifiers of both sides or of neither, got identifiers of one. Give in_ids "
-            "and out_ids."
+            "Expected both in_ids and out_ids or neither, got one of them. Give both arrays of "
+            "identifiers, or omit both."
         )
     if not inside.ndim == outside.ndim > 0 or inside.shape[1:] != outside.shape[1:]:
         raise InputError(
-            f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
-            "Score both sides alike."
+            f"Expected in_scores and out_scores of one shape per score, got {inside.shape[1:]} "
+            f"and {outside.shape[1:]}. Compute both by the same function."
         )

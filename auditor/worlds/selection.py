@@ -42,13 +42,13 @@ from fedrec_auditor.auditor.worlds.statistics import (
 )
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
 
+# Maximum number of outputs per world that the selection uses.
 LARGEST_SPLIT = 200_000
-"""Most outputs per world that the selection uses."""
 _SMALLEST_SPLIT, _SHARE = 2_000, 10
 
 
 def split_size(samples: int) -> int:
-    """Number of ``samples`` draws per world that are set aside for the selection."""
+    """Returns how many of ``samples`` draws per world are set aside to select a decision rule."""
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
 
 
@@ -59,10 +59,14 @@ def draw_outputs(
     max_entries: int = 1 << 60,
     read: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
 ) -> list[NDArray[Any]]:
-    """Draws ``sizes`` outputs of the worlds, (n, *shape) each, as ``read`` returns them.
+    """Draws outputs of each world, (n, *shape) each, and converts them by ``read``.
 
-    Wide outputs are fewer: about ``max_entries`` of all worlds together, but at least two outputs
-    per world. Worlds that can be drawn in mixed order are drawn together, others one by one.
+    sizes: number of outputs to draw from each world.
+    max_entries: maximum number of array entries in all worlds together. If outputs are wide, fewer
+        are drawn, but at least two outputs per world.
+
+    If worlds can be drawn in mixed order, their runs alternate in random order; otherwise the
+    worlds follow one another.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
@@ -82,9 +86,10 @@ def draw_outputs(
 def draw_scores(
     worlds: Worlds, sizes: Sequence[int], rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
-    """Draws ``sizes`` scores of the worlds, (n,) each, in no order.
+    """Draws one score per output of each world, (n,) each, in no particular order.
 
-    InputError if an output is text or an array.
+    ``sizes`` are the numbers of outputs per world. Raises InputError if an output is text or an
+    array.
     """
     if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
         return [_as_scores(side) for side in worlds.stored]
@@ -95,35 +100,35 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
     if outputs.ndim > 1 or outputs.dtype.kind in "US":
         raise InputError(
             f"Expected one number per output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
-            "Use the estimator joint-binomial, which learns a rule."
+            "Use the estimator joint-binomial, which selects a decision rule."
         )
     return outputs.astype(np.float64, copy=False)
 
 
+# Maximum number of array entries that a selection split keeps, in all worlds together.
 MOST_ENTRIES = 1 << 24
-"""Most numbers that a selection split keeps of all worlds together."""
+# Share of the error that the second rule gets; see ``SelectionSplit.select``.
 RARE = 0.1
-"""The share of the error that the bold rule gets; see ``SelectionSplit.select``."""
-# Distinct outputs are outcomes of their own if they are at most this many, and there are this many
-# draws for each.
+# Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
+# for each.
 _MOST_OUTCOMES = 4096
 _REPEATS = 8
-# With at most this many outcomes no other statistic is tried; of outputs of strings, this many
-# entries are statistics by themselves.
+# With at most this many outcomes no other statistic is tried. If outputs are arrays of strings,
+# this many entries are statistics by themselves.
 _ALL = 16
-# Most pairs of worlds for which rules are made, chosen by a rough estimate.
+# Maximum number of pairs of worlds for which rules are made, chosen by a rough estimate.
 _CLOSELY = 4
-# Most candidate rules that fresh draws compare; these take one in `_JUDGING` of the remaining
-# draws; with fewer than `_FEWEST_TO_JUDGE` they would decide no better than the split.
+# Maximum number of candidate rules that fresh draws compare. The comparison takes one in `_JUDGING`
+# of the remaining draws; fewer than `_FEWEST_TO_JUDGE` would decide no better than the split.
 _CANDIDATES, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
-# Up to this many pairs of worlds, values of one world only are looked for in all pairs.
+# Maximum number of pairs of worlds up to which values of one world only are sought in all pairs.
 _MOST_PAIRS = 66
-# Most parts of an output that are examined one by one or left out, outputs by which they are
-# ordered, and sets of parts that are tried.
+# Maximum number of parts of an output that are examined separately, of outputs by which they are
+# ordered, and of sets of parts that are tried.
 _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
-# One in this many outputs of the split trains scores; the rest chooses among the scores.
+# One in this many outputs of the split trains scores; the others choose among the scores.
 _LEARNING = 2
-# The error at which the normal quantile is 0: nothing is subtracted for chance.
+# The error at which the normal quantile is 0, so that nothing is subtracted for chance.
 _EVEN = 0.5
 # A rule on values of entries is preferred if its expected bound is smaller by this share at most.
 _CLOSE = 0.05
@@ -131,16 +136,16 @@ _CLOSE = 0.05
 
 _Cut = Candidate[DecisionRule]
 Guesser = DecisionRule | ExclusiveRule
-"""A rule that guesses which of two worlds an output comes from, or abstains."""
+"""A rule that guesses from which of two worlds an output comes, or abstains."""
 
 
 class Selection(NamedTuple):
-    """The result of a selection: two worlds, and rules that guess between them.
+    """Two worlds and the decision rules that were selected to guess between them.
 
     pair: numbers of the two worlds.
     rules: each rule with its share of the error.
-    spent: outputs per world of the pair that the selection used.
-    drawn: outputs of all worlds that the selection used.
+    spent: number of outputs that the selection used from each world of the pair.
+    drawn: number of outputs that the selection used from all worlds.
     shape: shape of one output.
     """
 
@@ -151,16 +156,17 @@ class Selection(NamedTuple):
     shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
-        """Outputs of each of the two worlds that remain of ``samples`` draws per world."""
+        """Returns how many of ``samples`` draws per world remain for each of the two worlds."""
         sizes = worlds.sizes(samples)
         return [sizes[world] - self.spent for world in self.pair]
 
     def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
-        """Counts guesses of each rule on ``sizes`` fresh outputs of the two worlds.
+        """Counts the guesses of each rule on fresh outputs of the two worlds.
 
-        See ``count_guesses``.
+        ``sizes`` are the numbers of outputs, and ``streams`` the random generators, of the two
+        worlds. The result is that of ``count_guesses``.
         """
         rules = [(*self.pair, rule) for rule, _ in self.rules]
         fresh = dict(zip(self.pair, sizes, strict=True))
@@ -173,10 +179,11 @@ def select_rules(
     rng: np.random.Generator,
     judging: np.random.Generator | None = None,
 ) -> Selection:
-    """Selects rules on a split of each world's outputs, for the outputs that remain.
+    """Draws some outputs of each world and selects decision rules, to be tested on other outputs.
 
-    Without ``judging`` the result is the one rule of ``choose``. With ``judging``, a generator of
-    fresh draws that compare candidate rules, the result is the rules of ``select``.
+    Without ``judging``, the result holds the single rule of ``SelectionSplit.choose``. With
+    ``judging``, a generator of fresh draws that compare candidate rules, it holds the rules of
+    ``SelectionSplit.select``.
     """
     sizes = worlds.sizes(request.samples)
     split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
@@ -190,22 +197,26 @@ def select_rules(
 
 @dataclass(frozen=True, slots=True)
 class SelectionSplit:
-    """Outputs of each world that the selection uses, (n, *shape) each, all of one type."""
+    """Outputs of each world that are set aside to select decision rules.
+
+    outputs: outputs of each world, (n, *shape) each, all of one type.
+    fields: the structure that the entries of an output encode, if any.
+    """
 
     outputs: tuple[NDArray[Any], ...]
     fields: Fields | None = None
 
     @classmethod
     def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
-        """Draws ``size`` outputs of each world, fewer if outputs are wide.
+        """Draws ``size`` outputs of each world, or fewer if outputs are wide.
 
-        UnevenOutputs if their shapes differ.
+        Raises UnevenOutputs if the shape of an output depends on the world.
         """
         parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
             raise UnevenOutputs(
-                f"Expected outputs of one shape, got {shapes}. "
+                f"Expected outputs of one shape for all inputs, got the shapes {shapes}. "
                 "Return the same shape for every input."
             )
         if any(outputs.dtype.kind == "U" for outputs in parts):
@@ -214,17 +225,17 @@ class SelectionSplit:
 
     @property
     def size(self) -> int:
-        """Number of outputs per world."""
+        """Number of outputs of each world."""
         return len(self.outputs[0])
 
     @property
     def names(self) -> EntryNames:
-        """Names of the entries of an output."""
+        """Names of the entries of an output, for descriptions of rules."""
         return EntryNames(self.outputs[0].shape[1:], self.fields)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of worlds."""
+        """All pairs of worlds, as pairs of their numbers."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
     def selection(
@@ -234,22 +245,26 @@ class SelectionSplit:
         judged: int = 0,
         worlds: int = 0,
     ) -> Selection:
-        """The selection of the candidates that exist.
+        """Builds a ``Selection`` from candidate rules and their shares of the error.
 
-        ``judged`` fresh outputs of each of ``worlds`` worlds served to compare them.
+        pair: numbers of the two worlds.
+        shares: candidate rules with their shares of the error; None stands for no rule.
+        judged: number of fresh outputs per world that served to compare candidates.
+        worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
         drawn = self.size * len(self.outputs) + judged * worlds
         return Selection(pair, rules, self.size + judged, drawn, self.names.shape)
 
     def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
-        """Selects the rule of ``choose`` and a bold rule, with their shares of the error.
+        """Selects up to two rules, and divides the error of ``budget`` between them.
 
-        The bold rule guesses on values that occurred in one of the two worlds only, or has the
-        largest expected bound when nothing is subtracted for chance. It gets ``RARE`` of the error
-        of ``budget``; the other rule gets the rest. The pair of worlds is that of the rule with the
-        larger expected bound. If several rules compete, fresh draws decide: among hundreds of cuts
-        of dozens of statistics on one split, the best rule is often best by chance.
+        The first rule is that of ``choose``. The second rule guesses on values that occurred in one
+        of the two worlds only, or has the largest expected bound when nothing is subtracted for
+        chance. The second rule gets the share ``RARE`` of the error, and the first rule the
+        remaining error. The pair of worlds is that of the rule with the larger expected bound. If
+        several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
+        statistics on one split, the best rule is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
@@ -279,17 +294,18 @@ class SelectionSplit:
         return self.selection(pair, ((best, 1.0 - RARE), (bold, RARE)), judged, len(compared))
 
     def choose(self, budget: SampleBudget) -> _Cut | None:
-        """The rule with the largest expected bound by this split alone; None if there is no rule.
+        """Returns the rule with the largest expected bound, judged by these outputs alone.
 
         If no rule has a positive expected bound, caution is reduced, and finally any rule is
-        accepted: fresh draws test it, and a weak leak is not missed because the split is small.
+        accepted. Fresh draws will test it, and so a weak leak is not missed because there are few
+        outputs. The result is None if there is no rule at all.
         """
         return simplest_best(self._candidates(budget))
 
     def _candidates(self, budget: SampleBudget, *, several: bool = False) -> list[_Cut]:
-        """The few rules with the largest expected bounds, simpler ones first.
+        """Returns the few rules with the largest expected bounds, simpler rules first.
 
-        One rule per statistic, or ``several`` if fresh draws compare them.
+        There is one rule per statistic, or ``several`` if fresh draws compare them.
         """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
@@ -325,11 +341,11 @@ class SelectionSplit:
         return chosen
 
     def _simplified(self, choice: _Cut, bold: SampleBudget) -> DecisionRule:
-        """A rule of the same kind on fewer parts of an output, if its bound may be as large.
+        """Returns a rule of the same kind on fewer parts of an output, if its bound is as large.
 
-        Parts are left out, many at once and then one by one. The expected bound of the rule on the
+        Parts are omitted, many at once and then one by one. The expected bound of the rule on the
         remaining parts is computed without caution and must reach the bound of ``choice``, which
-        was computed with caution: their difference is then within the error of the split.
+        was computed with caution, so that their difference is within the error of the split.
         """
         a, b, best, rule = choice
         if not isinstance(rule.statistic, Outcome):
@@ -355,11 +371,15 @@ class SelectionSplit:
         return rule
 
     def _statistics(self) -> list[Statistic]:
-        """Statistics that do not depend on the pair of worlds.
+        """Returns the statistics that do not depend on the pair of worlds.
 
-        Few distinct outputs: the outcome. Strings: the string of each entry, and of all together.
-        A structure: the value of each field that varies and has few values, and the values of all
-        these fields. Otherwise: the outcome if they are not too many, numbers and sums.
+        They depend on the outputs:
+
+        - few distinct outputs: the outcome;
+        - strings: the string of each entry, and all strings together;
+        - a structure: the value of each field that varies and has few values, and the values of all
+          these fields together;
+        - other outputs: the outcome if there are not too many, numbers and sums.
         """
         sample = np.concatenate(self.outputs)
         kind, width, parts = sample.dtype.kind, sample[0].size, self.names.parts
@@ -396,13 +416,13 @@ class SelectionSplit:
         return self.outputs[0].dtype.kind not in "US" and prod(self.names.shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
-        """Whether scores are learned: for vectors of numbers with more than a few outcomes."""
+        """Checks whether scores are learned: for numeric vectors with more than a few outcomes."""
         return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
 
     def _values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: SampleBudget
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
-        """Statistics that may distinguish two worlds, each with its values in the two worlds."""
+        """Yields statistics that may distinguish two worlds, each with its values in both."""
         first, second = self.outputs[a], self.outputs[b]
         few = self._few_parts(first, second, budget) if self._numeric_vectors else ()
         for statistic in itertools.chain(few, statistics):
@@ -416,9 +436,10 @@ class SelectionSplit:
     def _few_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: SampleBudget
     ) -> Iterator[Outcome]:
-        """Joint outcomes of the one, two, four and eight parts that differ most between two worlds.
+        """Yields joint outcomes of the one, two, four and eight parts that differ most.
 
-        The parts are ordered by a rough estimate of the expected bound, on some of the outputs.
+        The parts are ordered by a rough estimate of the expected bound, on some outputs of two
+        worlds.
         """
         if self.fields is not None:
             return
@@ -443,7 +464,10 @@ class SelectionSplit:
     def _pairs(
         self, statistics: Sequence[Statistic], budget: SampleBudget
     ) -> list[tuple[int, int]]:
-        """The most promising pairs by a rough estimate, with one set of cuts for all worlds."""
+        """Returns the most promising pairs of worlds by a rough estimate.
+
+        The estimate uses the same cuts for all worlds.
+        """
         pairs = self.pairs
         if len(pairs) <= _CLOSELY:
             return pairs
@@ -469,10 +493,12 @@ class SelectionSplit:
 def judge(
     candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: SampleBudget
 ) -> list[_Cut]:
-    """The candidates with the bounds to expect by fresh draws, ``size`` per world.
+    """Returns the candidate rules with bounds that are predicted again, from fresh draws.
 
-    ``tables`` (rules, world, world guessed) are the counts of guesses on these draws, from which no
-    rule was made.
+    tables: counts of guesses on the fresh draws, (rules, world, guessed world). No rule may have
+        been made from these draws.
+    size: number of fresh draws per world.
+    budget: the later test of the selected rule.
     """
     expected = [
         budget.expected_bound(
@@ -491,9 +517,10 @@ def _expected(candidate: Candidate[Guesser] | None) -> float:
 
 
 def simplest_best(candidates: Sequence[_Cut]) -> _Cut | None:
-    """The candidate with the largest expected bound; of about equal bounds an earlier one.
+    """Returns the candidate with the largest expected bound; of nearly equal bounds an earlier one.
 
-    A candidate on values of entries is preferred to others if its bound is almost as large.
+    A rule on values that are read directly from the output is preferred if its bound is almost as
+    large. The result is None if there are no candidates.
     """
     best = first_best(candidates)
     plain = first_best(each for each in candidates if each.rule.statistic.plain)
@@ -509,10 +536,12 @@ def count_guesses(
     streams: Sequence[np.random.Generator],
     shape: tuple[int, ...],
 ) -> NDArray[np.int64]:
-    """Counts guesses of each rule between its two worlds: (rules, world, world guessed).
+    """Counts the guesses of each rule between its two worlds, (rules, world, guessed world).
 
-    ``sizes`` maps each world to its number of outputs. They are drawn in blocks, so memory is that
-    of one block.
+    rules: numbers of two worlds and the rule that guesses between them.
+    sizes: number of outputs to draw, by world.
+
+    Outputs are drawn in blocks, so memory is that of one block.
     """
     tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
     for world, block in worlds.draw_blocks(sizes, streams, shape):
@@ -525,10 +554,12 @@ def count_guesses(
 def guess_witness(
     worlds: Worlds, pair: tuple[int, int], rule: Guesser, counts: GuessCounts, drawn: Sequence[int]
 ) -> Witness:
-    """The distinguishing event of a rule: its side with the larger ratio of right guesses.
+    """Returns the distinguishing event of a rule: the outputs on which it guesses one world.
 
     counts: counts of right and wrong guesses.
-    drawn: outputs drawn of each of the two worlds of ``pair``.
+    drawn: numbers of outputs drawn from the two worlds of ``pair``.
+
+    The guessed world is the one with the larger ratio of right to wrong guesses.
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (

@@ -1,4 +1,7 @@
-"""Statistics: one number per output, read off the output or learned, that a decision rule cuts."""
+"""Statistics, which map an output to one number, either given in advance or learned from outputs.
+
+A decision rule guesses the world by the interval in which this number lies.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from fedrec_auditor.targets.compute import one_thread
 
 Floats = NDArray[np.float64]
 
-# Statistics with more distinct values than this are cut at quantiles, not between the values.
+# Values of a statistic with more distinct values are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
+# Relative difference below which two values count as equal, because rounding explains it.
 ROUNDING = 1e-9
-"""Two values whose relative difference is below this count as equal: the difference is rounding."""
 _FEW_CUTS = 4
 # Values that repeat (atoms) get cuts of their own if each occurs at least `_REPEATED` times: the
 # `_ATOMS` most frequent ones, and the `_ATOMS` that most exceed the `_ABOUT` values on either side.
@@ -30,9 +33,12 @@ _ATOMS, _REPEATED, _ABOUT = 64, 8, 8
 
 @dataclass(frozen=True, slots=True)
 class EntryNames:
-    """Names of the entries of an output of ``shape``; ``fields`` if they encode a structure.
+    """Names for the entries of an output, and for its parts, in descriptions of decision rules.
 
-    A part is one entry, or all entries of one field.
+    A part is one entry, or all entries that encode one field of a structured output.
+
+    shape: shape of one output.
+    fields: the structure that the entries encode; None if they are plain numbers or strings.
     """
 
     shape: tuple[int, ...]
@@ -40,13 +46,13 @@ class EntryNames:
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """The entries of each part."""
+        """Positions of the entries of each part: one entry, or all entries of one field."""
         if self.fields is not None:
             return self.fields.columns
         return tuple((entry,) for entry in range(int(np.prod(self.shape))))
 
     def of(self, entry: int) -> str:
-        """Name of an entry as Python would write it, or the field and the kind of its number."""
+        """Returns the name of an entry, such as "output[2]", or of the field that it encodes."""
         if self.fields is not None:
             return self.fields.column_name(entry)
         if not self.shape:
@@ -54,32 +60,34 @@ class EntryNames:
         return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
 
     def part(self, entries: tuple[int, ...]) -> str:
-        """The name of a part."""
+        """Returns the name of an output's part, whose entries have the positions ``entries``."""
         return self.of(entries[0]) if self.fields is None else self.fields.name(entries[0])
 
     def value(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
-        """Value of a part in an output ``row`` (all entries,), in words."""
+        """Describes the value of the part with the positions ``entries`` in one output, ``row``."""
         if self.fields is not None:
             return self.fields.value(row, entries[0])
         return str(row[entries[0]].item())
 
 
 Values = NDArray[Any]
-# Up to this many outcomes of a single entry are found by comparison with each of them.
+# Up to this many outcomes of a single entry are identified by comparison with each outcome.
 _FEW = 8
 _LARGE = 1e100
 # Period of the low digits, in steps of a grid (halves, fifths, tenths and sixteenths of it divide
 # it too), and the number of outputs in which a grid is looked for.
 _PERIOD, _SAMPLED = 240, 4096
-# Fewest distinct values of a grid, and the most steps between its ends.
+# Minimum number of distinct values of a grid, and maximum number of steps between its ends.
 _FEWEST_ON_GRID, _FINEST = 9, 2.0**22
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A named function of a numeric output: a coordinate, a sum.
+    """A statistic that computes a number from numeric outputs, such as an entry or a sum.
 
-    ``plain`` says that it is an entry of the output itself.
+    name: description of the number.
+    compute: function that maps outputs (n, entries) to numbers (n,).
+    plain: whether the number is an entry of the output itself.
     """
 
     name: str
@@ -88,14 +96,14 @@ class Number:
     cuts: ClassVar[None] = None
 
     def of(self, outputs: Values) -> Values:
-        """Numbers (n,) of outputs (n, *shape)."""
+        """Computes the number of each of the outputs (n, *shape), as an array (n,)."""
         flat = outputs.reshape(len(outputs), -1)
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
     def words(self, low: float, high: float) -> str:
-        """The interval ``low`` <= name < ``high`` in words, without infinite ends.
+        """Describes the interval ``low`` <= number < ``high``, without infinite ends.
 
-        An interval that holds a single double is written as that double.
+        An interval that contains a single double is written as that double.
         """
         name = self.name
         if high == np.nextafter(low, np.inf):
@@ -111,30 +119,30 @@ class Number:
 
 
 def _after(end: float) -> float | None:
-    """The double just before ``end`` if it is much shorter to write, as behind an atom."""
+    """Returns the double just below ``end`` if it is much shorter to write, as next to an atom."""
     before = float(np.nextafter(end, -np.inf))
     return before if len(repr(before)) + 4 < len(repr(float(end))) else None
 
 
 def as_floats(outputs: Values) -> Floats:
-    """Outputs (n, *shape) as doubles (n, entries), clipped so that sums of squares stay finite."""
+    """Converts outputs (n, *shape) to doubles (n, entries), clipped so that squares stay finite."""
     flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The position of an output among the distinct outcomes of a sample; -1 for a new outcome.
+    """A statistic that gives the position of an output among the distinct outcomes of a sample.
 
-    An outcome's key is the sum of its entries' positions times ``weights``, modulo 2^64. Two
-    outcomes with the same key count as one; the rule stays valid.
+    A new outcome has position -1. The key of an outcome is the sum of its entries' positions times
+    ``weights``, modulo 2^64. Two outcomes with the same key count as one; the rule stays valid.
 
-    marks: per entry, its sorted values; for floats the cuts between them, so that a rounding error
+    marks: sorted values of each entry; for floats the cuts between them, so that a rounding error
         does not make another outcome.
-    weights, keys: weight of each entry, and the sorted keys of the outcomes.
-    labels: per outcome, the values of its parts in words.
-    entries: the entries of an output that count; None for all.
-    parts, names: the parts that these entries form, and the names of the parts.
+    weights, keys: weight of each entry, and sorted keys of the outcomes.
+    labels: descriptions of the values of its parts, for each outcome.
+    entries: numbers of the entries of an output that are compared; None for all.
+    parts, names: the parts that these entries form, and the name of each part.
     """
 
     plain: ClassVar[bool] = True
@@ -154,9 +162,9 @@ class Outcome:
         parts: tuple[tuple[int, ...], ...] = (),
         names: EntryNames | None = None,
     ) -> Outcome | None:
-        """The distinct outcomes of ``outputs`` (n, *shape), restricted to ``parts`` if given.
+        """Lists the distinct outcomes of ``outputs`` (n, *shape), restricted to ``parts`` if given.
 
-        None if there are more than ``max_outcomes``.
+        The result is None if there are more than ``max_outcomes``.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None
         flat = _columns(outputs, entries)
@@ -185,11 +193,11 @@ class Outcome:
 
     @property
     def cuts(self) -> Floats:
-        """Cuts that separate the outcomes; new outcomes fall before the first cut."""
+        """Cuts between the positions of the outcomes; a new outcome is below the first cut."""
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
     def of(self, outputs: Values) -> Values:
-        """Positions (n,) of outputs (n, *shape) among the outcomes of the sample."""
+        """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample."""
         flat = _columns(outputs, self.entries)
         if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
@@ -213,7 +221,7 @@ class Outcome:
         return positions
 
     def words(self, low: float, high: float) -> str:
-        """Names of the outcomes with positions in an interval."""
+        """Describes the outcomes whose positions lie in the interval from ``low`` to ``high``."""
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
         if self.names and len(labels) == 1:
@@ -226,16 +234,16 @@ class Outcome:
 
 
 Statistic = Number | Outcome
-"""One number per output, by a function that is fixed before the counted outputs are drawn.
+"""A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
-``of`` computes the numbers. ``cuts`` are increasing cuts that the statistic prescribes, and no
-guess is made before the first; with None, the values suggest the cuts. ``plain`` says that the
-number is read off the output. ``words`` names the outputs whose number is in an interval.
+``of`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut; if it
+is None, the values determine the cuts. ``plain`` is true if the number is read directly from the
+output. ``words`` describes the outputs whose number is in an interval.
 """
 
 
 def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
-    """Outputs (n, *shape) as (n, entries), restricted to ``entries`` if given."""
+    """Returns outputs (n, *shape) as (n, entries), restricted to ``entries`` if given."""
     flat = outputs.reshape(len(outputs), -1)
     return flat if entries is None else flat[:, entries]
 
@@ -250,7 +258,7 @@ def _keys(
 
 
 def grid_step(values: Floats) -> float:
-    """Step of the grid on which numbers (n,) lie: 1 for whole numbers, 0 if there is no grid."""
+    """Returns the step of the grid on which all ``values`` (n,) lie: 1 for integers, 0 if none."""
     different = np.unique(values[np.isfinite(values)])
     if np.all(different == np.rint(different)):
         return 1.0
@@ -263,10 +271,10 @@ def grid_step(values: Floats) -> float:
 
 
 def period_statistic(sample: Floats) -> Number:
-    """The statistic "output modulo ``_PERIOD`` steps of its grid", or its fractional part.
+    """Returns a statistic of the low digits of an output: the output modulo ``_PERIOD`` grid steps.
 
-    Low digits of a fine-grained output may reveal what no interval of outputs does. The grid is
-    that of ``sample`` (n,); without a grid the statistic is the fractional part.
+    The grid is that of ``sample`` (n,). Without a grid the statistic is the fractional part. The
+    low digits of a fine-grained output may reveal what no interval of outputs reveals.
     """
     step = grid_step(sample[:_SAMPLED])
     if step == 0:
@@ -281,7 +289,7 @@ def period_statistic(sample: Floats) -> Number:
 
 
 def _modulo(x: Values, period: float) -> Values:
-    """Remainders of division by ``period``; -1 for infinities."""
+    """Returns the remainders of division by ``period``, and -1 for infinite numbers."""
     if x.dtype.kind != "f":
         whole: Values = x if x.itemsize == 8 else x.astype(np.int64)
         return np.asarray(np.mod(whole, period))
@@ -289,9 +297,9 @@ def _modulo(x: Values, period: float) -> Values:
 
 
 def bit_statistics(sample: Values) -> list[Number]:
-    """Statistics for the bits that vary in ``sample``, whole numbers (n, ...) of one entry.
+    """Returns a statistic for each bit that varies in ``sample``, integers (n, ...) of one entry.
 
-    They reveal values that are packed into one number.
+    These statistics reveal values that are packed into one integer.
     """
     flat = sample.reshape(-1)
     varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
@@ -307,7 +315,10 @@ def _bit(x: Values, place: int) -> Values:
 
 
 def simple_statistics(width: int) -> list[Number]:
-    """Statistics that need no sample, of outputs with ``width`` entries: the number, or sums."""
+    """Returns statistics that are fixed in advance, for outputs with ``width`` entries.
+
+    A single entry is a statistic itself; for more entries they are sums, extremes and counts.
+    """
     if width == 1:
         return [Number("output", lambda x: x[:, 0])]
     return [
@@ -328,7 +339,7 @@ def simple_statistics(width: int) -> list[Number]:
 
 
 def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
-    """Counts (m + 1,) of ``values`` in the intervals between ``cuts`` (m,)."""
+    """Counts the ``values`` in each of the m + 1 intervals between ``cuts`` (m,)."""
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
         return np.diff(below, prepend=0, append=len(values))
@@ -345,7 +356,7 @@ def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
 
 
 def _excess(counts: NDArray[np.int64]) -> Floats:
-    """Excess of each value's count over its neighbours', in deviations: large for an atom."""
+    """Returns by how many deviations each value's count exceeds its neighbours' counts."""
     around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
     near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
     usual = np.convolve(counts, around, "same") / near
@@ -353,14 +364,15 @@ def _excess(counts: NDArray[np.int64]) -> Floats:
 
 
 def has_atoms(values: NDArray[Any]) -> bool:
-    """Whether some value repeats often enough for cuts of its own; see ``cuts_between``."""
+    """Checks whether some value repeats at least ``_REPEATED`` times."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
 def cuts_between(values: NDArray[Any]) -> Floats:
-    """Cuts between the distinct values if they are few; otherwise quantiles, dense in both tails.
+    """Returns cuts that divide values into intervals, between the distinct values if these are few.
 
-    With quantiles, values that repeat get cuts of their own.
+    Otherwise the cuts are quantiles, dense in both tails, and values that repeat get cuts of their
+    own.
     """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
@@ -386,10 +398,10 @@ def cuts_between(values: NDArray[Any]) -> Floats:
     return np.concatenate([before, cuts, beyond])
 
 
+# Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
 STEP = 2.0**-32
-"""Rounding step of numbers of size 1: above the errors of summation, below differences of data."""
+# Smallest size that is distinguished, so that quotients by a step stay finite.
 _LEAST = 1e-250
-"""Smallest size that is distinguished: quotients by a step stay finite."""
 
 
 def round_to_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
@@ -397,7 +409,7 @@ def round_to_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
 
     Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
     on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
-    with its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
+    with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
     step = STEP * np.exp2(np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST))))
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
@@ -412,9 +424,9 @@ _SETTLED = 1e-7
 def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     """Fits the weights (f,) of a logistic regression of the world on ``features`` (n, f).
 
-    ``first`` and ``second`` (n,) are the counts of each row in the two worlds. The fit is maximum
-    likelihood with a slight ridge, by Newton's method with limited steps, so that worlds which a
-    plane separates have a solution as well.
+    ``first`` and ``second`` (n,) are how often each row occurs in the first and in the second
+    world. The fit is maximum likelihood with a small ridge penalty, by Newton's method with limited
+    steps, so that a solution exists also if a plane separates the worlds.
     """
     total = first + second
     share = total / total.sum()
@@ -435,26 +447,30 @@ def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
     return np.asarray(weights / scale)
 
 
-# Limits of the cost of learning: outputs per input, entries of an output that a regression reads,
+# Limits of the cost of learning: outputs per world, entries of an output that a regression uses,
 # and entries that are statistics by themselves.
 _ROWS = 10_000
 _ENTRIES = 32
 _ALONE = 8
-# Most distinct values that are counted, and the standard errors by which log-odds must exceed 0.
+# Maximum number of distinct values, and standard errors by which log-odds must exceed 0.
 _VALUES, _SURE = 64, 4.0
-# Entries are clipped at this many spreads from the middle, infinite ones included.
+# Entries, also infinite ones, are clipped at this many spreads from the median.
 _REACH = 1e6
 
 
 def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
-    """Learns statistics that distinguish outputs (n, d) of two worlds, cheap ones first:
+    """Learns statistics that distinguish outputs (n, d) of two worlds, cheap statistics first.
+
+    They are:
 
     - the entries that differ most, alone and summed with the sign of their difference;
-    - the projection on the difference of means, exact for noise of one size in any direction;
-    - the counts of values in any place, as in a list of items, weighted with their log-odds;
+    - the projection on the difference of means, which is optimal for noise of one size in any
+      direction;
+    - the counts of values anywhere in the output, as in a list of items, weighted by their
+      log-odds;
     - a logistic regression on entries, squares, and entries clipped to the range between the
-      medians of the two worlds, exact for Gaussian and Laplace noise and for bits;
-    - gradient boosting for all else.
+      medians of the two worlds, which is optimal for Gaussian and Laplace noise and for bits;
+    - gradient boosting for all other differences.
     """
     first, second = first[:_ROWS], second[:_ROWS]
     both = np.concatenate([first, second])
@@ -507,7 +523,7 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
 
 
 def _items(first: Floats, second: Floats, values: Floats) -> Number:
-    """Sum of the log-odds of the values of an output, in any place."""
+    """Returns the sum of the log-odds of an output's values, wherever they occur in it."""
 
     def count(flat: Floats) -> Floats:
         return np.stack([(flat == value).sum(axis=1) for value in values], axis=1)
@@ -544,7 +560,10 @@ def _features(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
 
 
 def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
-    """Log-odds of the first world, by gradient-boosted trees fitted to features (n, f) of both."""
+    """Fits gradient-boosted trees to features (n, f) of two worlds.
+
+    The returned function maps features to the log-odds of the first world.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(

@@ -1,4 +1,7 @@
-"""Worlds that differ in a secret, from whose outputs every sampled lower bound is measured."""
+"""Neighbouring inputs of a system (worlds) and the functions that draw and check its outputs.
+
+Every lower bound that is measured by sampling starts from a ``Worlds`` object.
+"""
 
 from __future__ import annotations
 
@@ -15,37 +18,40 @@ from fedrec_auditor.auditor.machine.progress import stage
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.targets.wrapped.client import message_of
 
+# Maximum number of outputs in one block of draws, and maximum number of array entries in it. Both
+# bound the memory. The first block is small, because the size of an output is not yet known.
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
-"""Most outputs of a block, and most entries in it: the limits of memory for any number of draws.
-The first block of a stream is small, because the width of outputs is not known before it."""
 _FIRST_BLOCK = 64
 
 
 class UnevenOutputs(InputError):
-    """Outputs have a shape that depends on the world, where one shape is expected."""
+    """Error for outputs whose shape depends on the world, where one shape is required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worlds:
-    """Neighbouring inputs of a system (worlds), and functions that draw the adversary's view.
+    """Two or more neighbouring inputs of a system (worlds), and functions that draw its outputs.
 
     Parameters
     ----------
-    names : the worlds in words, two or more; an estimator compares two of them.
+    names : description of each world. An estimator compares two of the worlds.
     scope : scope of a bound that is measured on these worlds.
     draw : ``draw(world, size, rng)`` runs world number ``world`` ``size`` times, independently, and
         returns one output per run, (size, *shape): numbers, booleans or strings. The same arguments
         give the same outputs.
-    statistic : name of the output, in words; empty if it is the whole output of a randomizer.
+    statistic : description of the number that each output is, such as "score"; empty if an output
+        is everything that the system returns.
     fields : the structure that the entries of an output encode, if any; see ``Fields``.
-    stored : the outputs of each world, if they exist already; ``draw`` then returns each of them
-        once, in a random order. None if outputs are drawn afresh.
-    coins : ``coins(rng)`` makes one run with many canaries, and returns a score of each canary,
-        (m, *shape), and whether a fair coin included it, (m,). Then ``draw`` is not available, and
-        the two worlds are a canary in and out.
-    mixed : ``mixed(worlds, rng)`` runs the worlds with these numbers (n,) in turn, and returns the
-        outputs of each world in order, as ``sample`` does. None if the order of runs cannot matter:
-        simulations that depend on their seed alone, and stored outputs.
+    stored : existing outputs of each world, one array per world. ``draw`` then returns each of them
+        once, in random order. None if ``draw`` makes new outputs.
+    coins : ``coins(rng)`` runs one training with m canaries, each included by a fair coin. It
+        returns a score per canary, (m, *shape), and whether the canary was included, (m,). The two
+        worlds are then "canary included" and "canary excluded", and ``draw`` is not available. None
+        if there is no such training.
+    mixed : ``mixed(worlds, rng)`` makes one run for each world number in ``worlds`` (n,), in this
+        order, and returns the outputs of each world in the order of its runs, as ``sample`` does.
+        None if the order of runs cannot matter: in simulations that depend on their seed alone, and
+        for stored outputs.
 
     Examples
     --------
@@ -71,23 +77,27 @@ class Worlds:
     )
 
     def sizes(self, samples: int) -> tuple[int, ...]:
-        """Number of outputs to draw per world: ``samples``, or all stored outputs."""
+        """Returns the number of outputs to draw from each world.
+
+        The number is ``samples``, or the number of stored outputs of the world if outputs are
+        stored.
+        """
         if self.stored is None:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored))
 
     def describe(self, event: str) -> str:
-        """Describes an event of one output: the name of the output, then ``event``."""
+        """Returns the text ``event`` with the description of the statistic, if any, in front."""
         return f"{self.statistic}: {event}" if self.statistic else event
 
     def witness(
         self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
     ) -> Witness:
-        """A distinguishing event with its probabilities in two worlds, the likelier world first.
+        """Builds the record of a distinguishing event and its probabilities in two worlds.
 
-        pair: numbers of the two worlds.
-        event: the event in words.
-        chances: its probabilities in the two worlds.
+        pair: numbers of the two worlds; the world in which the event is more likely comes first.
+        event: description of the event.
+        chances: probabilities of the event in the two worlds, in the order of ``pair``.
         note: remark on the probabilities.
         """
         (one, other), (p, q) = pair, chances
@@ -103,7 +113,8 @@ class Worlds:
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draws ``size`` outputs of one world, (size, *shape).
 
-        InputError for another number of outputs, for ragged outputs, objects or NaN.
+        Raises InputError if the number of outputs is not ``size``, and for ragged outputs, objects
+        and NaN.
         """
         return checked_outputs(self.draw(world, size, rng), size, self._label(world))
 
@@ -113,15 +124,16 @@ class Worlds:
         streams: Sequence[np.random.Generator],
         shape: tuple[int, ...] | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Draws outputs of several worlds, in blocks (world, outputs); see ``BLOCK``.
+        """Draws outputs of several worlds and yields them in blocks (world number, outputs).
 
-        sizes: number of outputs per world.
-        streams: one generator per world; each block is drawn from a generator of its own.
-        shape: shape of one output, if known.
+        sizes: number of outputs to draw, by world number.
+        streams: one random generator per world, from which the generator of each block is spawned.
+        shape: shape of one output; None if it is not yet known.
 
-        With ``mixed``, runs of the worlds are in random order, so that a drift with time or with
-        the number of calls is independent of the world. Otherwise the worlds follow one another.
-        InputError unless all outputs of a world have one shape.
+        ``BLOCK`` and ``BLOCK_ENTRIES`` limit the size of a block. If ``mixed`` exists, the runs of
+        all worlds are in random order, so that a drift over time or over calls is independent of
+        the world. Otherwise the worlds follow one another. Raises InputError if the outputs of a
+        world differ in shape.
         """
         mixed, numbers = self.mixed, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
@@ -153,7 +165,7 @@ class Worlds:
 
 
 def _detached(drawn: Any) -> Any:
-    """Detached tensors on the CPU, alone or in a list; any other object unchanged."""
+    """Returns tensors, single or in a list, detached and on the CPU; other objects unchanged."""
     if isinstance(drawn, list) and drawn and hasattr(drawn[0], "detach"):
         return [_detached(each) for each in drawn]
     detach = getattr(drawn, "detach", None)
@@ -161,43 +173,50 @@ def _detached(drawn: Any) -> Any:
 
 
 def check_seed(seed: int) -> int:
-    """Returns ``seed`` if it is at least 0; InputError otherwise."""
+    """Returns ``seed`` if it is at least 0, and raises InputError otherwise."""
     if seed < 0:
-        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, say.")
+        raise InputError(f"Expected a seed of at least 0, got seed={seed!r}. Give 0, for example.")
     return seed
 
 
 def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
-    """InputError, which names the ``origin``, unless all ``shapes`` are equal."""
+    """Raises InputError unless all ``shapes`` are equal.
+
+    ``origin`` names the source of the outputs in the message.
+    """
     first, *others = dict.fromkeys(shapes)
     if others:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got {first} and {others[0]}. "
-            "Return the same shape every time."
+            "Return outputs of the same shape from every call."
         )
 
 
 def as_array(drawn: Any, origin: str) -> NDArray[Any]:
-    """Converts drawn outputs to an array; InputError, which names the ``origin``, if it cannot."""
+    """Converts drawn outputs to an array.
+
+    ``origin`` names the source of the outputs in messages. Raises InputError if the outputs are
+    ragged or numpy cannot convert them.
+    """
     try:
         return np.asarray(_detached(drawn))
     except ValueError as error:
         raise InputError(
             f"Expected outputs of one shape for {origin}, got ragged outputs. "
-            "Return the same shape every time."
+            "Return arrays of the same shape, or lists of the same length, every time."
         ) from error
     except Exception as error:  # a foreign class may raise anything on conversion to an array
         raise InputError(
-            f"Expected outputs that numpy can read for {origin}, got {type(error).__name__}: "
-            f"{message_of(error)}. Return an array."
+            f"Expected outputs that numpy can convert to an array for {origin}, got the error "
+            f"{type(error).__name__}: {message_of(error)}. Return a numpy array."
         ) from error
 
 
 def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """Converts drawn outputs to an array (size, *shape) of numbers, booleans or strings.
 
-    InputError, which names the ``origin``, for another number of outputs, for ragged outputs,
-    objects or NaN.
+    ``origin`` names the source of the outputs in messages. Raises InputError if there are not
+    ``size`` outputs, and for ragged outputs, objects and NaN.
     """
     array = as_array(drawn, origin)
     if array.dtype.kind == "S":  # one letter per byte, whatever the bytes mean
@@ -206,16 +225,16 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
         came = f"a {type(drawn).__name__}" if array.dtype == object else f"shape {array.shape}"
         raise InputError(
             f"Expected {size} outputs for {origin}, got {came}. "
-            "Return `size` outputs along the first axis."
+            "Return an array whose first axis has length `size`."
         )
     if array.dtype.kind not in "biufUS":
         objects = array.dtype == object
         types = [type(each).__name__ for each in array.ravel()[:BLOCK]] if objects else []
         kind = " and ".join(dict.fromkeys(types)) or array.dtype.name
         raise InputError(
-            f"Expected numbers or strings for {origin}, got {kind}. "
-            "Return an encoding of the output: its numbers as an array, or its JSON."
+            f"Expected numbers or strings as outputs for {origin}, got {kind}. "
+            "Encode each output as an array of numbers or as a JSON string."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Mend the callable.")
+        raise InputError(f"Expected outputs without NaN for {origin}, got NaN. Return no NaN.")
     return array

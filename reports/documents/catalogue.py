@@ -1,6 +1,6 @@
-"""The catalogue of claims: its rows, their wording, and the document of all entries.
+"""The catalogue of privacy claims: judged entries, their wording, and the document of all entries.
 
-``auditor.catalogue`` makes the rows; ``auditor claims`` and the site show them.
+The package ``auditor.judging`` makes the entries; ``auditor claims`` and the site print them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Setting = bool | int | float | str
 
 
 class Figure(Row):
-    """A number that a paper states or relies on, and the one computed here.
+    """A number that a paper states or relies on, with the correct number as computed here.
 
-    what: the number in words.
-    claimed: the paper's number.
-    right: the number computed here.
-    below: whether the paper only states that the number is below ``claimed``.
-    word: the judgement of the paper's number.
-    how: how it was computed here.
-    side: the side of ``right`` if that is a bound, None if it is the number itself.
+    what: name of the number in words.
+    claimed: value in the paper.
+    right: value computed here.
+    below: whether the paper states only that the number is below ``claimed``.
+    word: judgement of the paper's value.
+    how: how ``right`` was computed.
+    side: side of ``right`` if that is a bound; None if it is the exact value.
     """
 
     what: str
@@ -53,14 +53,14 @@ class Figure(Row):
 
 
 class PaperRow(Row):
-    """The facts that all entries of one paper share.
+    """Facts about one paper that all of its entries share.
 
-    title: the paper's citation.
+    title: citation of the paper.
     code: repository and commit, if the entries describe released code.
-    place: where the paper states its adversary and whom it trusts.
-    adversary: against whom the paper defends.
-    trusted: on whom it relies.
-    symbols: meanings of the paper's symbols.
+    place: section in which the paper states its adversary and its trusted parties.
+    adversary: adversary against whom the paper promises privacy.
+    trusted: parties that the paper trusts.
+    symbols: meaning of each symbol of the paper.
     """
 
     title: str
@@ -72,29 +72,30 @@ class PaperRow(Row):
 
     @property
     def roles(self) -> str:
-        """The adversary and the trusted parties, and the place where the paper states them."""
-        return f"against {self.adversary}; trusted: {self.trusted} ({self.place})"
+        """The adversary, the trusted parties, and the section that states them, in words."""
+        return f"against {self.adversary}; trusted parties: {self.trusted} ({self.place})"
 
 
 class CatalogueRow(Row):
-    """One judged entry of the catalogue.
+    """One entry of the catalogue: a statement of a paper with its judgement.
 
-    number, heading: its number, such as "22b", and the heading in it (22).
-    paper, source: the paper, and the place in it.
-    kind: the kind of statement.
-    basis: who states it; a derived statement is never VIOLATED or WRONG.
-    target, settings, n_users, n_items: the judged system; `auditor account TARGET --set ...
-        --users ... --items ...` judges it again.
+    number, heading: number of the entry, such as "22b", and its leading integer (22).
+    paper, source: the paper, and the place of the statement in it.
+    kind: kind of the statement: privacy, estimator, utility or typo.
+    basis: who states the claim: the paper prints it, or it was computed or derived here. A derived
+        statement is never VIOLATED or WRONG.
+    target, settings, n_users, n_items: judged system, which `auditor account TARGET --set ...
+        --users ... --items ...` judges again.
     statement, scope, delta: the statement in words, with its scope and delta.
-    claimed, claimed_epsilon: the claimed formula and its value.
-    computed_at: further conditions of the numbers.
-    repeats: number of an entry on the same statement, with which it counts once.
-    provable, proved_epsilon, proof: the provable formula, its value and its proof.
-    exact_lower_epsilon: an exact lower bound.
-    verdict, arithmetic, reason: the judgements of the epsilon and of the numbers, and why.
-    finding: numbers of a statement about epsilon.
-    figures: numbers of any other statement.
-    repaired_settings, repaired: the same claim judged on the target with these settings.
+    claimed, claimed_epsilon: claimed formula and its value.
+    computed_at: further conditions under which the numbers were computed.
+    repeats: number of another entry on the same statement; both count as one statement.
+    provable, proved_epsilon, proof: formula that can be proved, its value, and its proof.
+    exact_lower_epsilon: exact lower bound of epsilon.
+    verdict, arithmetic, reason: judgement of the epsilon, judgement of the numbers, and the reason.
+    finding: judged claim, if the statement is about an epsilon.
+    figures: stated numbers with the correct ones, if the statement is about other numbers.
+    repaired_settings, repaired: settings of a repaired system, and the claim judged on it.
     """
 
     number: str
@@ -131,17 +132,21 @@ class CatalogueRow(Row):
         accused = self.verdict is Verdict.VIOLATED or self.arithmetic is Arithmetic.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"{self.verdict or self.arithmetic}"
-            raise ValueError(f"entry {self.number} is derived, and cannot be {words}")
+            raise ValueError(f"entry {self.number} is derived, so its judgement cannot be {words}")
         return self
 
     @property
     def whose(self) -> Basis:
-        """The basis of its figure, which is the claim's if that was read in another scope."""
+        """The basis of the claimed figure.
+
+        If a claim was judged, this is the basis of the claim, which may differ from the entry's
+        basis.
+        """
         return self.basis if self.finding is None else self.finding.claim.basis
 
     @property
     def symbols(self) -> dict[str, str]:
-        """The meanings of the paper's symbols that occur in the entry."""
+        """The meanings of those symbols of the paper that occur in the entry's texts."""
         figures = (text for each in self.listed_figures for text in (each.what, each.how))
         text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
         return {
@@ -151,31 +156,34 @@ class CatalogueRow(Row):
         }
 
     def is_any_of(self, words: Collection[Word]) -> bool:
-        """Whether a word of the judgement is among ``words``, or ``words`` is empty."""
+        """Whether the verdict or the label of the numbers is in ``words``; true without words."""
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
     def poor_figures(self) -> tuple[Figure, ...]:
-        """The numbers that are not right."""
+        """The stated numbers that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
 
     @property
     def listed_figures(self) -> tuple[Figure, ...]:
-        """The numbers that a report lists: all if they are few, else those that are not right."""
+        """The stated numbers that a report lists, at most 6.
+
+        If an entry has more, the numbers that are not right have precedence.
+        """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
         return (self.poor_figures or self.figures)[:_MAX_LISTED]
 
 
 class TableRow(Row):
-    """One epsilon of a printed table, and its right value.
+    """One epsilon of a table that a paper prints, with bounds of the correct epsilon.
 
     table: number of the table.
-    clients, n_users: clients per round and users.
-    delta: the delta.
-    printed: the epsilon that the table prints.
-    counted: the epsilon that the authors' counting gives.
-    lower, upper: bounds of the epsilon of the same training.
+    clients, n_users: clients per round, and users.
+    delta: delta of the epsilon.
+    printed: epsilon that the table prints.
+    counted: epsilon by the authors' own method of counting.
+    lower, upper: bounds of the correct epsilon of the same training.
     """
 
     table: int
@@ -189,7 +197,7 @@ class TableRow(Row):
 
 
 class EpsilonTables(Row):
-    """The printed tables of epsilons of one paper; ``note`` explains their calculation."""
+    """The tables of epsilons that one paper prints; ``note`` explains how they were computed."""
 
     title: str
     note: str
@@ -197,7 +205,7 @@ class EpsilonTables(Row):
 
 
 def judgement_words(row: CatalogueRow) -> str:
-    """The labels of the verdict on the claim, and of the judgement of its numbers."""
+    """The labels of the verdict on the claim and of the judgement of its numbers."""
     labels = [] if row.verdict is None else [say.WORDS[row.verdict]]
     if row.arithmetic is not None:
         word = say.WORDS[row.arithmetic]
@@ -206,7 +214,7 @@ def judgement_words(row: CatalogueRow) -> str:
 
 
 def claimed_words(row: CatalogueRow) -> str:
-    """The claimed formula with its value, unless several numbers stand for it."""
+    """The claimed formula with its value, or the formula alone if the entry has several numbers."""
     if row.claimed_epsilon is None:
         value = stated_words(_chosen(row))
     else:
@@ -218,38 +226,38 @@ def claimed_words(row: CatalogueRow) -> str:
 
 
 def figure_words(row: CatalogueRow) -> str:
-    """The claimed figure, marked if it is derived; for places without a label of its basis."""
+    """The claimed formula with its value, with the prefix "derived: " if nobody states it."""
     return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
 def holds_words(row: CatalogueRow) -> str:
-    """The formula that holds with its value, unless several numbers stand for it."""
+    """The correct formula with its value, or the formula alone if the entry has several numbers."""
     value = right_words(_chosen(row)) if row.finding is None else say.found_words(row.finding)
     return _with(row, row.provable, value)
 
 
 def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
-    """The number that a paper states or relies on."""
+    """The number that a paper states or relies on, as text; ``exactly`` formats it."""
     if figure.word is Arithmetic.LOOSE and math.isinf(figure.claimed):
         return "no bound"
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
 def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
-    """The number computed here, with "at most" or "at least" if it is a bound."""
+    """The number computed here as text, with "at most" or "at least" if it is a bound."""
     if figure.side is Side.UPPER:
         return f"at most {say.short_most(figure.right)}"
     return f"at least {say.short_least(figure.right)}" if figure.side else exactly(figure.right)
 
 
 def plain_words(row: CatalogueRow) -> str:
-    """The meaning of the verdict for a user, in a sentence or two."""
+    """The meaning of the verdict for a user of the system, in sentences."""
     texts = []
     if row.finding is not None:
         texts.append(say.guess_words(row.finding))
-        texts += ["So large a claim promises next to nothing."] if row.finding.vacuous else []
+        texts += ["A claim this large promises next to nothing."] if row.finding.vacuous else []
     if row.computed_at:
-        texts.append(f"Computed {row.computed_at}.")
+        texts.append(f"The numbers are computed {row.computed_at}.")
     if row.arithmetic is not None:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
@@ -257,23 +265,23 @@ def plain_words(row: CatalogueRow) -> str:
         if alone and row.poor_figures:
             agreeing = len(row.figures) - len(row.poor_figures)
             if agreeing and _chosen(row).below:
-                texts.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
+                texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_corrected(row, _chosen(row)))
     return " ".join(texts)
 
 
 def rest_words(row: CatalogueRow) -> str:
-    """The number of figures that are not listed, and whether they agree, in a sentence."""
+    """A sentence on the numbers that ``listed_figures`` leaves out; empty if there are none."""
     rest = [figure for figure in row.figures if figure not in row.listed_figures]
     poor = sum(figure in row.poor_figures for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
-    text = say.listed(f"{poor} more do not agree" if poor else "", agree if agreeing else "")
+    text = say.listed(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
     return f"{say.capitalized(text)}." if text else ""
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The command that judges the entry again, for a system or for released code."""
+    """The ``auditor claims`` command that judges the entry again."""
     if row.paper.code:
         return f"auditor claims {row.number}"
     parts = ["auditor claims", row.target, say.settings_words(row.settings)]
@@ -283,51 +291,57 @@ def command_words(row: CatalogueRow) -> str:
 
 
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
-    """A number that is not right, and the right one, with enough digits to differ."""
+    """A sentence with a number that is not right and the correct one, with digits that differ."""
     digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
     stated, right = stated_words(figure, digits), right_words(figure, digits)
-    return f"In numbers, {figure.what}: {stated} {by_words(row)}, {right} computed here."
+    return f"For example, {figure.what}: {stated} {by_words(row)}, but {right} as computed here."
 
 
 def by_words(row: CatalogueRow) -> str:
-    """The author of a compared number: "as derived", or "by its statement"."""
+    """A phrase for the author of a compared number.
+
+    The phrase is "as derived" if the audit derived the number, else "by its statement".
+    """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    """The formula with its value; alone if there are several values, or a unit would be needed."""
+    """The formula with its value.
+
+    The formula stands alone if the entry has several numbers, or if the value would need a unit.
+    """
     bare = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
     return formula if bare or formula == value else f"{formula} ({value})"
 
 
 def _chosen(row: CatalogueRow) -> Figure:
-    """The figure that stands for an entry in one line: the first that is wrong, if one is."""
+    """The number that represents an entry in one line: the first that is not right, if any."""
     return (*row.poor_figures, *row.figures)[0]
 
 
+# Head of the column with the numbers that are compared with those computed here.
 _COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
-"""Head of the column of numbers with which ours are compared."""
 _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
-    "No.": lambda row: row.number,
-    "Target": lambda row: row.target,
+    "Number": lambda row: row.number,
+    "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
-    "Its figure": figure_words,
-    "Holds": holds_words,
+    "Stated figure": figure_words,
+    "Correct figure": holds_words,
     "Verdict": judgement_words,
 }
 _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
     "Table": lambda row: str(row.table),
-    "q = M/N": lambda row: f"{row.clients} / {row.n_users}",
+    "Sampling rate M/N": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.number(row.delta),
-    "Printed": lambda row: f"{row.printed:.4f}",
-    "Counted": lambda row: f"{row.counted:.4f}",
-    "Holds": lambda row: f"{say.short_least(row.lower)} to {say.short_most(row.upper)}",
+    "Printed epsilon": lambda row: f"{row.printed:.4f}",
+    "Counted epsilon": lambda row: f"{row.counted:.4f}",
+    "Correct epsilon": lambda row: f"{say.short_least(row.lower)} to {say.short_most(row.upper)}",
 }
 
 
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
-    """The document of all claims of papers and what holds, with their tables of epsilons."""
+    """The document of all entries, with the tables of epsilons that papers print."""
     words: list[Word] = [*Verdict, *Arithmetic]
     meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
@@ -339,11 +353,11 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
         Passage("All entries", (make_grid(rows, _LISTED),)),
     )
     parts = (*map(entry_part, rows), *map(table_part, tables))
-    return Passage("What papers claim, and what holds", (*blocks, *parts))
+    return Passage("Claims of papers, and the figures that hold", (*blocks, *parts))
 
 
 def _about(paper: PaperRow) -> str:
-    symbols = "; ".join(f"{name}: {meaning}" for name, meaning in paper.symbols.items())
+    symbols = "; ".join(f"{name} = {meaning}" for name, meaning in paper.symbols.items())
     return f"the paper promises privacy {paper.roles}. Symbols: {symbols}"
 
 
@@ -353,11 +367,11 @@ def entry_part(row: CatalogueRow) -> Passage:
     blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
         columns: dict[str, Callable[[Figure], Text]] = {
-            "Number": lambda figure: figure.what,
+            "Quantity": lambda figure: figure.what,
             _COLUMN.get(row.basis, "Stated"): lambda figure: stated_words(figure, say.number),
-            "Here": lambda figure: right_words(figure, say.number),
-            "Agrees": lambda figure: say.TABLES["agrees"][figure.word],
-            "How": lambda figure: figure.how,
+            "Computed here": lambda figure: right_words(figure, say.number),
+            "Agreement": lambda figure: say.TABLES["agrees"][figure.word],
+            "Method": lambda figure: figure.how,
         }
         blocks.append(make_grid(listed, columns))
     if rest := rest_words(row):
@@ -371,17 +385,17 @@ def entry_part(row: CatalogueRow) -> Passage:
 
 
 def table_part(tables: EpsilonTables) -> Passage:
-    """The section on printed epsilons: how each was accounted for, and the proved epsilon."""
+    """A section with the printed epsilons, the authors' counts, and bounds of the correct ones."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
-    """The number of statements per verdict, by basis: first printed statements, then derived ones.
+    """The number of statements per label in words, grouped by the basis of the statements.
 
-    Entries on the same statement count once. Statements about something else than privacy are
-    counted separately.
+    Entries on the same statement count as one. Statements that are not about privacy are counted
+    separately.
     """
     order: list[Word] = [*Verdict, *Arithmetic]
     texts = []
@@ -411,23 +425,23 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.CLAIMED[row.whose].capitalize(), claimed_words(row)
-    yield "Holds", holds_words(row)
+    yield "Correct figure", holds_words(row)
     if row.finding is not None:
-        yield "Proved", say.proof_fact(row.finding)
-        yield "Shown", say.measured_fact(row.finding)
+        yield "Upper bound", say.proof_fact(row.finding)
+        yield "Lower bound", say.measured_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim, epsilon = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
         settings = say.settings_words(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
         word = say.WORDS[row.repaired.verdict]
-        yield "Repaired", f"with {settings} the claim is {claim}, and {epsilon} holds: {word}"
-    yield "Why", row.reason
+        yield "Repair", f"with {settings}, epsilon {claim} is claimed and {epsilon} holds: {word}"
+    yield "Reason", row.reason
     for name, meaning in row.symbols.items():
-        yield "Symbol", f"{name}: {meaning}"
+        yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
         yield "Scope", say.pair_scope_words(row.scope)
-    yield "Assumed", row.paper.roles
+    yield "Threat model", row.paper.roles
     if row.finding is not None:
         yield "Verdict", row.finding.reason
     yield "Command", command_words(row)

@@ -1,8 +1,8 @@
-"""The blocks of a document: the content of a report, the same for every writer.
+"""Blocks of a document (paragraphs, lists, facts, tables, drawings), the same for every writer.
 
-``system_document`` and other functions build it from the record. A writer (``terminal``,
-``markdown``, the template ``document.html.j2``) decides how the document looks and never changes
-its text; it may leave out a whole block, such as a drawing or a ``detail``.
+``system_document`` and other functions build a document from the record. A writer (``terminal``,
+``markdown``, the template ``document.html.j2``) lays it out without changing its text. A writer may
+leave out a whole block, such as a drawing or a part that is marked ``detail``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number and its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
+    """A number with its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
 
-    value: the number.
+    value: the number as text.
     support: delta, scope, confidence, method and assumptions, as far as they apply.
-    tone: "bad" for a cell of a warning colour.
+    tone: "bad" if a table shows the cell in a warning colour, else empty.
     """
 
     value: str
@@ -33,19 +33,19 @@ class Quantity:
     tone: Literal["", "bad"] = ""
 
     def __str__(self) -> str:
-        """The number, and its support in brackets."""
+        """The number, followed by its qualifications in parentheses."""
         return f"{self.value} ({'; '.join(self.support)})" if self.support else self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing with its texts.
+    """A drawing with its title and caption.
 
     svg: one whole SVG element, whose colours are the CSS variables of templates/glance.css.
-    title: description of the drawing in words.
-    caption: explanation below the drawing.
-    name: unique and the same in every audit; a valid file name.
-    kind: ladder, users, roc or frontier.
+    title: description of the drawing in words, for screen readers.
+    caption: explanation that is printed below the drawing.
+    name: file name without extension; it is unique, and the same in every audit.
+    kind: ladder (epsilon per claim), users (success per user), roc or frontier.
     """
 
     svg: str
@@ -56,14 +56,14 @@ class Picture:
 
 
 Text = str | Quantity
-"""The text of a fact."""
+"""Text of a fact, or a number with its qualifications."""
 Cell = Text | Picture
-"""The content of a table's cell."""
+"""Content of one cell of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph of sentences."""
+    """A block of sentences."""
 
     text: str
     block: Literal["paragraph"] = "paragraph"
@@ -71,7 +71,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """An unordered list."""
+    """A bulleted list."""
 
     texts: tuple[str, ...]
     block: Literal["items"] = "items"
@@ -79,7 +79,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Named texts in reading order."""
+    """A list of pairs: the name of a fact, and its text."""
 
     rows: tuple[tuple[str, Text], ...]
     block: Literal["facts"] = "facts"
@@ -87,7 +87,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with column ``heads``; the first cell of a row is the row's name."""
+    """A table with a caption and one row per object; the first cell of a row names the object."""
 
     caption: str
     heads: tuple[str, ...]
@@ -97,7 +97,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Drawings side by side, which only a page shows."""
+    """Drawings side by side; only the HTML page shows this block."""
 
     pictures: tuple[Picture, ...]
     block: Literal["pictures"] = "pictures"
@@ -105,15 +105,16 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document: blocks below a title.
+    """A section of a document: a title with the blocks below it.
 
     title: the title.
-    blocks: the content.
-    verdict: text before the title.
-    colour: the verdict that sets the colour of ``verdict``.
-    folded: whether a page folds the part.
-    detail: whether only a page has the part; a terminal prints its title, Markdown omits it.
-    place: address of the part in a page.
+    blocks: content of the section.
+    verdict: text that is printed before the title, such as the verdict on a claim.
+    colour: verdict that determines the colour of ``verdict``.
+    folded: whether the HTML page folds the section.
+    detail: whether only the HTML page has the section. A terminal prints its title, and Markdown
+        omits it.
+    place: address (HTML id) of the section in the page; empty without an address.
     """
 
     title: str
@@ -127,7 +128,7 @@ class Passage:
 
     @property
     def heading(self) -> str:
-        """The verdict and the title, on one line."""
+        """The verdict and the title on one line, joined by a colon."""
         return ": ".join(filter(None, (self.verdict, self.title)))
 
 
@@ -135,12 +136,12 @@ Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
 def make_facts(*rows: tuple[str, Text]) -> Facts:
-    """The facts whose text is not empty."""
+    """Returns the given (name, text) pairs as facts, without the pairs whose text is empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
 def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
-    """The drawings as one block; no block without a drawing."""
+    """Returns the drawings as one block in a tuple; an empty tuple if there are no drawings."""
     pictures = tuple(drawn)
     return (Pictures(pictures),) if pictures else ()
 
@@ -148,22 +149,25 @@ def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
 def make_grid(
     rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Cell]], caption: str = ""
 ) -> Grid:
-    """The table of ``rows``; ``columns`` maps each head to the function of a row's cell."""
+    """Returns a table with one row for each object in ``rows``.
+
+    ``columns`` maps the head of a column to the function that returns its cell for an object.
+    """
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
     return Grid(caption, tuple(columns), cells)
 
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
+# Pairs of patterns: the first splits a text into pieces, the second matches those worth a note.
 _UNITS = (
     (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){9,}\S+[.;]")),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
 )
-"""Patterns that split a text, and patterns of pieces worth a note: long clauses, citations."""
 _MIN_REPEATS = 3
 
 
 def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
-    """The notes in their order, each without the sentences of an earlier one.
+    """The notes in their order, each without the sentences that an earlier note already has.
 
     >>> drop_repeats(["Sent once. It adds up.", "It adds up."])
     ('Sent once. It adds up.', '')
@@ -178,12 +182,15 @@ def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Splits a text into its sentences."""
     return re.split(_END, text)
 
 
 def merged(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Each text once, behind the names of all its subjects; texts of equal names are joined."""
+    """Groups (name, text) pairs, so that each text appears once, next to all names that have it.
+
+    Texts that have the same names are joined by a space.
+    """
     names: dict[str, set[str]] = {}
     for name, text in named:
         names.setdefault(text, set()).add(name)
@@ -194,7 +201,9 @@ def merged(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def with_notes(whole: Passage) -> Passage:
-    """The document with repeated pieces of its facts moved to numbered notes in a last part.
+    """The document, in which text that occurs often in facts is replaced by numbered notes.
+
+    A last section lists the notes.
 
     >>> with_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
@@ -217,7 +226,7 @@ def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str
 
 
 def _texts(part: Passage) -> Iterator[str]:
-    """The texts of a part's facts, piece by piece."""
+    """All texts in the facts of a section and its subsections that are not marked ``detail``."""
     for block in part.blocks:
         if isinstance(block, Passage) and not block.detail:
             yield from _texts(block)
@@ -227,7 +236,7 @@ def _texts(part: Passage) -> Iterator[str]:
 
 
 def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
-    """The part with changed texts in its facts."""
+    """The section, in which ``change`` is applied to each text of its facts."""
 
     def changed(text: Text) -> Text:
         if isinstance(text, str):

@@ -14,14 +14,14 @@ from fedrec_auditor.reports import say
 
 Place = Callable[[float], float]
 """Maps a value to its coordinate on an axis."""
+# Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm.
 SIZE, SMALL = 12.0, 10.5
-"""Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm."""
 
 
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
-    """The axis that maps ``low``..``high`` to ``start``..``end``; other values sit at its ends.
+    """Returns the function that maps ``low``..``high`` to ``start``..``end`` on an axis.
 
-    On a ``log`` axis, ``low`` and ``high`` are exponents of ten.
+    Values outside are placed at the ends. If ``log``, ``low`` and ``high`` are exponents of ten.
 
     >>> [make_axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
     [0.0, 100.0, 200.0]
@@ -36,50 +36,50 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
 
 
 def cut(words: str, letters: int) -> str:
-    """``words`` cut to at most ``letters`` letters."""
+    """``words`` shortened to at most ``letters`` characters; an ellipsis marks a shortened text."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled box; a pale one has an edge."""
+    """A filled rectangle as SVG with the upper left corner (x, y); only a pale one has an edge."""
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
     return f'<rect {at} fill="var(--{colour})"{edge}/>'
 
 
 def line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
-    """A straight line."""
+    """A straight line from (x, y) to (to_x, to_y) as SVG."""
     ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
     return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
 
 
 def dot(x: float, y: float, colour: str) -> str:
-    """A filled circle."""
+    """A filled circle around (x, y) as SVG."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--{colour})"/>'
 
 
 def ring(x: float, y: float, colour: str) -> str:
-    """An open circle."""
+    """An unfilled circle around (x, y) as SVG."""
     stroke = f'stroke="var(--{colour})" stroke-width="1.6"'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
 
 
 def diamond(x: float, y: float, colour: str) -> str:
-    """A filled diamond."""
+    """A filled diamond around (x, y) as SVG."""
     return area(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
 
 
 def curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
-    """A polyline through points."""
+    """A line through ``points`` as SVG; ``dashes`` is an SVG dash pattern, or empty if solid."""
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     stroke = f'stroke="var(--{colour})" stroke-width="{width}"{dashed}'
     return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
 
 
 def area(points: Sequence[tuple[float, float]], colour: str) -> str:
-    """A filled polygon."""
+    """A filled polygon with the corners ``points`` as SVG."""
     return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
 
 
@@ -94,7 +94,7 @@ def text(
     anchor: str = "start",
     size: float = SIZE,
 ) -> str:
-    """Text that starts, is centred or ends at a point: ``anchor`` is start, middle or end."""
+    """``words`` as an SVG text at (x, y): at its start, middle or end, as ``anchor`` states."""
     weight = ' font-weight="600"' if bold else ""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
@@ -103,12 +103,15 @@ def text(
 
 
 def moved(x: float, y: float, drawn: Sequence[str]) -> str:
-    """A group of strokes moved by (x, y)."""
+    """The strokes ``drawn`` as one SVG group, moved right by ``x`` and down by ``y``."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:
-    """The whole SVG element, hidden from screen readers because a text beside it describes it."""
+    """The whole SVG element of the strokes ``drawn``.
+
+    The element is hidden from screen readers, because a text next to the drawing describes it.
+    """
     size = f"0 0 {width:g} {height:g}"
     return f'<svg aria-hidden="true" viewBox="{size}">{"".join(drawn)}</svg>'
 
@@ -119,21 +122,18 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom."""
+"""Left, top, right and bottom coordinates of a rectangle."""
+# Distances between a label and the place next to its point.
 RINGS = (0.0, 9.0, 18.0, 30.0, 44.0)
-"""Distances at which a label may stand from its place next to the point."""
+# Distance beyond which a line connects the label to its point.
 NEXT_TO = RINGS[1]
-"""Distance beyond which a line connects the label to its point."""
 _LETTER, _RADIUS = 0.62, 5.0
+# Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).
 _COVERED, _MORE = 100.0, 50.0
-"""Cost of covering a label or point, fixed and per unit of area.
-
-A covered unit of area of a line costs 1, and so does a unit of distance.
-"""
 
 
 def width_of(words: str, size: float) -> float:
-    """The approximate width of words: that of a digit of DejaVu Sans for each letter."""
+    """The approximate width of ``words`` at font size ``size``, with equal widths of characters."""
     return _LETTER * size * len(words)
 
 
@@ -145,10 +145,11 @@ def label_places(
     marks: Sequence[Point] = (),
     lines: Sequence[Box] = (),
 ) -> list[Box]:
-    """A box inside ``within`` for the label of each of the ``points``, in their order.
+    """The box of each label, in the order of ``points``; every box lies inside ``within``.
 
-    Each label takes the cheapest of 8 directions and 5 distances. Covering a point, one of the
-    other ``marks`` or another label costs most; ``lines`` may be covered.
+    A label is placed next to its point, in one of 8 directions at one of 5 distances, with the
+    least cost. The cost is highest if the label covers a point, one of the further ``marks`` or
+    another label; covering one of the ``lines`` costs little.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[Box] = []
@@ -165,7 +166,7 @@ def label_places(
 
 
 def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box]]:
-    """Distances and boxes around a point, the nearest first, moved inside ``within``."""
+    """Pairs of a distance and a box around a point, the nearest first, moved inside ``within``."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
     for ring in RINGS:
@@ -188,7 +189,7 @@ def _cost(box: Box, taken: Sequence[Box], lines: Sequence[Box]) -> float:
 
 
 def _shared(box: Box, other: Box) -> float:
-    """The area that two boxes share."""
+    """The area of the intersection of two boxes."""
     across = min(box[2], other[2]) - max(box[0], other[0])
     down = min(box[3], other[3]) - max(box[1], other[1])
     return max(across, 0.0) * max(down, 0.0)

@@ -1,7 +1,7 @@
-"""The figures of a record as inline SVG, the same list for the page and for the export.
+"""Drawings of a record as inline SVG, the same for the HTML page and for the export of files.
 
-They are the ladder of epsilons, the spread of success over users, ROC
-curves, and the map of who learns how much; further the bar of one attack's interval in a table.
+The drawings are the ladder of epsilons per claim, the spread of an attack's success over users, and
+ROC curves. The bar of one attack's interval is drawn in a table.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, Roc
 from fedrec_auditor.reports.record.sections import Section, distinct
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
+# Maximum number of ROC curves per system.
 MAX_CURVES = 3
-"""Maximum number of ROC curves that are drawn for a system."""
+# False-alarm rates at which the true positive rate is printed next to a curve.
 RATES = (0.1, 0.01, 0.001)
-"""False-alarm rates at which the share found on a curve is printed."""
 _WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
 _LEFT, _RIGHT = 98.0, 314.0  # ladder: start of the bars, end of the last decade
 _EDGE = 340.0  # ladder: place of infinity, beyond a break
@@ -37,7 +37,7 @@ _COIN = ("muted", 1.2, "4 3")  # stroke of the line of a coin
 
 
 def figures(record: Contents) -> Iterator[Picture]:
-    """Every figure of a record, system by system, the worst first."""
+    """Yields every drawing of a record, the most severe system first, with unique names."""
     summaries = summarize_systems(record)
     drawn = [figure for glance in summaries for figure in system_figures(glance)]
     for figure, name in zip(drawn, distinct((each.name for each in drawn), ()), strict=True):
@@ -45,12 +45,12 @@ def figures(record: Contents) -> Iterator[Picture]:
 
 
 def system_figures(glance: Summary) -> Iterator[Picture]:
-    """The figures of one system."""
+    """Yields the drawings of one system: ladder, spread over users, and ROC curves."""
     section = glance.section
     if section.findings:
         yield Picture(
             ladder(section.findings),
-            f"Epsilon of each claim of {section.target}: claimed, proved, shown",
+            f"Claimed epsilon, upper bound and lower bound of each claim of {section.target}",
             say.fill_text("caption", "ladder"),
             name=f"{glance.anchor}-ladder",
             kind="ladder",
@@ -64,11 +64,11 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
 
 
 def ladder(findings: Sequence[Finding]) -> str:
-    """The claimed, proved and shown epsilon of every finding on one log axis, as SVG.
+    """Draws the claimed, proved and shown epsilon of every finding on one logarithmic axis, as SVG.
 
-    Each epsilon has a line with its label and, at the right end, its value. A dot marks the number.
-    From it a line covers the values that a claim or a proof allows, or that a lower bound leaves
-    possible. Zero sits at the left edge; infinity crosses a break in the axis and ends in an arrow.
+    Each epsilon is one line with a label and, at the right end, its value. A dot marks the value,
+    and a line from the dot covers the epsilons that the claim, proof or lower bound still permits.
+    Zero is at the left end; an infinite epsilon lies beyond a break of the axis.
     """
     low, high = _decades(findings)
     place, height = make_axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
@@ -94,7 +94,7 @@ def ladder(findings: Sequence[Finding]) -> str:
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
             if bound is None:
-                nothing = "nothing" if step > 1 else "not claimed here"
+                nothing = "no bound" if step > 1 else "not claimed here"
                 drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
             else:
                 drawn += _rung(y - 4, bound.epsilon, place, colour)
@@ -127,7 +127,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
 
 
 def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
-    """The axis of the ladder, with a break before infinity."""
+    """Yields the strokes of the ladder's axis, with a break before infinity."""
     yield drawing.line(_LEFT, y, _RIGHT, y, "muted", 1)
     yield drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1)
     yield drawing.line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1)
@@ -142,7 +142,7 @@ def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
-    """A bar of one attack on an axis from ``low`` to ``high``: value, interval and baseline."""
+    """Draws the value, interval and baseline of one attack on an axis from ``low`` to ``high``."""
     place = make_axis(low, high, 6.0, 134.0)
     start, end = place(attack.ci_low), place(attack.ci_high)
     drawn = [
@@ -159,20 +159,20 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
 
 
 def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
-    """The common range of the bars: [0, 1], or wider if a value lies outside."""
+    """The common range of the bars of ``attacks``: [0, 1], or wider if a value lies outside."""
     values = [v for a in attacks for v in (a.value, a.ci_low, a.ci_high, a.baseline)]
     finite = [v for v in values if v is not None and abs(v) < 1e100]
     return min([0.0, *finite]), max([1.0, *finite])
 
 
 def spread_row(glance: Summary) -> AttackRow | None:
-    """The first row that beats guessing and has the spread of success over users; None without."""
+    """The first attack row that beats guessing and has the success per user; None if none has."""
     above = (leak.row for leak in (*glance.leaking, *glance.little))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
 def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
-    """The figure of success over all users, and of the means of groups, on an axis from 0 to 1."""
+    """The drawing of an attack's success over all users and in groups of users, from 0 to 1."""
     place = make_axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
@@ -201,11 +201,11 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.percent(row.confidence)
     means = "; ".join(
-        f"{trait}: {name} {say.short_number(one.value)}" for trait, name, one in users.means
+        f"{trait} {name} = {say.short_number(one.value)}" for trait, name, one in users.means
     )
     return Picture(
         drawing.svg(_WIDTH, y + 6, drawn),
-        f"Users exposed by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
+        f"Success of {row.attack} by user of {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"{users.success}. {means}".strip(),
         say.fill_text("caption", "users", success=users.success, confidence=sure),
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
@@ -214,7 +214,7 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 
 
 def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
-    """The rows whose ROC curves are drawn: the first ``MAX_CURVES`` of attacks that leak."""
+    """The rows whose ROC curves are drawn: at most ``MAX_CURVES``, of the attacks that leak."""
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
     rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
@@ -226,7 +226,7 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     return Picture(
         roc_curve(roc, *_read(glance.section, row)),
         f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
-        f"AUC {say.short_number(row.value)}",
+        f"AUC = {say.short_number(row.value)}",
         say.fill_text("caption", "roc", confidence=sure, finest=finest, **about),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
@@ -234,9 +234,10 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
 
 
 def resolution(roc: RocRow) -> float | None:
-    """The smallest false-alarm rate of a curve, 1 / number of non-members; None if not drawable.
+    """The smallest positive false-alarm rate of a curve; None if the curve cannot be drawn.
 
-    A curve with a resolution below 1e-9 or with lists of different lengths is not drawn.
+    The rate is 1 / (number of non-members). A curve cannot be drawn if its resolution is below 1e-9
+    or if its lists have different lengths.
     """
     smallest = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
     equal = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
@@ -244,18 +245,18 @@ def resolution(roc: RocRow) -> float | None:
 
 
 def read_curve(roc: RocRow, rate: float) -> float | None:
-    """The share found (TPR) at a false-alarm rate; None below the resolution.
+    """The true positive rate at a false-alarm rate; None if the rate is below the resolution.
 
-    Between two points of the curve it is the share at the lower point.
+    Between two points of the curve, the value of the lower point is returned.
     """
     below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """Shares that an attack and its baseline find, at each of ``RATES``.
+    """The true positive rates of an attack and of its baseline, at the false-alarm rates ``RATES``.
 
-    The shares are those of the record's figures, or else of the curve.
+    They are the figures of the record if it has them, else values of the curve.
     """
     shares: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
@@ -274,10 +275,10 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
 def roc_curve(
     roc: RocRow, shares: Mapping[float, float | None], guessed: Mapping[float, float]
 ) -> str:
-    """The ROC curve as SVG, with both axes logarithmic and its pointwise band.
+    """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
-    Both axes stop at the curve's ``resolution``. ``shares`` are the shares found at some
-    false-alarm rates, None below the resolution; ``guessed`` are those of the best baseline.
+    Both axes end at the curve's ``resolution``. ``shares`` maps false-alarm rates to true positive
+    rates (None below the resolution); ``guessed`` has those of the best baseline.
     """
     finest = resolution(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
@@ -296,7 +297,7 @@ def roc_curve(
     marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
     drawn += [drawing.dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
     drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
-    lines = ["Found, by rate of", "false alarms:"]
+    lines = ["Found at a rate", "of false alarms:"]
     for rate, share in shares.items():
         words = "not resolvable" if share is None else say.percent(share)
         lines.append(f"{say.percent(rate)}: {words}")
@@ -307,13 +308,13 @@ def roc_curve(
         drawn.append(_cross(right + 10, top + 13))
         drawn.append(drawing.text(right + 26, top + 17, "no upload"))
     limit = f"1 in {say.number(round(1.0 / finest))}"
-    words = f"Rate of false alarms; stops at {limit}, the finest resolved"
+    words = f"Rate of false alarms, down to {limit}, the finest resolved"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 
 
 def _curve_ticks(finest: float, x_of: Place, y_of: Place) -> Iterator[str]:
-    """Both axes, with a tick at every power of ten."""
+    """Yields the strokes of both axes, with a tick at every power of ten."""
     left, bottom = x_of(finest), y_of(finest)
     yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)
     yield drawing.line(left, bottom, left, y_of(1.0), "muted", 1)
@@ -326,12 +327,12 @@ def _curve_ticks(finest: float, x_of: Place, y_of: Place) -> Iterator[str]:
 
 
 def _cross(x: float, y: float) -> str:
-    """A cross for a guess without the uploads."""
+    """Draws the cross that marks the best guess without the uploads."""
     strokes = ((x - 4, y - 4, x + 4, y + 4), (x - 4, y + 4, x + 4, y - 4))
     return "".join(drawing.line(*ends, "ink", 2) for ends in strokes)
 
 
 def _key(x: float, y: float, words: str, colour: str, width: float, dashes: str) -> Iterator[str]:
-    """A sample of a line with its name."""
+    """Yields a sample of a line and its name, for the legend."""
     yield drawing.curve([(x, y - 4), (x + 20, y - 4)], colour, width, dashes)
     yield drawing.text(x + 26, y, words)

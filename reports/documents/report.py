@@ -1,8 +1,8 @@
-"""The document of one system, conclusions first and then their evidence; and of a whole report.
+"""The document of one system, with conclusions before evidence, and the document of a whole report.
 
-The last part of a system answers regulators' questions from the record alone. The three risks are
-from the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are from
-NIST SP 800-226 on evaluating promises of differential privacy.
+The last part of a system's document answers regulators' questions from the record alone. The three
+risks are from the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon
+are from NIST SP 800-226 on evaluating promises of differential privacy.
 """
 
 from __future__ import annotations
@@ -42,40 +42,40 @@ from fedrec_auditor.reports.say import metrics
 from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
 from fedrec_auditor.reports.say.summary import Summary, hidden_words, summarize_systems, summary
 
+# Families of attacks that test each risk.
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
     "Linkability": ("linkage",),
     "Inference": ("attribute inference", "membership inference"),
 }
-"""Families of attacks that test each risk."""
 
 
 def filing_part(record: Contents, glance: Summary) -> Passage:
-    """The answers to regulators: the three risks, the facts of epsilon, and a paragraph to copy."""
+    """Answers for regulators: the three risks, the facts about epsilon, and a paragraph to copy."""
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
         glance.sentence,
-        f"Attacks: {glance.got_words}.",
+        f"Result of the attacks: {glance.got_words}.",
         *(f"{risk}: {text}" for risk, text in risks),
         say.fill_text("note", "limit"),
         f"Measures to take: {glance.todo}",
     )
     text = Paragraph(" ".join(summary))
-    copied = Passage("For a data protection impact assessment", (text,))
+    copied = Passage("Paragraph for a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
     return Passage("Answers for regulators", blocks, folded=True, detail=True)
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
-    """The best result of attacks of these families, or the advantage that they leave open."""
+    """A sentence on one risk: the best attack of ``families``, or the advantage still possible."""
     above = (*glance.leaking, *glance.little)
     best = next((leak for leak in above if leak.row.family in families), None)
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
-        row, much = best.row, ", little more than a guess" if best.little else ""
-        return f"Shown{much}: {metrics.got_words(row)} ({row.attack}, {row.vantage})."
+        row, much = best.row, ", but little more than guessing" if best.little else ""
+        return f"Shown{much}: {metrics.got_words(row)} (attack {row.attack}, {row.vantage})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
         return f"Not shown by {names}: {left_open(rows, len(tried))}."
@@ -88,19 +88,19 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claimed", say.claim_fact(claim)
+    yield "Claim", say.claim_fact(claim)
     yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
     yield "Neighbouring inputs", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
     who = say.capitalized(say.VANTAGES[scope.vantage])
-    yield "Adversary, time", f"{who}; {say.HORIZONS[scope.horizon]}."
-    yield "Accounting", say.proof_fact(finding)
+    yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
+    yield "Proved upper bound", say.proof_fact(finding)
     yield "Lower bound", say.measured_fact(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs assume real numbers (see `auditor verify`)."
 
 
 def _subject(record: Contents, glance: Summary) -> Iterator[str]:
-    """The subject of the audit, its conditions and the severity, in sentences."""
+    """Sentences on the audited system, the conditions of the audit, and the severity."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
@@ -109,16 +109,16 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
     if glance.section.quick:
         cut = metrics.cut_short(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
-        yield f"The audit was quick{of}; a quick audit that finds nothing is no evidence."
+        yield f"The audit was quick{of}. A quick audit that finds nothing is no evidence."
     yield f"Severity: {glance.assessment.words.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
 
-ASSUMED = "Assumed knowledge of the attacker, and how the figures are counted"
-"""The title of the notes on attacks."""
+# The title of the notes on attacks.
+ASSUMED = "Knowledge that the attacker is assumed to have, and counting of the figures"
+# Maximum number of figures per system that are listed as beating guessing.
 _MAX_LEAKS = 5
-"""Maximum number of figures of a system that beat guessing and are not folded."""
 
 
 def system_document(
@@ -126,9 +126,10 @@ def system_document(
 ) -> Passage:
     """The document of one system, with everything that the record has about it.
 
-    anchor: addresses in a page, which also has drawings and pairs of inputs that refute nothing.
-    alone: without it, the parts are left out that a report has for all systems together: the
-        assumed knowledge of attackers, the figures by attack, the attacks that did not run.
+    anchor: addresses of the system and its findings in the HTML page, which also shows drawings and
+        the most revealing inputs of each finding; None for other writers.
+    alone: whether the document stands alone. If not, it omits the parts that a report has once for
+        all systems: assumptions of the attacks, counts per attack, attacks that did not run.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
@@ -152,7 +153,7 @@ def system_document(
         *claim_parts(ordered, page=page),
     ]
     if section.others:
-        others = tuple(f"epsilon {say.bound_fact(other.bound)}" for other in section.others)
+        others = tuple(f"{say.bound_fact(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
         blocks.append(_attacks(record, glance, make_pictures(curves), page=page, alone=alone))
@@ -167,11 +168,11 @@ def system_document(
 def claim_parts(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
-    """One part per claim with its findings, in their order; all findings but the worst are folded.
+    """One section per claim with its findings; all findings except the worst are folded.
 
-    placed: findings and their addresses in a page.
-    plain: whether a sentence explains each finding and each claim for one person.
-    page: whether pairs of inputs that refute nothing are included.
+    placed: findings with their addresses in the HTML page.
+    plain: whether sentences explain each claim and each finding for one person.
+    page: whether to include the most revealing inputs of findings that refute nothing.
     """
     findings = [finding for finding, _ in placed]
     worst = min(findings, key=worst_first, default=None)
@@ -184,7 +185,7 @@ def claim_parts(
         said = say.claim_fact(claim) if promised else ""
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
-            ("In our words", claim.statement),
+            ("Statement", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
             ("For one person", say.claimed_guess_words(claim) if plain and promised else ""),
         )
@@ -194,9 +195,9 @@ def claim_parts(
                 (
                     *([Paragraph(say.found_guess_words(finding))] if plain else []),
                     make_facts(
-                        ("Proved", say.proof_fact(finding)),
-                        ("Shown", say.measured_fact(finding)),
-                        ("Why", _why(finding)),
+                        ("Upper bound", say.proof_fact(finding)),
+                        ("Lower bound", say.measured_fact(finding)),
+                        ("Reason", _why(finding)),
                         ("Note", note),
                         ("Repair", finding.repair),
                     ),
@@ -218,14 +219,14 @@ def claim_parts(
 
 
 def _scope_words(finding: Finding) -> str:
-    """The scope of a finding, with its adjacency unless the claim above it has the same."""
+    """The scope of a finding in words, with its adjacency only if that differs from the claim's."""
     claim = finding.claim
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
     return (say.brief_scope_words if same else say.pair_scope_words)(finding.scope)
 
 
 def _why(finding: Finding) -> str:
-    """The part of a verdict's reason that the numbers beside it do not express."""
+    """The part of the verdict's reason that does not follow from the numbers printed next to it."""
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
@@ -253,14 +254,14 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 def _attacks(
     record: Contents, glance: Summary, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
-    """The part on attacks: figures that beat guessing in full, and the numbers of the others."""
+    """The section on attacks: figures that beat guessing, and counts of all other figures."""
     leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
             f"After correction for all figures, {len(leaking)} of {glance.rows:,} figures close "
             f"{say.percent(LEAK_MARGIN)} or more of the gap between guessing and certainty, and "
-            f"{len(glance.little)} beat guessing by less{but}."
+            f"{len(glance.little)} more beat guessing by less{but}."
         )
     ]
     if leaking:
@@ -276,11 +277,11 @@ def _attacks(
 
 def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     low, high = scale([leak.row for leak in leaking])
-    columns: dict[str, Callable[[Leak], Cell]] = {"What an attacker got": _gained, "Value": _value}
+    columns: dict[str, Callable[[Leak], Cell]] = {"Result of the attack": _gained, "Value": _value}
     caption = ""
     if page:
         caption = say.fill_text("caption", "leaks", low=say.number(low), high=say.number(high))
-        columns["Against guessing"] = lambda leak: Picture(
+        columns["Comparison with guessing"] = lambda leak: Picture(
             interval(leak.row, low, high), _bar_words(leak.row)
         )
     columns["Guess without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
@@ -289,15 +290,15 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
 
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
-    support = (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
+    support = (f"attack {row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
     return Quantity(say.capitalized(metrics.gain_words(row, row.value)), support)
 
 
 def _value(leak: Leak) -> Quantity:
     row, gain = leak.row, leak.row.gain
     support = (
-        f"{ends_words(row)} at {say.percent(row.confidence)}, {trainings_words([row])}",
-        "" if gain is None else f"above guessing by {ends_words(gain)}",
+        f"{ends_words(row)} at {say.percent(row.confidence)} confidence, {trainings_words([row])}",
+        "" if gain is None else f"difference to guessing {ends_words(gain)}",
         f"at least {say.short_number(leak.low)} after correction for all figures",
         metrics.further_words(row),
     )
@@ -307,11 +308,11 @@ def _value(leak: Leak) -> Quantity:
 def _bar_words(row: AttackRow) -> str:
     ends = f"interval {say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
     value = say.short_number(row.value)
-    return f"{row.metric} {value}, {ends}, baseline {metrics.baseline_words(row)}"
+    return f"{row.metric} = {value}, {ends}, baseline {metrics.baseline_words(row)}"
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
-    """The leaks in their order, but the first leak of each kind of figure before all others."""
+    """The leaks in their order, but first one leak of each kind of figure."""
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
         first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
@@ -320,17 +321,17 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 
 def assumed(glance: Summary) -> tuple[tuple[str, str], ...]:
-    """Names of attacks that beat guessing, and their assumptions."""
+    """Pairs of the names of attacks that beat guessing and a sentence on their assumptions."""
     rows = [leak.row for leak in _varied(glance.leaking)]
     return merged((row.attack, text) for row in rows for text in sentences(row.note) if text)
 
 
+# Words for figures that do not beat guessing, with whether they can be compared with guessing.
 _COUNTED = (("Not shown to beat guessing", True), ("Not comparable with guessing", False))
-"""Words for figures that do not beat guessing, by whether they are comparable with it."""
 
 
 def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
-    """Counts, by attack, of figures that do not beat guessing or are not comparable with it."""
+    """Counts, per attack, of figures that do not beat guessing or lack a baseline, in sentences."""
     beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
@@ -344,18 +345,18 @@ def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
 
 
 def _map(glance: Summary) -> Passage:
-    """The table of all figures, each with its guess without the uploads."""
+    """The table of all figures of the attacks, each with the best guess without the uploads."""
     rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
     over = f" {trainings_words(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], Cell]] = {
-        "Attack, vantage": lambda row: f"{row.attack}, {row.vantage}",
-        "Figure": lambda row: row.metric,
+        "Attack and vantage": lambda row: f"{row.attack}, {row.vantage}",
+        "Metric": lambda row: row.metric,
         "Value": lambda row: (
             f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
         ),
-        "Guess without": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
-        "Above the guess by": lambda row: ends_words(row.ahead) if row.ahead else "",
+        "Best guess": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
+        "Value minus best guess": lambda row: ends_words(row.ahead) if row.ahead else "",
     }
     table = make_grid(rows, columns, say.fill_text("caption", "figures", over=over))
     title = f"All {say.count_phrase(len(rows), 'figure')}, {len(above)} of them above guessing"
@@ -364,15 +365,15 @@ def _map(glance: Summary) -> Passage:
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
-    from_some = f", {len(some)} from some vantage" if some else ""
-    title = f"Attacks that could not run: {len(set(section.not_run))} at all{from_some}"
+    from_some = f", {len(some)} from one vantage or more" if some else ""
+    title = f"Attacks that could not run: {len(set(section.not_run))} from any vantage{from_some}"
     return Passage(title, (Facts(reasons(section.skipped)),), folded=True)
 
 
 def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
-    """Names of attacks and the reason why they did not run, once per reason.
+    """Pairs of attacks and the reason why they did not run; each reason appears once.
 
-    A reason that holds for parts of an attack only ("part: reason") has these parts before it.
+    If a reason concerns only parts of an attack ("part: reason"), the text begins with these parts.
     """
     parts: dict[tuple[str, str], list[str]] = {}
     for row in skipped:
@@ -389,10 +390,10 @@ def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
 
 _UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
     "Metric": lambda row: row.metric,
-    "Here": interval_words,
+    "Value": interval_words,
     "Baseline": metrics.beside_words,
-    "Random": lambda row: say.short_number(row.random),
-    "The paper": lambda row: (
+    "Random ranking or mean rating": lambda row: say.short_number(row.random),
+    "Value in the paper": lambda row: (
         "none" if row.paper_value is None else say.short_number(row.paper_value)
     ),
 }
@@ -405,8 +406,8 @@ def _utility(section: Section) -> Passage:
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
         caption = (
-            f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
-            f"{say.percent(confidence)} confidence, {n:,} tested"
+            f"{say.capitalized(protocol)}. The intervals are over users, {trainings_words(rows)}, "
+            f"at {say.percent(confidence)} confidence, with {n:,} test cases"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
@@ -420,19 +421,19 @@ _SYSTEMS: dict[str, Callable[[Summary], Cell]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
     "Claim": lambda glance: glance.verdict,
-    "What an attacker got": lambda glance: glance.got_words,
+    "Result of the attacks": lambda glance: glance.got_words,
     "What to do": lambda glance: say.listed(glance.todo, glance.shortfall, by=" "),
 }
 
 
 def report_document(record: Contents) -> Passage:
-    """The document of a whole record."""
+    """The document of a whole record: a summary, one section per system, and shared notes."""
     summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
-    read, made, limit = "none were read", list[str](), say.fill_text("note", "limit")
+    read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
     if data is not None:
         of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
         read = f"{data.name} ({', '.join(say.count_phrase(n, what) for what, n in of.items())})"
-        made.append(f"data digest {data.digest}")
+        made.append(f"digest of the data: {data.digest}")
     made += [f"{name} {version}" for name, version in sorted(origin.versions.items())]
     gaps = [("Not completed", error) for error in record.errors]
     gaps += [("Left out", note) for note in record.notes]
@@ -456,7 +457,7 @@ def report_document(record: Contents) -> Passage:
 
 
 def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
-    """Counts, by attack and system, of figures that beat guessing and of comparable figures."""
+    """A table of counts per attack and system: figures that beat guessing, and compared figures."""
     above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.little)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
@@ -467,7 +468,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
         key = (attack, glance.section.target)
         return f"{won[key]}/{compared[key]}" if key in compared else "no" if key in lost else ""
 
-    caption = "Figures that beat guessing / figures compared with it. no: the attack could not run"
+    caption = "Each cell: figures above guessing / figures compared; no: the attack could not run"
     rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
     heads = ("Attack", *(glance.section.target for glance in summaries))
     return Passage("Attacks against systems", (Grid(caption, heads, rows),))
@@ -476,7 +477,7 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
 def _by_attack(
     summaries: Sequence[Summary], notes_of: Callable[[Summary], Iterable[tuple[str, str]]]
 ) -> Facts:
-    """Notes on attacks: each sentence once, behind the names of all systems that it is about."""
+    """Notes on attacks, in which each sentence appears once, with the systems that it concerns."""
     on: dict[str, list[tuple[str, str]]] = {}
     for glance in summaries:
         for attack, note in notes_of(glance):

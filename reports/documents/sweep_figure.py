@@ -1,6 +1,7 @@
-"""The figure of a sweep: for each system utility upwards, against attack gain and against epsilon.
+"""Drawing of a sweep: per system, utility against the gain of an attack and against epsilon.
 
-A block of one system is ``BLOCK`` units wide, with the attack's gain left and epsilon right.
+The block of one system is ``BLOCK`` units wide. Its left panel shows the gain, and its right panel
+shows epsilon; utility is the vertical axis of both.
 """
 
 from __future__ import annotations
@@ -23,26 +24,29 @@ from fedrec_auditor.reports.documents.drawing import (
 from fedrec_auditor.reports.record.frontier import UNPROTECTED, Frontier, Point
 from fedrec_auditor.reports.say.metrics import ERRORS
 
+# Width of a system's block; with margins 366 units, a column of 86 mm at 2/3 point per unit.
 BLOCK = 346.0
-"""Width of a system's block: 366 with margins, a column of 86 mm if a unit is 2/3 of a point."""
+# Space between adjacent blocks; two blocks with margins have 756 units, a page of 178 mm.
 _GAP = 44.0
-"""Space between two blocks side by side: 756 with margins, a page's width of 178 mm."""
 _PANEL, _PLOT, _HEAD, _LINE, _SPACE = 139.0, 120.0, 52.0, 13.0, 16.0
 _LEFT, _RIGHT = 32.0, 197.0  # left edges of the panels
 _FLOOR = _HEAD + _PLOT
+# Numbers of characters that fit below a panel and above a block.
 _LETTERS, _LABEL = 22, 50
-"""Numbers of letters that fit below a panel and above a block."""
+# Smallest and largest power of ten on the axis of epsilon; values beyond are drawn at the ends.
 _MIN_POWER, _MAX_POWER = -2, 3
-"""Smallest and largest power of ten on the axis of epsilon; values beyond sit at the ends."""
+# Maximum number of decades for which each power of ten has a label.
 _DECADES = 3
-"""Maximum number of decades with a label at each power."""
+# Errors above this multiple of the largest level are drawn at the end of the axis.
 _HOPELESS = 2.0
-"""Errors above this multiple of a simpler recommender's sit at the end of their axis."""
 _PRIVACY = "privacy"
 
 
 def figure(systems: Sequence[Frontier], note: str = "") -> str:
-    """The figure as SVG: a legend, and a block per system, two side by side if several."""
+    """Draws the sweep as SVG: a legend, and one block per system, two side by side.
+
+    A single system has one column. ``note`` is a text below the blocks.
+    """
     columns = min(2, max(1, len(systems)))
     width = columns * BLOCK + (columns - 1) * _GAP
     drawn, top = _legend(width)
@@ -58,19 +62,19 @@ def figure(systems: Sequence[Frontier], note: str = "") -> str:
 
 
 def legend() -> str:
-    """The legend of a block's signs, as a separate drawing."""
+    """Draws the legend of the symbols in a block, as a separate SVG."""
     drawn, height = _legend(BLOCK)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def block(system: Frontier) -> str:
-    """The block of one system, as a separate drawing."""
+    """Draws the block of one system, as a separate SVG."""
     drawn, height = _block(system)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def _legend(width: float) -> tuple[list[str], float]:
-    """The strokes of the legend in lines of this width, and its height."""
+    """The strokes of the legend, in lines of at most ``width`` units, and the legend's height."""
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
         UNPROTECTED: lambda x, y: drawing.diamond(x, y, "ink"),
@@ -91,7 +95,7 @@ def _legend(width: float) -> tuple[list[str], float]:
 
 
 def _block(system: Frontier) -> tuple[list[str], float]:
-    """The strokes of a block, and its height."""
+    """The strokes of the block of one system, and the block's height."""
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
@@ -117,15 +121,15 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         drawn.append(drawing.text(_LEFT - 4.0, y, words, anchor="end", size=SMALL))
     drawn += _gains(system, height)
     drawn += _epsilons(system, height)
-    attack = f"gain over guessing of {system.attack}" if system.attack else ""
-    gains, lines = _below(_LEFT, attack, "no attack was run")
+    attack = f"gain of {system.attack} over guessing" if system.attack else ""
+    gains, lines = _below(_LEFT, attack, "no attack ran")
     epsilon = f"epsilon of {system.scope}" if system.scope else ""
     losses, more = _below(_RIGHT, epsilon, "no epsilon is known")
     return [*drawn, *gains, *losses], _FLOOR + 28.0 + max(lines, more) * _LINE + _SPACE
 
 
 def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
-    """The name of an axis below its panel, with an arrow, or ``none``; and its number of lines."""
+    """The strokes of an axis name below a panel, or of ``none`` without a name; and their lines."""
     if not words:
         return [_small(left, _FLOOR + 28.0, none)], 1
     y = _FLOOR + 28.0
@@ -138,7 +142,7 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 
 
 def _ends(system: Frontier) -> tuple[float, float]:
-    """The ends of the axis of utility: from 0 except for errors; long intervals are cut off."""
+    """The ends of the axis of utility, which begins at 0 unless utility is an error."""
     levels = [end for level in system.levels for end in level.ends]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
@@ -154,7 +158,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
 
 
 def _gains(system: Frontier, height: Place) -> list[str]:
-    """The points in the left panel, by the gain of the attack."""
+    """The strokes of the left panel: utility against the attack's gain."""
     gains = [(point, point.gain) for point in system.points if point.gain is not None]
     ends = [end for _, gain in gains for end in gain.ends]
     low, high = min([0.0, *ends]), max([0.1, *ends])
@@ -179,7 +183,7 @@ def _gains(system: Frontier, height: Place) -> list[str]:
 
 
 def _epsilons(system: Frontier, height: Place) -> list[str]:
-    """The points in the right panel, by claimed, proved and shown epsilon."""
+    """The strokes of the right panel: utility against the claimed, proved and shown epsilon."""
     points = [point for point in system.points if point.epsilons]
     values = [value for point in points for value in point.epsilons.values()]
     low, high = _powers(values)
@@ -212,7 +216,7 @@ def _epsilons(system: Frontier, height: Place) -> list[str]:
 
 
 def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
-    """The exponents at the ends of the axis of these epsilons; infinity takes one more decade."""
+    """The powers of ten at the ends of the axis of epsilon; an infinite epsilon adds one decade."""
     powers = [math.log10(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
     low = min(max(math.floor(min(powers)), _MIN_POWER), _MAX_POWER - 1)
     high = max(min(math.ceil(max(powers)), _MAX_POWER), low + 1)
@@ -226,7 +230,7 @@ def _labels(
     marks: Sequence[tuple[float, float]],
     lines: Sequence[Box],
 ) -> Iterator[str]:
-    """Labels of points with the values of their settings; distant ones have lines to points."""
+    """Yields labels with the settings of points; lines connect distant labels to their points."""
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [cut(each, _LETTERS) for each in words]
@@ -239,13 +243,13 @@ def _labels(
 
 
 def _across(system: Frontier, left: float, height: Place) -> list[Box]:
-    """The lines of levels in a panel."""
+    """Boxes around the lines that mark the levels of utility in a panel."""
     heights = [height(end) for level in system.levels for end in level.ends]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 
 def _label_words(system: Frontier) -> str:
-    """A line that explains the labels of points."""
+    """The text that names the settings whose values are the labels of points; empty if none is."""
     swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
@@ -253,12 +257,12 @@ def _label_words(system: Frontier) -> str:
 
 
 def _one_axis(system: Frontier) -> bool:
-    """Whether the points differ in one setting, so that a line through them has a meaning."""
+    """Whether all points differ in a single setting, so that a line may connect them."""
     return all("=" in p.name and ", " not in p.name for p in system.points if not p.unprotected)
 
 
 def _ticks(low: float, high: float, count: int) -> list[float]:
-    """Round values between two ends, about ``count`` at most."""
+    """Round values between ``low`` and ``high``, about ``count`` at most."""
     unit = 10.0 ** math.floor(math.log10((high - low) / count))
     step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -274,14 +278,14 @@ def _small(x: float, y: float, words: str) -> str:
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:
-    """The line of a level: dashed for number 0, dotted for number 1."""
+    """Draws the line of a level of utility: dashed for number 0, dotted for number 1."""
     return drawing.curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
 
 
 def _cross(
     across: tuple[float, float, float], down: tuple[float, float, float], unprotected: bool = False
 ) -> str:
-    """A point with its two intervals."""
+    """Draws a point with its intervals ``across`` and ``down``, each as (low, value, high)."""
     (west, x, east), (north, y, south) = across, down
     colour = "ink" if unprotected else "leak"
     lines = drawing.line(west, y, east, y, colour, 1) + drawing.line(x, north, x, south, colour, 1)

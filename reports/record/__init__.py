@@ -1,1 +1,1 @@
-"""The record of an audit and of a sweep: rows, comparison, severity and files."""
+"""The records of audits and sweeps: rows, comparison, severity, and files."""

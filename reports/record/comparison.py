@@ -1,14 +1,14 @@
 """Changes between two records: of verdicts, epsilons, figures of attacks and utility, and systems.
 
-The comparison counts the following as changes, so that noise does not count:
+The following differences count as changes, so that noise does not count:
 
-- another verdict. It is better only if the claim is proved now: a refutation remains true even if
-  the later audit does not find it again;
-- another epsilon. It lies between its lower and its upper bound; a tight calculated lower bound is
-  an upper bound, too. Epsilon rose or fell if the two intervals do not overlap. Two calculated
-  epsilons that differ by more than a thousandth, the rounding of accountants, count as moved; a
-  larger lower bound is then worse, a smaller one proves nothing. The bounds of an audit hold
-  together at its plan's confidence already;
+- another verdict. It is better only if the claim is now proved, because a refutation remains true
+  even if the later audit does not find it again;
+- another epsilon. Its true value lies between the lower and the upper bound; a tight calculated
+  lower bound is also an upper bound. Epsilon rose or fell if the intervals of the two audits do not
+  overlap. Two calculated epsilons also differ if they differ by more than a thousandth, which is
+  the rounding of accountants; a larger lower bound is then worse, and a smaller one proves nothing.
+  The bounds of an audit hold together at its plan's confidence;
 - another figure of an attack or of utility, if the intervals do not overlap after each is widened
   for the number of figures compared. The intervals are for one training and do not cover another
   seed: if the seeds differ, a change is neither worse nor better.
@@ -45,7 +45,7 @@ Kept = TypeVar("Kept")
 
 
 class Trend(StrEnum):
-    """The direction of a change."""
+    """The direction of a change: worse, better, or neither."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -53,7 +53,7 @@ class Trend(StrEnum):
 
 
 class Subject(StrEnum):
-    """The subject of a change, the most important for a reader first."""
+    """The quantity that changed, the most important for a reader first."""
 
     VERDICT = "verdict"
     SHOWN = "epsilon shown"
@@ -66,7 +66,12 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one system; ``before`` and ``now`` are None without a value."""
+    """One change of one system.
+
+    trend, subject, target: direction of the change, the changed quantity, and the system.
+    words: the change in a sentence, without the system.
+    before, now: values in the two audits; None without a value.
+    """
 
     trend: Trend
     subject: Subject
@@ -77,14 +82,14 @@ class Change:
 
     @property
     def line(self) -> str:
-        """The change in a sentence, with its system."""
+        """The change in a sentence, with the name of the system."""
         return f"{self.target}: {self.words}"
 
 
 def numbered(
     rows: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> dict[tuple[Hashable, int], Kept]:
-    """Rows by their key and the number of earlier rows with the same key."""
+    """Maps (key, n) to each row, where n is the number of earlier rows with the same key."""
     counts: Counter[Hashable] = Counter()
     by_key = {}
     for row in rows:
@@ -97,13 +102,13 @@ def numbered(
 def pairs(
     now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> list[tuple[Kept, Kept]]:
-    """Pairs of rows with the same key in both audits: (now, before)."""
+    """Pairs (row now, row before) of the rows with the same key in both audits."""
     old = numbered(before, key)
     return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
 
 
 def question(finding: Finding) -> tuple[Hashable, ...]:
-    """The key of the question that a finding answers, whatever epsilon is claimed."""
+    """A key that is equal for findings on the same system, scopes, delta and game."""
     return (
         finding.target,
         finding.scope,
@@ -115,24 +120,24 @@ def question(finding: Finding) -> tuple[Hashable, ...]:
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
-    """A sentence on each difference of data, plan and versions, except for the list of systems."""
+    """Yields a sentence on each difference of data, plan and versions, apart from the systems."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
         names = [
             "none" if each is None else f"{each.name} ({each.digest[:12]})"
             for each in (now.data, was.data)
         ]
-        yield f"Other data: {names[0]}, was {names[1]}."
+        yield f"The data differ: {names[0]}, was {names[1]}."
     plan, planned = (dict(leaves(each.plan)) for each in (record, baseline))
     for each in (plan, planned):
         each.pop("targets", None)
     for what, new, old in (("plan", plan, planned), ("versions", now.versions, was.versions)):
         if entries := _changed_entries(new, old):
-            yield f"Other {what}: {entries}."
+            yield f"Differences of the {what}: {entries}."
 
 
 def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
-    """Entries that differ, with their earlier values; for lists the added and removed items."""
+    """The entries that differ, with earlier values; for lists, the added and removed items."""
     texts = []
     for name in sorted({*now, *was}):
         new, old = (_entry(part.get(name)) for part in (now, was))
@@ -142,12 +147,12 @@ def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
             if signs or new != old:
                 texts.append(f"{name} {' '.join(signs) or 'in another order'}")
         elif new != old:
-            texts.append(f"{name} {_plain(now.get(name))}, was {_plain(was.get(name))}")
+            texts.append(f"{name} = {_plain(now.get(name))}, was {_plain(was.get(name))}")
     return "; ".join(texts)
 
 
 def _entry(value: Any) -> Any:
-    """A value for comparison: None for empty values and False; a list for a tuple, as in a file."""
+    """A value for comparison: None for an empty value and False, and a list for a tuple."""
     if value is None or value is False or value in ("", {}, [], ()):
         return None
     return list(value) if isinstance(value, tuple) else value
@@ -161,15 +166,15 @@ def _plain(value: Any) -> str:
     return "none" if value in (None, {}) else str(value)
 
 
+# Largest relative difference at which two calculated epsilons count as equal.
 _TOLERANCE = 1e-3
-"""Largest relative difference of two calculated epsilons that count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The interval in which one audit, without assumptions, places an epsilon.
+    """The interval that one audit proves for an epsilon without assumptions.
 
-    A lower bound that exceeds the same audit's upper bound by chance counts as equal to it.
+    A lower bound that exceeds the upper bound of the same audit by chance is set equal to it.
     """
 
     lower: Bound | None
@@ -177,7 +182,7 @@ class _Range:
 
     @classmethod
     def of(cls, finding: Finding) -> _Range:
-        """The interval of a finding."""
+        """Returns the interval of a finding."""
         shown, proof = finding.shown, finding.accounted
         upper = proof if proof is not None and not proof.assumptions else None
         if shown is not None and upper is not None and _exceeds(shown, upper):
@@ -188,17 +193,17 @@ class _Range:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the lower bound; 0 without one."""
+        """The epsilon of the lower bound; 0 without a lower bound."""
         return 0.0 if self.lower is None else self.lower.epsilon
 
     @property
     def is_calculated(self) -> bool:
-        """Whether the lower bound does not rest on samples."""
+        """Whether the lower bound is calculated instead of sampled; true without a lower bound."""
         return self.lower is None or self.lower.confidence == 1.0
 
     @property
     def words(self) -> str:
-        """The epsilon of the lower bound, and its confidence."""
+        """The epsilon of the lower bound in words, with its confidence if it is sampled."""
         if self.lower is None:
             return "not bounded"
         sure = "" if self.is_calculated else f" ({say.sure_words(self.lower)})"
@@ -206,13 +211,13 @@ class _Range:
 
 
 def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
-    """Changes of lower and upper bounds of each question that both audits answer."""
+    """Yields the changes of bounds for each pair of findings (now, before)."""
     for now, old in both:
         yield from filter(None, (_lower_change(now, old), _upper_change(now, old)))
 
 
 def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
-    """The number of sampled lower bounds that moved, but not by more than noise may."""
+    """The number of sampled lower bounds that differ by no more than noise explains."""
     return sum(
         not (after.is_calculated and was.is_calculated)
         and _differ(after.epsilon, was.epsilon)
@@ -223,7 +228,7 @@ def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
 
 
 def _lower_change(now: Finding, old: Finding) -> Change | None:
-    """The change of the lower bound; None without a change."""
+    """The change of the lower bound; None if it did not change."""
     after, was = _Range.of(now), _Range.of(old)
     rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
     if after.is_calculated and was.is_calculated and _differ(after.epsilon, was.epsilon):
@@ -236,13 +241,13 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
-    words = f"epsilon shown is {after.words}, {words}, for {say.question_words(now)}."
+    words = f"the shown epsilon is {after.words}, {words}, for {say.question_words(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
     return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
 
 def _upper_change(now: Finding, old: Finding) -> Change | None:
-    """The change of the upper bound at the delta of the finding; None without a change."""
+    """The change of the upper bound at the delta of the finding; None if it did not change."""
     after, was = (
         proof if proof is not None and proof.delta <= each.delta else None
         for each, proof in ((now, now.accounted), (old, old.accounted))
@@ -255,12 +260,12 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
     trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.OTHER
     new_condition = if_now if if_now != if_then else ""
     texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
-    words = f"epsilon proved is {say.listed(*texts)}, for {say.question_words(now)}."
+    words = f"the proved epsilon is {say.listed(*texts)}, for {say.question_words(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, epsilon)
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
-    """Whether a lower bound refutes an upper bound by more than rounding; False without one."""
+    """Whether a lower bound refutes an upper bound by more than rounding; False without both."""
     if shown is None or upper is None:
         return False
     return refutes(shown, upper) and _differ(shown.epsilon, upper.epsilon)
@@ -278,16 +283,16 @@ def _upper_words(bound: Bound | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a record with an earlier one, its baseline.
+    """The comparison of a record with an earlier record, the baseline.
 
     changes: changes, the worst first.
-    differences: differences of plan, data and versions, which may cause changes.
-    uncertain: sentences on what the comparison leaves open.
-    findings, rows: numbers of findings and of attack rows that are in both.
-    claimed: whether either audit has findings.
+    differences: sentences on differences of plan, data and versions, which may cause changes.
+    uncertain: sentences on parts that cannot be compared.
+    findings, rows: numbers of findings and of attack rows that both records have.
+    claimed: whether either record has findings.
     complete: whether both audits were completed.
-    unassessed: one line for each system that was not assessed, with the reason.
-    lost: the lines of systems that were assessed in the baseline.
+    unassessed: one line with a reason for each system that was not assessed.
+    lost: lines of ``unassessed`` for systems that were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
@@ -302,12 +307,12 @@ class Comparison:
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
-        """Compares two records by the module's rules; with ``--fail-on never`` nothing is worse.
+        """Compares two records by the rules of this module.
 
-        A finding is worse if its verdict is, or if it is new and ``gate`` fails it. An epsilon is
-        worse if its lower or its upper bound is larger. An attack row is worse if it is a leak and
-        its lower limit is above its upper limit in the baseline, under the same seed; with
-        ``--fail-on leak`` also if it is a new leak.
+        A finding is worse if its verdict is worse, or if it is new and ``gate`` fails it. An
+        epsilon is worse if its lower or its upper bound is larger. An attack row is worse if it is
+        a leak and its lower limit exceeds its upper limit in the baseline, at the same seed; with
+        ``--fail-on leak`` also if it is a new leak. With ``--fail-on never`` nothing is worse.
         """
         both = pairs(record.findings, baseline.findings, question)
         changes = [
@@ -338,29 +343,32 @@ class Comparison:
         )
 
     def lines(self, trend: Trend) -> tuple[str, ...]:
-        """The changes of one trend, one sentence each."""
+        """The changes in one direction, one sentence per change."""
         return tuple(each.line for each in self.changes if each.trend is trend)
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """The changes for the worse, one sentence each."""
+        """The changes for the worse, one sentence per change."""
         return self.lines(Trend.WORSE)
 
     @property
     def shared(self) -> bool:
-        """Whether both audits share a finding, or an attack row if neither has findings."""
+        """Whether both records have a finding in common, or an attack row without any findings."""
         return bool(self.findings if self.claimed else self.rows)
 
     @property
     def conclusion(self) -> str:
-        """Whether something is worse, in a sentence, with a caveat if parts were not compared."""
+        """A sentence on the number of changes for the worse and for the better.
+
+        The sentence also states if some parts could not be compared.
+        """
         worse, better = (len(self.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
-            outcome = f"{worse:,} worse, {better:,} better"
+            outcome = f"Changes: {worse:,} worse, {better:,} better"
         elif self.shared:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.rows:
-            rows = say.count_phrase(self.rows, "attack row")
+            rows = say.count_phrase(self.rows, "attack figure")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
             return "Nothing could be compared: no claim and no attack is in both audits."
@@ -369,7 +377,7 @@ class Comparison:
 
     @property
     def rule(self) -> str:
-        """The rule by which a difference counts as a change."""
+        """Sentences on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.rows)
 
     @property
@@ -383,7 +391,7 @@ class Comparison:
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     before = numbered(baseline.findings, _judged)
     for key, now in numbered(record.findings, _judged).items():
-        old, trend, was = before.get(key), Trend.OTHER, "not in the baseline."
+        old, trend, was = before.get(key), Trend.OTHER, "it is not in the baseline."
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.code([now.verdict]) != FOUND:
                 continue
@@ -391,28 +399,28 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            was = f"was {say.WORDS[old.verdict]}."
+            was = f"it was {say.WORDS[old.verdict]}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
                 trend = Trend.BETTER
             elif old.verdict is Verdict.VIOLATED:
                 was += " The missing refutation does not make the claim true."
-        claimed = f"epsilon {say.number(now.claim.epsilon)}, {say.question_words(now)}"
-        words = f"{say.WORDS[now.verdict]}: {claimed}; {was}"
+        claimed = f"epsilon {say.number(now.claim.epsilon)} for {say.question_words(now)}"
+        words = f"the verdict is {say.WORDS[now.verdict]}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
         yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    """Leaks that rose or fell beyond noise, and new ones if the gate fails leaks."""
+    """Yields leaks that rose or fell by more than noise, and new leaks if the gate fails leaks."""
     both = pairs(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.words}; not in the baseline."
+            words = f"{leak.words}; the baseline does not have this figure."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, words, None, row.value)
         elif old is not None and corrected_low(row, count) > corrected_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
@@ -423,19 +431,19 @@ def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chang
 
 
 def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
-    words = f"{row.attack} ({row.vantage}) reaches {row.metric} {_interval(row, old)}"
+    words = f"{row.attack} ({row.vantage}) reaches {row.metric} = {_interval(row, old)}"
     return Change(trend, Subject.ATTACK, row.target, words, old.value, row.value)
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Changed claims of systems that are in both audits."""
+    """Yields the changed claims of systems that both records have."""
     for target in sorted(_targets(record) & _targets(baseline)):
         now, was = (
             {_promise(f) for f in each.findings if f.target == target}
             for each in (record, baseline)
         )
-        texts = [f"claims {text}" for text in sorted(now - was)]
-        texts += [f"no longer claims {text}" for text in sorted(was - now)]
+        texts = [f"it now claims {text}" for text in sorted(now - was)]
+        texts += [f"it no longer claims {text}" for text in sorted(was - now)]
         if texts:
             yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(texts)}.")
 
@@ -451,13 +459,13 @@ def _promise(finding: Finding) -> str:
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     now, was = _targets(record), _targets(baseline)
     for name in sorted(now - was):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "new, not in the baseline.", None, name)
+        yield Change(Trend.OTHER, Subject.SYSTEM, name, "it is not in the baseline.", None, name)
     for name in sorted(was - now):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "gone, was in the baseline.", name, None)
+        yield Change(Trend.OTHER, Subject.SYSTEM, name, "it is only in the baseline.", name, None)
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Figures of utility that moved; no change is worse, because some metrics are errors."""
+    """Yields the changed figures of utility; none is worse, because some metrics are errors."""
     both = pairs(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         smaller, larger = sorted((row, old), key=lambda each: each.value)
@@ -469,18 +477,18 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
-    """Sentences on what the comparison leaves open; ``moved`` counts sampled bounds."""
+    """Yields sentences on parts that cannot be compared; ``moved`` counts sampled bounds."""
     findings, rows = baseline.findings, comparable(baseline)
     lost = {
         "finding": len(findings) - len(pairs(record.findings, findings, _judged)),
-        "attack row": len(rows) - len(pairs(comparable(record), rows, _row_key)),
+        "attack figure": len(rows) - len(pairs(comparable(record), rows, _row_key)),
     }
     if gone := " and ".join(say.count_phrase(count, what) for what, count in lost.items() if count):
-        yield f"Not compared because this audit lacks them: {gone} of the baseline."
+        yield f"This audit lacks {gone} of the baseline, which are not compared."
     for name, each in (("audit", record), ("baseline", baseline)):
         if each.errors:
             errors = say.count_phrase(len(each.errors), "error")
-            yield f"The {name} was not completed ({errors}): parts of it are missing."
+            yield f"The {name} was not completed ({errors}), so parts of it are missing."
     if moved:
         bounds = say.count_phrase(moved, "sampled lower bound")
         yield f"{bounds} moved within the proved limits, which shows no change."

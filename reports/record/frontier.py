@@ -1,4 +1,4 @@
-"""The results of a sweep: variants of systems, tidy rows of figures, and points to draw."""
+"""The results of a sweep: variants of systems, figures of each variant, and points to draw."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fedrec_auditor.reports.say.metrics import ERRORS
 UNPROTECTED = "without noise"
 EPSILONS = ("claimed", "proved", "shown")
 Kind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
+# File name of the record of a sweep in its directory.
 SWEEP = "sweep.json"
-"""Name of a sweep's file in its directory."""
+# Separator between a scope (with its game, if any) and its delta in ``FigureRow.view``.
 AT_DELTA = " at delta "
-"""Separator, in a view, of a scope (with its game, if any) and its delta."""
+# Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
 BEYOND = "beyond the protocol"
-"""Last words of the view of an attack whose adversary breaks the protocol."""
+# Separator between an attack and the reason why it did not run, in a note.
 NOT_RUN = " did not run. "
-"""Separator, in a note, of an attack and the reason why it did not run."""
 KINDS: Table = TABLES["kind"]
 
 
 class VariantRow(Row):
-    """A system with settings.
+    """One system with one combination of settings.
 
-    target: the system.
-    settings: the settings that differ from the paper's, by name.
-    swept: values of the axes, as texts.
-    twin: index, among the variants, of the noiseless counterpart; None without one.
+    target: name of the system.
+    settings: settings that differ from the paper's, by name.
+    swept: values of the swept settings, as texts.
+    twin: index of the noiseless counterpart among the variants; None without a counterpart.
     """
 
     target: str
@@ -43,16 +43,16 @@ class VariantRow(Row):
 
 
 class FigureRow(Row):
-    """One figure of a variant.
+    """One figure of one variant.
 
     variant: index of the variant.
-    kind: the kind of figure.
-    metric: the metric, with the attack if there is one.
+    kind: kind of the figure; "ahead" is the difference to a baseline, "shown" a lower bound.
+    metric: name of the metric, with the attack if there is one.
     view: vantage of an attack, scope and delta of an epsilon, or protocol of utility.
-    value, ci_low, ci_high: the figure and its interval; the ends are None for an epsilon.
-    baseline: the figure of guessing; for utility that of popularity or of two means.
-    random: utility of a random list, or of the mean of all ratings.
-    basis: method, confidence, samples and assumptions of an epsilon.
+    value, ci_low, ci_high: the figure and its interval; the limits are None for an epsilon.
+    baseline: figure of guessing; for utility the figure of popularity, or of user and item means.
+    random: utility of a random ranking, or of the mean of all ratings.
+    basis: method, confidence, number of samples and assumptions of an epsilon.
     """
 
     variant: int
@@ -68,16 +68,16 @@ class FigureRow(Row):
 
 
 class SweepRow(FigureRow):
-    """One figure of one training."""
+    """One figure of one variant in the training with one seed."""
 
     seed: int
 
 
 class OverTrainingsRow(FigureRow):
-    """A figure over all trainings of a variant; the interval alone holds at the plan's confidence.
+    """One figure over all trainings of a variant, whose interval holds at the plan's confidence.
 
-    ``next_low`` and ``next_high`` are the limits expected for a further training; None if there was
-    one training only.
+    ``next_low`` and ``next_high`` are the limits expected for a further training; they are None
+    after one training. Each interval holds for its figure alone.
     """
 
     next_low: float | None = None
@@ -86,21 +86,21 @@ class OverTrainingsRow(FigureRow):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of the interval; the value twice if there is no interval."""
+        """The limits of the interval; twice the value if there is no interval."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
         return self.ci_low, self.ci_high
 
 
 class AnswerRow(Row):
-    """The answer to a search for noise that keeps a condition.
+    """The result of a search for the noise with which a system meets a condition.
 
-    target, condition: the system and the condition.
-    words: the answer in sentences.
-    factor: smallest noise (largest, for utility), as a multiple of the paper's; None if none keeps
-        the condition.
-    trainings: number of trainings behind the answer.
-    settings: settings with this noise.
+    target, condition: system and condition.
+    words: result in sentences.
+    factor: smallest noise that meets the condition (largest, for a condition on utility), as a
+        multiple of the paper's noise; None if no noise does.
+    trainings: number of trainings behind the result.
+    settings: settings of the system with this noise.
     """
 
     target: str
@@ -112,20 +112,20 @@ class AnswerRow(Row):
 
 
 class SweepContents(Row):
-    """The contents of a whole sweep.
+    """The contents of the record of a whole sweep.
 
-    plan: the plan of all trainings, without targets, settings and seed.
-    axes: swept values by name of the setting.
+    plan: plan of all trainings, without targets, settings and seed.
+    axes: values of each swept setting.
     seeds: seeds of the trainings.
-    data, versions: the data set, and versions of packages.
-    method: how intervals are computed.
-    variants: the systems with their settings.
+    data, versions: data set, and versions of packages.
+    method: method by which intervals are computed.
+    variants: systems with their settings.
     rows: figures of each training.
     overall: figures over all trainings.
-    relative: utility divided by the noiseless counterpart's.
-    answers: answers of searches.
-    notes: parts that were left out.
-    errors: trainings that failed.
+    relative: utility over all trainings, divided by that of the noiseless counterpart.
+    answers: results of searches for noise.
+    notes: sentences on parts that were left out.
+    errors: sentences on trainings that failed.
     """
 
     schema_version: Literal[1] = 1
@@ -146,14 +146,14 @@ class SweepContents(Row):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A variant of a system as a point of the figure.
+    """One variant of a system as a point in the drawing of a sweep.
 
-    name: settings, as a label.
-    utility: utility, perhaps divided by the noiseless counterpart's.
-    gain: gain of the attack over guessing.
-    epsilons: epsilon in the scope of the figure, by kind.
-    whole: epsilon of a whole user over the training, by kind.
-    unprotected: whether it is a noiseless counterpart.
+    name: label with the settings.
+    utility: utility, divided by that of the noiseless counterpart if there is one.
+    gain: gain of the attack over guessing; None if it was not measured.
+    epsilons: epsilon by kind (claimed, proved, shown) in the scope of the drawing.
+    whole: epsilon by kind for a whole user over the training.
+    unprotected: whether the variant is a noiseless counterpart.
     """
 
     name: str
@@ -164,15 +164,15 @@ class Point:
     unprotected: bool = False
 
     def epsilon_words(self, kind: str, *, whole: bool = False) -> str:
-        """An epsilon of this kind in words.
+        """The epsilon of a kind (claimed, proved or shown) in words.
 
-        A noiseless counterpart with an infinite epsilon of a whole user sends data in the clear.
+        A noiseless counterpart whose epsilon of a whole user is infinite sends data unprotected.
         """
         epsilons = self.whole if whole else self.epsilons
         epsilon = epsilons.get(kind)
         clear = self.unprotected and kind == "shown" and self.whole.get(kind) == math.inf
         if clear and epsilon in (None, math.inf):
-            return "sent in the clear: infinite"
+            return "infinite, because data are sent unprotected"
         if epsilon is None:
             return "not claimed" if kind == "claimed" else "not known"
         if math.isinf(epsilon):
@@ -185,7 +185,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of utility reached without learning; a range if divided by several counterparts."""
+    """The utility of a simple recommender, with which the utility of a system is compared.
+
+    name: name of the recommender, such as popularity.
+    low, high: smallest and largest value. They differ if several counterparts divide the utility.
+    """
 
     name: str
     low: float
@@ -193,22 +197,23 @@ class Level:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """The smallest and the largest value; a single one if they are equal."""
+        """The smallest and the largest value; a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """The points of one system, with the names of the figures that they show.
+    """The points of one system, with the names of the drawn figures.
 
-    target: the system.
+    target: name of the system.
     metric, protocol: metric and protocol of utility.
-    attack: attack and vantage of the gain.
+    attack: attack and vantage of the gain; empty without an attack.
     scope: scope of the epsilons.
-    wider: scope of a whole user over the training; "" if that is ``scope``.
-    points: the points.
-    relative: whether utility is divided by that of the noiseless counterpart, which is a point too.
-    levels: utility of popular items and of a random list, or of two means and the mean rating.
+    wider: scope of a whole user over the training; empty if that is ``scope``.
+    points: one point per variant.
+    relative: whether utility is divided by that of the noiseless counterpart, which is also a
+        point.
+    levels: utility of popularity and random ranking, or of user and item means and the mean rating.
     """
 
     target: str
@@ -223,28 +228,28 @@ class Frontier:
 
     @property
     def measure(self) -> str:
-        """The name of the measure on the vertical axis."""
+        """The label of the vertical axis: the metric, or its ratio to the noiseless counterpart."""
         less = self.metric in ERRORS
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
         return (
-            f"{self.metric} without noise over its own"
+            f"{self.metric} without noise / with noise"
             if less
-            else f"{self.metric} over that without noise"
+            else f"{self.metric} with noise / without noise"
         )
 
     @property
     def is_reversed(self) -> bool:
-        """Whether small figures are better, so that the vertical axis is reversed."""
+        """Whether smaller values are better, so that the vertical axis is reversed."""
         return self.metric in ERRORS and not self.relative
 
 
 def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
-    """The frontiers of each system with utility: relative to noiseless counterparts, and absolute.
+    """Returns the points of each system with utility, relative to a counterpart or absolute.
 
-    All points of a system have the same figures: utility by the last metric of the first kind, the
-    attack with the largest gain, and the first scope that is claimed. Counterparts are points of
-    the system to which they belong.
+    All points of a system show the same figures: utility by the last metric of the first kind, the
+    attack with the largest gain, and the first scope with a claim. Noiseless counterparts are
+    points of their system.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}
@@ -262,21 +267,21 @@ def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 
 def level_words(level: Level) -> str:
-    """A level as a number or as a range."""
+    """A level as a number, or as a range of two numbers."""
     return " to ".join(map(short_number, level.ends))
 
 
 def without_utility(swept: SweepContents) -> str:
-    """A sentence on the systems that cannot be drawn without utility; "" if all have utility."""
+    """A sentence that names the systems without measured utility; empty if all have utility."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
-    return f"Without utility: {', '.join(dict.fromkeys(names))}." if names else ""
+    return f"Utility not measured: {', '.join(dict.fromkeys(names))}." if names else ""
 
 
 def _frontier(
     swept: SweepContents, places: Sequence[int], utility: Sequence[OverTrainingsRow]
 ) -> Frontier:
-    """The frontier of the variants at these indices, with these rows of utility."""
+    """The points of the variants ``places``, with their rows of ``utility``."""
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = telling(rows)
@@ -331,7 +336,7 @@ def _frontier(
 
 
 def _is_whole(view: str) -> bool:
-    """Whether a view is a whole user over a training of the data, against the server."""
+    """Whether a scope is a whole user over a training, against the server."""
     parts = view.partition(AT_DELTA)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -341,7 +346,7 @@ def _same(row: FigureRow, other: FigureRow | None) -> bool:
 
 
 def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
-    """The swept settings of a variant without its target, or all settings of one of many twins."""
+    """The label of a variant: its swept settings, or "without noise" for a counterpart."""
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
@@ -350,10 +355,10 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:
-    """The levels of popularity and of random lists, or of two means and the mean rating.
+    """Yields the utility of two simple recommenders.
 
-    If ``relative``, each level is divided by the row's own value so that larger is better, and
-    ``rows`` are the measured rows of the noiseless counterparts; else those of the variants.
+    If ``relative``, ``rows`` are those of the noiseless counterparts, and each level is divided by
+    their utility, so that larger is better.
     """
     less = rows[0].metric in ERRORS
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
@@ -369,7 +374,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
 
 
 def telling(rows: Sequence[FigureRow]) -> FigureRow:
-    """The figure of utility to quote: the first kind and protocol, at the largest cutoff."""
+    """The figure of utility to quote: of the first kind and protocol, at the largest cutoff."""
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 
 

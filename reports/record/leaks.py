@@ -1,16 +1,17 @@
 """Leaks (attacks that beat guessing without the uploads), and the severity of a system.
 
-An audit tries many rows, so that some beat guessing by chance. The rows of one system are therefore
-tested together by Holm's procedure (1979): the probability that one of them beats guessing by
-chance is (1 - confidence) / 2 at most, whatever else the audit contains. The reported lower limits
-hold for all rows of the system at once, by Bonferroni's correction.
+An audit tries many attack figures, so that some beat guessing by chance. The figures of one system
+are therefore tested together by Holm's procedure (1979): the probability that any of them is found
+to beat guessing by chance is at most (1 - confidence) / 2, whatever else the audit contains. The
+reported lower limits hold for all figures of the system together, by Bonferroni's correction.
 
-The record has one interval per row, not its sample. Limits at other confidences, and thus the test,
-are those of a share of as many subjects as would give this interval (the exact limits of Clopper
-and Pearson 1934, with the effective sample size of Korn and Graubard 1998).
+The record has the interval of each figure, but not its sample. Limits at other confidences, and
+thus the test, are therefore computed for a share of as many subjects as would give this interval
+(the exact limits of Clopper and Pearson 1934, with the effective sample size of Korn and Graubard
+1998).
 
-The advantage of an attack is counted in parts of 1 - baseline: a row with .05 of it or more is a
-leak, and a row with less is ``little``.
+The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. A figure
+with an advantage of .05 or more is a leak; a figure with a smaller one is marked ``little``.
 
 The severity of a system follows from the rows of the record by a rule with a number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
@@ -32,20 +33,19 @@ from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.metrics import trainings_words
 
+# Smallest and largest effective sample size.
 _SIZES = (1e-9, 1e9)
-"""The smallest and the largest effective sample size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An attack row that beats its baseline.
+    """An attack figure that beats its baseline.
 
-    row: the row.
-    baseline: its baseline.
-    low: lower limit of its figure, at the row's confidence, which holds for all rows of its system
-        at once and for the rows that were found to beat guessing.
-    rows: number of comparable rows of the system.
-    little: whether it beats the baseline by less than the margin.
+    row: row of the figure.
+    baseline: figure without the uploads.
+    low: lower limit of the figure at the row's confidence, for all figures of the system together.
+    rows: number of figures of the system that have a baseline.
+    little: whether the figure beats the baseline by less than the margin.
     """
 
     row: AttackRow
@@ -62,22 +62,19 @@ class Leak:
 
     @property
     def words(self) -> str:
-        """The leak in a sentence, without the target."""
+        """The leak as a clause, without the name of the system."""
         row = self.row
         return (
-            f"{row.attack} ({row.vantage}) reaches {row.metric} {say.short_number(row.value)}, at "
-            "least "
+            f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
+            f"{say.short_number(row.value)}, at least "
             f"{say.short_number(self.low)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system); a guess "
-            f"without the uploads reaches {say.short_number(self.baseline)}"
+            f"({trainings_words([row])}, corrected for {self.rows:,} figures of the system); a "
+            f"guess without the uploads reaches {say.short_number(self.baseline)}"
         )
 
 
 def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
-    """The attack rows with a baseline, the figure of an adversary without the upload.
-
-    Their figures are at most 1, and 1 is the best.
-    """
+    """The attack rows that have a baseline and whose figures are at most 1, the best value."""
     return tuple(
         row
         for row in record.attacks
@@ -87,7 +84,10 @@ def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
 
 
 def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The rows that beat guessing, by the ``margin`` or by less, the largest advantage first."""
+    """The figures that beat guessing, the largest advantage first.
+
+    A figure with an advantage below ``margin`` is marked ``little``.
+    """
     tried = comparable(record)
     beating = [
         leak
@@ -98,12 +98,12 @@ def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak,
 
 
 def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The leaks of a record by at least the ``margin``, the largest advantage first."""
+    """The figures with an advantage of at least ``margin``, the largest advantage first."""
     return tuple(leak for leak in above_guessing(record, margin) if not leak.little)
 
 
 def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
-    """The rows of one system that beat guessing."""
+    """Yields the figures of one system that beat guessing."""
     beating, much = _rejected(rows, 0.0), _rejected(rows, margin)
     for row in rows:
         if id(row) in beating:
@@ -115,7 +115,7 @@ def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
 
 
 def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
-    """The rows, by identity, that beat guessing by more than ``margin``: Holm's procedure."""
+    """The identities of rows whose advantage exceeds ``margin``, by Holm's procedure."""
     rejected: set[int] = set()
     tested = sorted(((_p_value(row, margin), row) for row in rows), key=lambda pair: pair[0])
     for remaining, (p_value, row) in zip(range(len(rows), 0, -1), tested, strict=True):
@@ -126,27 +126,27 @@ def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
 
 
 def _p_value(row: AttackRow, margin: float) -> float:
-    """The probability of a figure this good if the true advantage is at most ``margin``."""
+    """The probability of a figure at least as good if the true advantage is ``margin``."""
     figure = _Figure.against_guessing(row)
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
 def corrected_low(row: AttackRow, rows: int) -> float:
-    """The row's lower limit, moved down so that the limits of ``rows`` rows hold at once."""
+    """The row's lower limit, corrected so that the limits of ``rows`` rows hold together."""
     return _Figure.of(row).low_of(rows)
 
 
 def corrected_high(row: AttackRow, rows: int) -> float:
-    """The row's upper limit, moved up so that the limits of ``rows`` rows hold at once."""
+    """The row's upper limit, corrected so that the limits of ``rows`` rows hold together."""
     return _Figure.of(row).high_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure in [``minimum``, 1] with its limits.
+    """A figure in [``minimum``, 1] with its confidence limits.
 
     value, low, high: the figure and its limits.
-    guessed: the same figure without the uploads.
+    guessed: same figure without the uploads.
     minimum: smallest possible value.
     failing: probability with which each limit fails.
     """
@@ -160,7 +160,7 @@ class _Figure:
 
     @classmethod
     def of(cls, row: AttackRow) -> _Figure:
-        """The row's own figure."""
+        """Returns the figure of a row."""
         guessed = row.baseline or 0.0
         minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
         failing = (1.0 - row.confidence) / 2
@@ -168,14 +168,17 @@ class _Figure:
 
     @classmethod
     def against_guessing(cls, row: AttackRow) -> _Figure:
-        """The row's gain over its baseline if it has the same users, else the row's own figure."""
+        """Returns the row's gain over its baseline if stored, else the figure of the row."""
         if row.gain is None:
             return cls.of(row)
         gain, failing = row.gain, (1.0 - row.confidence) / 2
         return cls(gain.value, gain.ci_low, gain.ci_high, 0.0, -1.0, failing)
 
     def p_value(self, bar: float) -> float:
-        """The probability of a figure this large if ``bar`` is the truth, for a binomial share."""
+        """The probability of a figure at least as large if the true figure is ``bar``.
+
+        The figure is treated as a binomial share.
+        """
         value, low, bar = map(self._share, (self.value, self.low, bar))
         if value <= bar:
             return 1.0
@@ -202,14 +205,14 @@ class _Figure:
 
 
 def _moved(value: float, low: float, failing: float, rows: int) -> float:
-    """The lower limit of a share that fails with ``failing`` / ``rows`` instead of ``failing``."""
+    """The lower limit of a share at error ``failing / rows``, given its limit at ``failing``."""
     if rows <= 1 or low >= value or failing <= 0.0:
         return min(low, value)
     return min(low, _limit(value, _size(value, low, failing), failing / rows))
 
 
 def _limit(value: float, size: float, failing: float) -> float:
-    """The exact lower limit of the share ``value`` of ``size`` subjects."""
+    """The exact lower limit of a share ``value`` of ``size`` subjects at error ``failing``."""
     from scipy.special import betaincinv
 
     return float(betaincinv(value * size, (1.0 - value) * size + 1.0, failing))
@@ -231,10 +234,10 @@ def _size(value: float, low: float, failing: float) -> float:
 
 
 def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
-    """The distance above guessing that the rows of a system leave open, in words.
+    """A clause on the largest advantage over guessing that the intervals do not exclude.
 
-    This is the largest upper limit minus baseline, corrected for all ``tried`` rows of the system,
-    by default for ``rows``.
+    The advantage is the largest upper limit minus baseline, corrected for ``tried`` figures (by
+    default the number of ``rows``).
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
@@ -246,45 +249,44 @@ def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
 
 
 def leak_line(record: Contents, margin: float) -> str:
-    """The worst leak and the number of leaks; without leaks, the attacks that ran or did not."""
+    """Sentences on the worst leak and the number of leaks, or on the attacks that found none."""
     tried, above = comparable(record), above_guessing(record, margin)
     leaking = [leak for leak in above if not leak.little]
     by = f"{say.percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
-    little = f" {say.count_phrase(less, 'row')} beat guessing by less." if less else ""
+    little = f" {say.count_phrase(less, 'figure')} beat guessing by less." if less else ""
     if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
-            f" Could not run on {section.target}: {', '.join(section.not_run)}."
+            f" Attacks that could not run on {section.target}: {', '.join(section.not_run)}."
             for section in sections(record)
             if section.not_run
         ]
         return (
-            f"No leak found: none of {len(tried):,} attack rows with a baseline closes {by}."
-            f"{little} Tried: {names}.{''.join(lost)}"
+            f"No leak found: none of {len(tried):,} figures of attacks with a baseline closes {by}."
+            f"{little} Attacks that ran: {names}.{''.join(lost)}"
         )
     worst = leaking[0]
     return (
-        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(leaking):,} of "
-        f"{len(tried):,} rows close {by}.{little}"
+        f"The worst leak is in {worst.row.target}: {worst.words}. In total, {len(leaking):,} of "
+        f"{len(tried):,} figures close {by}.{little}"
     )
 
 
+# Number of the severity rule, which changes with the rule.
 SEVERITY_RULE = 4
-"""The number of the severity rule, which changes with the rule."""
+# Smallest advantages of an attack with which a leak is critical, or high.
 CRITICAL_AT, HIGH_AT = 0.5, 0.2
-"""Advantages from which an attack makes a leak critical, or high."""
+# Success rate of a guess at one bit from which a lower bound of epsilon makes a leak medium.
 LIKELY = 0.9
-"""Success rate of a guess at one bit from which the largest shown epsilon makes a leak medium."""
 DISTINGUISHER = "distinguisher"
-"""The family of attacks that guess which of two worst-case inputs was sent.
+"""Family of attacks that guess which of two worst-case inputs was sent.
 
-These make a leak medium at most, because their epsilon expresses the same.
-"""
+Such an attack alone makes a leak at most medium, because its epsilon states the same."""
 
 
 class Severity(StrEnum):
-    """The severity of a system or leak, the worst first."""
+    """The severity of a system or of its leak, the worst first."""
 
     CRITICAL = "Critical"
     HIGH = "High"
@@ -294,13 +296,13 @@ class Severity(StrEnum):
 
     @property
     def place(self) -> int:
-        """The position in the order, 0 for the worst."""
+        """The position in the order of severities; 0 is the worst."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A lower bound of a severity.
+    """A severity that is known to be at least a level.
 
     level: severity that follows from the examined parts.
     unknown: parts that were not assessed, and why; empty if everything was assessed.
@@ -311,33 +313,33 @@ class Assessment:
 
     @property
     def gap(self) -> str:
-        """The parts that were not assessed; empty if the level is critical already."""
+        """The parts that were not assessed; empty if the level is already critical."""
         return "" if self.level is Severity.CRITICAL else self.unknown
 
     @property
     def severity(self) -> Severity:
-        """The level; "not assessed" if it is low and some parts were not assessed."""
+        """The level, or "not assessed" instead of low if some parts were not assessed."""
         unknown = self.gap and self.level is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.level
 
     @property
     def words(self) -> str:
-        """The severity, with "or worse" if some parts were not assessed."""
+        """The severity, followed by "or worse" if some parts were not assessed."""
         worse = self.gap and self.severity is self.level
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def fails(self, worst: Severity) -> bool | None:
-        """Whether the severity is ``worst`` or worse; None if that is not known."""
+        """Whether the severity is ``worst`` or worse; None if some parts were not assessed."""
         if self.level.place <= worst.place:
             return True
         return None if self.gap else False
 
 
 def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
-    """The worse severity of claim and leak; a refuted claim with a high leak is critical.
+    """The severity of a system: the worse of the severities of its claim and of its leak.
 
-    A part that was not assessed in either is not assessed in the result, unless that is critical.
-    ``leaks`` are the leaks of the section's target by at least the margin.
+    A refuted claim together with a high leak is critical. The result lists the parts that were not
+    assessed, unless it is critical. ``leaks`` are the system's leaks by at least the margin.
     """
     finding = section.headline_finding
     claim, leak = claim_severity(finding), leak_severity(section, leaks)
@@ -351,7 +353,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
-    """The severity of the verdict on the claim; None if no claim was judged in its scope."""
+    """The severity of the verdict on a claim; None if no claim was judged in its own scope."""
     if finding is None or finding.verdict is Verdict.INCOMPARABLE:
         return None
     if finding.verdict is Verdict.UNSOUND:
@@ -367,11 +369,11 @@ def claim_severity(finding: Finding | None) -> Severity | None:
 
 
 def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
-    """The severity of what an adversary was shown to learn, and why an adversary may learn more.
+    """The severity of the leak, and the reason why an adversary may learn more than was shown.
 
     The leak is assessed if more attacks were compared with guessing than could not run, and most
-    messages could be read. Distinguishers do not count for this, nor does an epsilon of a game:
-    neither excludes what another attack would have learned.
+    messages could be read. Distinguishers and the epsilon of a game do not count, because they do
+    not exclude what another attack would have learned.
     """
     shown = [bound.epsilon for bound in shown_bounds(section)]
     won = max_advantage(leaks)
@@ -387,7 +389,7 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
 
 
 def _unassessed(section: Section) -> str:
-    """The reason why the attacks that ran exclude no leak; empty if they were enough."""
+    """The reason why the attacks that ran cannot exclude a leak; empty if they suffice."""
     counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.unread > counts.sent:
         return f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
@@ -400,12 +402,12 @@ def _unassessed(section: Section) -> str:
 
 
 def max_advantage(leaks: Sequence[Leak]) -> float:
-    """The largest advantage of a leak other than a distinguisher's; 0 without one."""
+    """The largest advantage of a leak that is not a distinguisher's; 0 without a leak."""
     return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:
-    """The lower bounds of a section that hold without an assumption."""
+    """The lower bounds of epsilon in a section that hold without assumptions."""
     quoted = [finding.shown for finding in section.findings]
     others = [other.bound for other in section.others if not other.bound.assumptions]
     return tuple(bound for bound in (*quoted, *others) if bound is not None)

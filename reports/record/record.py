@@ -1,4 +1,4 @@
-"""The record of an audit and of a sweep with their methods for users, and the gate on a record."""
+"""The records of an audit and of a sweep with their public methods, and the outcome of a gate."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """The outcome of a gate.
+    """The outcome of a gate on a record.
 
     code: exit code.
     failing: summaries of the systems that fail the gate.
-    unassessed: one line for each system that was not assessed for the gate.
-    compared: comparison with the baseline, if there is one.
-    leak: summary line of a gate on leaks; empty for another gate.
+    unassessed: one line per system that the gate needs and that was not assessed.
+    compared: comparison with the baseline; None without a baseline.
+    leak: sentences on the worst leak, if the gate is on leaks; else empty.
     """
 
     code: int
@@ -56,13 +56,13 @@ class GateOutcome:
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
-        """The outcome of ``gate`` for a record.
+        """Applies ``gate`` to a record. The exit code is:
 
-        - 3: the record has errors; or a system was not assessed, unless the gate allows that or
-          something else fails. With a ``baseline`` also if no claim is in both records, or a leak
-          that the baseline assessed is not assessed now.
-        - 1: ``gate`` fails; with a ``baseline`` only for changes for the worse.
-        - 0: otherwise.
+        - 3 if the record has errors, or if a system was not assessed, unless the gate allows that
+          or something else fails. With a ``baseline`` also if no claim is in both records, or if a
+          leak was assessed in the baseline but is not now;
+        - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
+        - 0 otherwise.
         """
         failing, unknown = gated(record, gate)
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
@@ -111,15 +111,15 @@ class Record(Contents):
     def read(cls, location: str | Path) -> Record:
         """Reads the record of a run directory or of a report.json.
 
-        Raises InputError if it is missing, broken, edited or of another version.
+        Raises InputError if the file is missing, broken, edited or of another version.
         """
         return store.read(Path(location), cls)
 
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.FILES``) to a directory and returns its path.
 
-        ``gate`` decides which cases of junit.xml are failures, and its margin which rows are leaks.
-        Raises InputError if the directory cannot be written.
+        ``gate`` decides which test cases of junit.xml are failures, and its margin which rows are
+        leaks. Raises InputError if the directory cannot be written.
         """
         store.write(self, Path(directory), gate)
         return Path(directory)
@@ -127,41 +127,41 @@ class Record(Contents):
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
         """The exit code of ``auditor run``: 1 if ``gate`` fails, 3 if that is not known, else 0.
 
-        With a ``baseline``, an earlier record, 1 means that something got worse since then.
+        With a ``baseline`` (an earlier record), 1 means that something became worse.
         """
         return GateOutcome.of(self, gate, baseline).code
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings that refute a claim; an empty tuple does not prove that the claims hold."""
+        """The findings in which a claim is refuted; without any, the claims may still be false."""
         return tuple(finding for section in sections(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
-        """The section of one target; raises InputError if the audit has no target of this name."""
+        """The rows on one system; raises InputError if the audit has no system of this name."""
         by_name = {section.target: section for section in sections(self)}
         if target not in by_name:
             raise InputError(
-                f"Expected a target of this audit, one of {', '.join(by_name) or 'none'}, got "
-                f"{target!r}. Correct the name."
+                f"Expected target to be a system of this audit, one of "
+                f"{', '.join(by_name) or 'none'}, got {target!r}. Correct the name."
             )
         return by_name[target]
 
     def to_frame(self, what: str = "findings") -> pandas.DataFrame:
-        """The rows of one kind as a table: findings, measurements, attacks, skipped, utility, ...
+        """Returns the rows of one kind (such as findings or attacks) as a table.
 
-        Each number or word has a column; a part has columns such as ``claim.epsilon`` and
-        ``scope.unit``. Raises InputError for another kind, and if pandas is not installed.
+        Each number or text has a column; parts of a row have columns such as ``claim.epsilon`` and
+        ``scope.unit``. Raises InputError for an unknown kind, and if pandas is not installed.
         """
         if what not in _TABLES:
             raise InputError(
-                f"Expected one of {', '.join(_TABLES)}, got {what!r}. Name one of them."
+                f"Expected what to be one of {', '.join(_TABLES)}, got {what!r}. Give one of them."
             )
         try:
             import pandas
         except ImportError as error:
             raise InputError(
-                f"Expected pandas for a table, got: {error}. Install it (`pip install pandas`), or "
-                f"read the rows of record.{what}."
+                f"Expected pandas to be installed, got: {error}. Install it (`pip install "
+                f"pandas`), or read the rows from record.{what}."
             ) from error
         return pandas.DataFrame(flat(getattr(self, what)))
 
@@ -180,7 +180,7 @@ class Record(Contents):
         )
 
     def _repr_html_(self) -> str:
-        """The first screen of the report, without scripts and with styles of its own only."""
+        """The first screen of the report as HTML, without scripts and with its own styles."""
         page = fill_template(
             "notebook.html.j2",
             record=self,
@@ -191,16 +191,19 @@ class Record(Contents):
         return say.legal(page)
 
 
+# Names of the files and folders that every sweep writes.
 SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP)
-"""Names of the files that every sweep writes."""
 
 
 class Sweep(SweepContents):
-    """The record of a whole sweep: ``variants``, ``rows`` per training, and ``overall`` figures."""
+    """The record of a whole sweep: variants, figures per training, and figures over trainings."""
 
     @classmethod
     def load(cls, directory: Path) -> Sweep | None:
-        """Reads the sweep in a directory; None without one, InputError if it cannot be read."""
+        """Reads the sweep in a directory; None if there is none.
+
+        Raises InputError if the file cannot be read as a sweep of this version.
+        """
         path = directory / SWEEP
         try:
             return cls.model_validate_json(store.read_regular(path, store.LARGEST))
@@ -210,10 +213,13 @@ class Sweep(SweepContents):
             why = error.strerror or str(error)
         except ValidationError:
             why = "another file, or a sweep of another version"
-        raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
+        raise InputError(f"Expected a sweep's record in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Writes sweep.json, the rows as CSV and Parquet, the page, and the figure as SVG."""
+        """Writes sweep.json, the rows as CSV and Parquet, the HTML page, and the drawing as SVG.
+
+        Returns the path of the directory.
+        """
         import pyarrow.csv
         import pyarrow.parquet
 
@@ -233,23 +239,23 @@ class Sweep(SweepContents):
         return place
 
     def encoded(self) -> bytes:
-        """The sweep as canonical JSON: equal sweeps give equal bytes."""
+        """The sweep as canonical JSON, in which equal sweeps have equal bytes."""
         data = store.plain(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         return (say.escaped(text) + "\n").encode()
 
     def figure(self) -> Picture:
-        """The figure of utility against the gain of attacks, and against epsilon."""
+        """The drawing of utility against the gain of attacks and against epsilon."""
         return Picture(
             sweep_figure.figure(frontier.frontiers(self), frontier.without_utility(self)),
-            "The price of protection, and its benefit",
+            "Utility, leakage and epsilon by setting",
             say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
             kind="frontier",
         )
 
     def page(self) -> str:
-        """The self-contained HTML page."""
+        """The sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
             "kind": [kind for kind in frontier.KINDS if self._of(kind)],
@@ -271,15 +277,15 @@ class Sweep(SweepContents):
         return say.legal(page)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The rows of each variant, training and figure as a table; settings are columns."""
+        """The rows of all trainings as a table, with one column per swept setting."""
         return self._table().to_pandas()
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
-        """The figures of a kind over all trainings, each with the name of its variant."""
+        """Pairs of a variant's name and a figure of this kind over all trainings."""
         return [(self.words(row.variant), row) for row in self.overall if row.kind == kind]
 
     def words(self, place: int) -> str:
-        """The name of the variant at this index."""
+        """The name of the variant with the index ``place``: its system and its swept settings."""
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target

@@ -1,8 +1,8 @@
-"""The rows of a record and the contents of report.json, from which every report is rendered.
+"""Rows of the record, and the contents of report.json, from which every report is rendered.
 
-``report.json`` is ``Contents``, versioned by ``schema_version``. Rows have everything that a reader
-needs to check them: claims and bounds with scope, delta, confidence, source and sample size.
-Infinite numbers are the strings "inf" and "-inf".
+``report.json`` is a ``Contents``, versioned by ``schema_version``. Its rows have everything that is
+needed to check them: claims and bounds with scope, delta, confidence, source and sample size.
+Infinite numbers are stored as the strings "inf" and "-inf".
 """
 
 from __future__ import annotations
@@ -25,38 +25,41 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge
 
 _DEEPEST = 32
+# Version of the schema; it grows if a field is removed, renamed, or changes its meaning.
 SCHEMA_VERSION: Literal[5] = 5
-"""Version of the schema, which grows if a field is removed, renamed, or changes its meaning."""
 
 
 class Row(BaseModel):
-    """An immutable row of the record; unknown fields are refused."""
+    """Base class of the immutable rows of the record; a row with an unknown field is rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class Finding(Row):
-    """One claim judged in one scope.
+    """One privacy claim, judged in one scope.
 
-    target: the system.
+    target: name of the system.
     claim: the claim.
-    scope: scope of the judgement: the claim's own, or one that a reader may mistake for it.
-    delta: delta of the judgement.
-    accounted: upper bound in this scope.
-    measured: lower bound in this scope.
-    verdict, vacuous, reason: the judgement, and why.
+    scope: scope in which the claim is judged: its own, or another scope to which a reader may apply
+        it.
+    delta: delta at which the claim is judged.
+    accounted: proved upper bound of epsilon in this scope.
+    measured: lower bound of epsilon in this scope.
+    verdict, vacuous, reason: the judgement, whether the claim is vacuous, and the reason in
+        sentences.
     note: remark for the reader.
-    claimed_guess: success rate of a guess at one bit that the claim would allow.
-    shown_guess: success rate e^eps/(1+e^eps) that the lower bound shows on the most revealing
-        outputs (on average over all outputs it may be far lower: a rare output is enough for a
-        large epsilon).
-    outside_model: a condition of the judgement that no scope names and the paper does not mention.
-    untested: reason why nothing was measured that could have refuted the claim, if something
-        should have been.
-    game: name of a game that is not about one upload, and for whose users the claim is then
-        judged; empty if these are the users of the data.
-    holds_at: delta at which a refuted epsilon does hold, if it is known exactly.
-    repair: settings of the system with which a claim that is not proved is proved.
+    claimed_guess: highest success rate of a guess at one bit that the claim allows.
+    shown_guess: success rate e^eps / (1 + e^eps) on the most revealing outputs by the lower bound.
+        The average over all outputs may be far lower, because a rare output suffices for a large
+        epsilon.
+    outside_model: condition of the judgement that no scope expresses and that the paper does not
+        mention; empty if there is none.
+    untested: reason why no measurement could have refuted the claim; empty if one could, or if none
+        was needed.
+    game: name of the game in whose population the claim is judged; empty if the claim
+        is judged for the users of the data.
+    holds_at: delta at which a refuted epsilon holds, if that is known exactly.
+    repair: settings of the system with which the claim is proved; empty if none are known.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -98,7 +101,7 @@ class Finding(Row):
         note: str = "",
         outside_model: str = "",
     ) -> Finding:
-        """Judges a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
+        """Judges a claim in a scope at a delta; ``verdict.judge`` describes the arguments."""
         arguments: dict[str, Any] = {
             "scope": scope,
             "delta": delta,
@@ -121,30 +124,33 @@ class Finding(Row):
 
     @property
     def shown(self) -> Bound | None:
-        """The lower bound; None if it rests on an assumption and thus decides nothing."""
+        """The lower bound if it holds without assumptions, else None."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim has an epsilon, and covers the scope or is refuted in it."""
+        """Whether the claim states an epsilon for the judged scope and delta, or is refuted."""
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
         return covers and math.isfinite(self.claim.epsilon)
 
     def without_proof(self, why: str) -> Finding:
-        """The finding judged again without its proof; ``why`` is appended to its note."""
+        """Returns the finding judged again without its upper bound.
+
+        ``why`` is appended to the note of the finding.
+        """
         unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
         return unproved.judged_again()
 
     def judged_again(self) -> Finding:
-        """The finding with the verdict that follows from its claim, proof and measurement."""
+        """Returns the finding with the verdict that follows from its claim and its bounds."""
         again = self.judged()
         return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
         )
 
     def judged(self) -> Judgement:
-        """The judgement that follows from the row's claim, proof and measurement."""
+        """The judgement that follows from the finding's claim and its bounds."""
         return judge(
             self.claim,
             scope=self.scope,
@@ -157,14 +163,14 @@ class Finding(Row):
 
 
 class Measurement(Row):
-    """A lower bound on a system, whether or not a finding quotes it."""
+    """A lower bound of epsilon on a system, whether or not a finding has it."""
 
     target: str
     bound: Bound
 
 
 class FurtherFigure(Row):
-    """A figure with its interval, at the confidence of its row."""
+    """A figure with its confidence interval; the row that contains it states the confidence."""
 
     value: float
     ci_low: float
@@ -172,9 +178,11 @@ class FurtherFigure(Row):
 
 
 class RocRow(Row):
-    """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
+    """A ROC curve with its pointwise confidence band, of at most 200 points.
 
-    ``fpr``, ``tpr``, ``low`` and ``high`` have equal lengths.
+    fpr: false-alarm rates, increasing from the smallest that the data resolve up to 1.
+    tpr: true positive rates at these false-alarm rates.
+    low, high: limits of the band at these false-alarm rates.
     """
 
     fpr: tuple[float, ...]
@@ -184,13 +192,14 @@ class RocRow(Row):
 
 
 class UsersRow(Row):
-    """The spread of an attack's success over the users behind a figure, without naming anybody.
+    """The spread of an attack's success over users, without names.
 
-    success: the measure of one user's success in words, a number in [0, 1].
-    quantiles: quantiles over users by level, such as 99% for the most exposed users.
-    sure: share of users with a success of .9 or more.
-    groups: means over groups of users, by trait and group.
-    each: (row in the data, from 0; success) of every user; empty unless requested.
+    success: measure of the success at one user in words; its values are in [0, 1].
+    quantiles: quantiles of the success over users, by level; "99%" is for the most exposed users.
+    sure: share of users at whom the success is .9 or more.
+    groups: mean success in groups of users, by trait and name of the group.
+    each: pairs (row of the user in the data, from 0; success) for every user; empty unless
+        requested.
     """
 
     success: str
@@ -201,29 +210,30 @@ class UsersRow(Row):
 
     @property
     def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """Trait, group and mean of each group of users, sorted by name."""
+        """The trait, name and mean success of each group of users, sorted by trait and name."""
         named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
         return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)
 
 
 class AttackRow(Row):
-    """One metric of one attack on one target, with its interval and its baselines.
+    """One metric of one attack on one system, with its confidence interval and its baselines.
 
-    target, attack, family, vantage, metric: identify the row.
-    value, ci_low, ci_high, confidence: the figure and its interval over subjects and trainings;
-        with one training it does not cover another training.
-    baseline: the best of ``baselines``, the figures of adversaries without the upload.
-    gain: value minus baseline with the interval of the difference, if both have the same subjects;
-        the row then beats guessing as far as the gain is above 0.
-    from_interactions: the figure of the same attack from the true interaction set alone; an upload
-        may reveal less, or more.
+    target, attack, family, vantage, metric: names that identify the row.
+    value, ci_low, ci_high, confidence: the figure and its interval over subjects and trainings.
+        With one training, the interval does not cover another training.
+    baseline: best figure of ``baselines``, which are the figures of adversaries without the
+        uploads.
+    gain: value minus baseline with the interval of this difference, if both have the same subjects.
+        If it has an interval above 0, the attack beats guessing.
+    from_interactions: figure of the same attack on the true interactions instead of the uploads,
+        which may reveal less or more.
     further: other figures of the same guesses, by name.
-    roc: ROC curve of the scores.
-    users: spread of success over users.
-    n, subject: number of subjects, and what they are.
-    trainings: number of trainings.
-    reference: source of the attack.
-    note: assumptions and remarks.
+    roc: ROC curve of the attack's scores.
+    users: spread of the attack's success over users.
+    n, subject: number of subjects, and their kind, such as "users".
+    trainings: number of attacked trainings.
+    reference: publication of the attack.
+    note: assumptions of the attack, and remarks.
     """
 
     target: str
@@ -250,7 +260,7 @@ class AttackRow(Row):
 
     @property
     def ahead(self) -> FurtherFigure | None:
-        """The gain over the baseline; without one, as if the baseline were known exactly."""
+        """The gain over the baseline; if no gain is stored, the figure minus the baseline."""
         if self.gain is not None or self.baseline is None:
             return self.gain
         value, low, high = (x - self.baseline for x in (self.value, self.ci_low, self.ci_high))
@@ -258,7 +268,7 @@ class AttackRow(Row):
 
 
 class SkippedRow(Row):
-    """An attack that did not run on a target, and the reason."""
+    """An attack that did not run on a system, with the reason."""
 
     target: str
     attack: str
@@ -266,9 +276,9 @@ class SkippedRow(Row):
 
 
 class Baseline(Row):
-    """The figure of a recommender without federated training, on the same split and candidates.
+    """Utility of a recommender without federated training, on the same split and candidates.
 
-    ``difference`` is the target's figure minus this one, taken user by user.
+    ``difference`` is the system's figure minus this figure, computed per user.
     """
 
     name: str
@@ -277,16 +287,16 @@ class Baseline(Row):
 
 
 class UtilityRow(Row):
-    """A figure of utility of a target, measured as in its paper.
+    """One figure of a system's utility, measured by the protocol of its paper.
 
-    target, metric, protocol: identify the row.
-    value, ci_low, ci_high, confidence: the figure and its interval over users and trainings; with
-        one training it does not cover another training.
-    random: figure of a random list, or of the mean rating.
-    baseline: popularity, or user and item means; None in older records.
-    n: number of users or ratings.
+    target, metric, protocol: names that identify the row.
+    value, ci_low, ci_high, confidence: the figure and its interval over users and trainings. With
+        one training, the interval does not cover another training.
+    random: figure of a random ranking, or of the mean rating.
+    baseline: figure of popularity, or of user and item means; None in older records.
+    n: number of test users or test ratings.
     trainings: number of trainings.
-    paper_value, paper_note: the paper's figure, and its conditions.
+    paper_value, paper_note: the paper's figure and its conditions.
     unprotected: name of the same system without protection, if there is one.
     """
 
@@ -307,11 +317,11 @@ class UtilityRow(Row):
 
 
 class MessagesRow(Row):
-    """Counts of the messages in all trainings of a target that attacks cannot use, if any.
+    """Counts of the messages in all trainings of a system, and of those that attacks cannot use.
 
     sent: number of messages.
-    empty: messages that leave the model unchanged.
-    oversized: messages with numbers too large to compute with, infinities or NaN.
+    empty: number of messages that leave the model unchanged.
+    oversized: number of messages with infinities, NaN or numbers too large for computation.
     """
 
     target: str
@@ -326,15 +336,15 @@ class MessagesRow(Row):
 
 
 class ReproducedRow(Row):
-    """One figure that a paper prints, and our measurement.
+    """One figure that a paper prints, with our measurement of it.
 
     place: table or figure of the paper.
-    system: the system.
+    system: name of the system.
     what: row and column of the figure, without the system.
     printed: the paper's number; None if the paper draws a curve or compares in words.
-    value, ci_low, ci_high: our figure and its interval.
-    beside: figures for comparison, such as that of guessing the majority class.
-    note: reason of a difference.
+    value, ci_low, ci_high: our measurement and its interval.
+    beside: further measurements for comparison, such as the accuracy of the majority class.
+    note: reason for a difference.
     """
 
     place: str
@@ -349,7 +359,10 @@ class ReproducedRow(Row):
 
 
 class CheckRow(Row):
-    """The outcome of a check beside the claims; ``failed`` is None if it was not checked."""
+    """The result of a check of a property that no epsilon covers.
+
+    ``failed`` is None if the check did not run.
+    """
 
     target: str
     check: str
@@ -358,7 +371,7 @@ class CheckRow(Row):
 
 
 class DataRow(Row):
-    """The data set of the audit."""
+    """The name, digest and size of the data set of an audit."""
 
     name: str
     digest: str
@@ -368,9 +381,10 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """The origin of the numbers; only ``timing`` and ``machine`` differ between equal plans.
+    """Versions, seed, data, timing and machine of an audit.
 
-    ``data`` is None if the audit used no data set.
+    Audits with equal plans differ only in ``timing`` and ``machine``. ``data`` is None without a
+    data set.
     """
 
     versions: dict[str, str]
@@ -381,24 +395,24 @@ class Provenance(Row):
 
 
 def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
-    """A plan as it is; ValueError if it is so deeply nested that renderers fail."""
+    """Returns the plan; raises ValueError if it is nested so deeply that renderers would fail."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
         parts = (each.values() if isinstance(each, dict) else each for each in layer)
         layer = [part for each in parts for part in each if isinstance(part, dict | list | tuple)]
     if layer:
-        raise ValueError(f"a plan is nested {_DEEPEST} deep at most")
+        raise ValueError(f"Expected a plan of at most {_DEEPEST} nested levels. Flatten it.")
     return plan
 
 
 class Contents(Row):
-    """The contents of an audit's record, to which ``reports.record.record.Record`` adds methods.
+    """The contents of the record of an audit; ``reports.record.record.Record`` adds methods to it.
 
-    plan, provenance: the plan and the origin of the numbers.
-    findings, measurements, attacks, skipped, utility, messages: rows.
-    own: targets that are the caller's own: wrapped callables, apps and recordings.
-    notes: parts that were left out.
-    errors: parts that failed.
+    plan, provenance: the plan, and the versions, seed, data, timing and machine.
+    findings, measurements, attacks, skipped, utility, messages: rows of the record.
+    own: names of the caller's own systems: wrapped callables, apps and recordings.
+    notes: sentences on parts of the audit that were left out.
+    errors: sentences on parts of the audit that failed.
     """
 
     schema_version: Literal[5] = SCHEMA_VERSION
@@ -416,7 +430,10 @@ class Contents(Row):
 
 
 def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries with the same keys; the value is None if a row has no such part."""
+    """Converts rows to dictionaries with equal keys, such as ``claim.epsilon``.
+
+    The value of a key that a row lacks is None.
+    """
     tables = [dict(leaves(row.model_dump(mode="python"))) for row in rows]
     names = dict.fromkeys(name for row in tables for name in row)
     parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
@@ -424,7 +441,7 @@ def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and values of the leaves of nested mappings."""
+    """Yields the dotted name and the value of each leaf of nested mappings."""
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""The sections of a record, one per target, and the addresses of targets and findings in a page."""
+"""Rows of a record grouped by system, and the addresses of systems and findings in a page."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Section:
-    """All rows of a record on one target.
+    """All rows of a record on one system.
 
-    target: the system.
-    findings, attacks, skipped, utility, messages: its rows.
-    others: lower bounds that no finding quotes.
-    users: number of users of the data, None without data.
+    target: name of the system.
+    findings, attacks, skipped, utility, messages: rows on the system.
+    others: lower bounds that no finding has.
+    users: number of users in the data; None without data.
     quick: whether the audit was quick.
     own: whether the system is the caller's own.
     """
@@ -56,19 +56,19 @@ class Section:
     own: bool = False
 
     def __repr__(self) -> str:
-        """The target, its verdict and the reason."""
+        """The name of the system, the verdict and the reason."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
         return f"{self.target}: {say.verdict_words(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings that refute a claim."""
+        """The findings in which a claim is refuted."""
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        """The attacks that did not run from any vantage."""
+        """The names of the attacks that ran from no vantage."""
         run = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
 
@@ -79,13 +79,13 @@ class Section:
 
     @property
     def reach(self) -> Finding | None:
-        """The finding of the largest lower bound in a scope that the claim does not cover."""
+        """Among findings outside the claim's scope, the finding with the largest lower bound."""
         outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
         return max(outside, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
 
 
 def sections(record: Contents) -> tuple[Section, ...]:
-    """One section per target, in the order in which the record first names them."""
+    """Groups the rows of a record by system, in the order in which the record names the systems."""
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
 
@@ -115,20 +115,20 @@ def worst_first(finding: Finding) -> tuple[int, float]:
     return _BY_SEVERITY.index(finding.verdict), -shown
 
 
+# Addresses of the page's own sections, which no system can have.
 TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
-"""Addresses of the page that no system can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The address of a system in a page, and the addresses of its ``findings`` in their order."""
+    """Addresses (HTML ids) of a system's section and of its findings, in their order."""
 
     page: str
     findings: tuple[str, ...]
 
 
 def anchors(record: Contents) -> dict[str, Anchor]:
-    """The addresses of each target and its findings, all different, valid as fragments of a URL."""
+    """The addresses of all systems and findings, which are distinct and valid URL fragments."""
     parts = sections(record)
     pages = distinct((section.target for section in parts), TAKEN)
     taken, by_target = (*TAKEN, *pages), {}
@@ -141,7 +141,9 @@ def anchors(record: Contents) -> dict[str, Anchor]:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Each name in letters, digits, dots and hyphens, with a number appended if it is taken.
+    """Converts names to distinct addresses of letters, digits, dots and hyphens.
+
+    A number is appended to an address that an earlier name or ``taken`` has.
 
     >>> distinct(["dp-privrec", "Mine: v2", "mine-v2", "method"], TAKEN)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']

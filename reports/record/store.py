@@ -1,6 +1,7 @@
-"""The run directory: report.json, and the reports that are rendered from it.
+"""Files of a run directory: report.json, and the reports that are rendered from it.
 
-Equal records give equal bytes. Every file is written whole or not at all, report.json last.
+Equal records give equal bytes. A file is written completely or not at all, and report.json is
+written last.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from fedrec_auditor.reports.writers import ci, html, markdown
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
+# Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
 IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-"""Address of the JSON Schema of a record, the value of ``$schema`` in every report.json."""
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
+# Maximum size of a record in bytes, a hundred times the size of a record of all systems.
 LARGEST = 2**28
-"""Maximum size of a record in bytes: a hundred times the record of all targets."""
 _DAMAGED = "edited or damaged"
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -48,7 +49,7 @@ _KINDS = {
 def encode(record: Contents) -> bytes:
     """A record as canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf", no NaN.
 
-    The JSON also has the severity of each target, which ``read`` derives again, and the address of
+    The JSON also has the severity of each system, which ``read`` derives again, and the address of
     its schema.
     """
     data = plain(record.model_dump(mode="python"))
@@ -61,7 +62,8 @@ def encode(record: Contents) -> bytes:
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
-    ``gate`` decides which cases of junit.xml are failures, and its margin which rows are leaks.
+    ``gate`` decides which test cases of junit.xml are failures, and its margin which rows are
+    leaks.
     """
     contents = {
         "report.html": html.render(record).encode(),
@@ -75,12 +77,15 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all: syncs a draft beside it, then moves it over the file."""
+    """Writes a file completely or not at all: a draft next to it is moved over it at the end."""
     write_all({path: content})
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Writes files in their order, each whole or not at all; raises IncompleteError on failure."""
+    """Writes files in their order, each completely or not at all.
+
+    Raises IncompleteError if a file cannot be written.
+    """
     drafts: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
@@ -96,7 +101,7 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
     except OSError as error:
         raise IncompleteError(
             f"Expected to write {', '.join(map(str, contents))}, got {error.strerror or error}. "
-            "Free some space there or give another directory."
+            "Free some space on this disk or give another directory."
         ) from error
     finally:
         for draft in drafts.values():
@@ -104,10 +109,10 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
 
 
 def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
-    """Reads a regular file of at most ``max_size`` bytes, which cannot block and must end.
+    """Reads a regular file of at most ``max_size`` bytes.
 
-    Raises OSError, with a description in ``strerror``, for anything else: a directory, a FIFO, a
-    device, a larger file, and a link unless ``follow``.
+    Raises OSError, with a description in ``strerror``, for a directory, a FIFO, a device and a
+    larger file, and for a link unless ``follow``. A read therefore cannot block.
     """
     mode = os.stat(path, follow_symlinks=follow).st_mode
     if not stat.S_ISREG(mode):
@@ -123,7 +128,7 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
 def read(location: Path, kind: type[Kept]) -> Kept:
     """Reads the record of a run directory or of a report.json as an object of class ``kind``.
 
-    Raises InputError if it is missing, broken, edited or of another version.
+    Raises InputError if the file is missing, broken, edited or of another version.
     """
     path = location if location.is_file() else location / RECORD
     try:
@@ -137,13 +142,13 @@ def read(location: Path, kind: type[Kept]) -> Kept:
         raw = json.loads(content, parse_constant=_refuse, object_hook=_attributed)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"Expected JSON in {path}, got something else ({error}). Run the audit again."
+            f"Expected {path} to be valid JSON, got an error ({error}). Run the audit again."
         ) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version != SCHEMA_VERSION:
         raise InputError(
-            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
-            "the version of the auditor that wrote it, or run the audit again."
+            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read the file "
+            "with the version of the auditor that wrote it, or run the audit again."
         )
     stored = raw.pop("severity", None)
     raw.pop("$schema", None)
@@ -166,7 +171,10 @@ def read(location: Path, kind: type[Kept]) -> Kept:
 
 
 def check_writable(directory: Path) -> None:
-    """Creates ``directory`` and tries to write in it, before any work; InputError if that fails."""
+    """Creates ``directory`` and tests that it can be written, before any work is done.
+
+    Raises InputError if the directory cannot be written.
+    """
     probe = directory / f".probe.{secrets.token_hex(8)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -175,23 +183,24 @@ def check_writable(directory: Path) -> None:
     except OSError as error:
         raise InputError(
             f"Expected a directory that can be written, got {directory} "
-            f"({error.strerror or error}). Give another one."
+            f"({error.strerror or error}). Give another directory."
         ) from error
     for path in (directory / name for name in (*FILES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
             kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
-                f"Expected a file or nothing at {path}, got {kind}. Remove it or give another "
-                "directory with --out."
+                f"Expected a regular file or nothing at {path}, got {kind}. Remove it, or give "
+                "another directory with --out."
             )
 
 
 @contextmanager
 def lock(directory: Path) -> Iterator[None]:
-    """Creates ``directory`` and locks it for one audit; InputError if it is locked or not writable.
+    """Creates and locks ``directory`` for one audit.
 
-    The lock ends with the process in any case. A file system without locks locks nothing.
+    Raises InputError if another audit holds the lock or the directory cannot be written. The lock
+    ends with the process. A file system without locks is not locked.
     """
     check_writable(directory)
     lock = FileLock(directory / LOCK, blocking=False)
@@ -200,8 +209,8 @@ def lock(directory: Path) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise InputError(
-                f"Expected a directory in which no other audit runs, got {directory}. "
-                "Wait for it, or give another one with --out."
+                f"Expected a directory in which no other audit runs, got {directory}. Wait "
+                "for that audit, or give another directory with --out."
             ) from error
     try:
         yield
@@ -213,15 +222,15 @@ def lock(directory: Path) -> Iterator[None]:
 
 
 def _attributed(values: dict[str, Any]) -> dict[str, Any]:
-    """A stored claim, with an unknown basis unless the file states one."""
+    """The values of a stored claim, whose basis is unknown unless the file states one."""
     if {"epsilon", "scope", "statement"} <= values.keys():
         values.setdefault("basis", Basis.UNKNOWN)
     return values
 
 
 def _edited(expected: str, got: str, how: str = "edited") -> InputError:
-    """The error for a file that the auditor would have written differently."""
-    return InputError(f"Expected {expected}, got {got}. The file was {how}; run the audit again.")
+    """Returns the error for a file whose content differs from what the auditor writes."""
+    return InputError(f"Expected {expected}, got {got}. The file was {how}. Run the audit again.")
 
 
 def _check_verdicts(record: Contents, path: Path) -> None:
@@ -241,7 +250,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the rule, the severity of each target, and the parts not assessed."""
+    """The number of the severity rule, the severity of each system, and the parts not assessed."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     return {
         "rule": SEVERITY_RULE,
@@ -251,7 +260,7 @@ def _severity(record: Contents) -> dict[str, Any]:
 
 
 def _check_severity(stored: Any, record: Contents, path: Path) -> None:
-    """Raises InputError if a stored severity of this rule does not follow from the rows."""
+    """Raises InputError if a severity stored under this rule does not follow from the rows."""
     if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE:
         return
     derived = _severity(record)
@@ -260,7 +269,9 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
 
 
 def plain(value: Any, place: str = "") -> Any:
-    """A value in JSON's types, with infinity as "inf"; IncompleteError for NaN, with its place.
+    """Converts a value to types of JSON, with infinity as "inf".
+
+    Raises IncompleteError for NaN, and names its ``place``.
 
     >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}
@@ -271,13 +282,13 @@ def plain(value: Any, place: str = "") -> Any:
         return [plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise IncompleteError(f"Expected a number at {place}, got NaN. Drop the row instead.")
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Leave out this row.")
         return "inf" if value > 0 else "-inf"
     return value
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"Expected a JSON value, got {constant}.")
 
 
 def _sync(directory: Path) -> None:

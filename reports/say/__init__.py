@@ -1,8 +1,8 @@
-"""The wording of every report: numbers, scopes, bounds and verdicts in words.
+"""The wording of all reports: numbers, scopes, bounds and verdicts in words.
 
-A report never states a bound without its delta, its confidence, its scope, its method and its
-sample size. Upper bounds are rounded up and lower bounds down; an assumption stands beside the
-number that rests on it. A verdict is "not refuted", never praise.
+A report never states a bound without its delta, confidence, scope, method and sample size. Upper
+bounds are rounded up and lower bounds down; an assumption is printed with the number that rests on
+it. The wording is "not refuted", never praise.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fedrec_auditor.reports.documents.document import Quantity
 from fedrec_auditor.reports.record.rows import Contents, Finding
 
 Table = dict[str, str]
+# The fixed texts of reports, by table and by the value that they describe.
 TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
-"""The fixed texts of reports, by the value that they describe."""
 UNITS: Table = TABLES["unit"]
 ADJACENCIES: Table = TABLES["adjacency"]
 VANTAGES: Table = TABLES["vantage"]
@@ -45,38 +45,38 @@ _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
-    """A fixed text of ``words.toml`` in which ``values`` replace the placeholders."""
+    """Returns the text ``name`` of a ``table`` in words.toml, filled with ``values``."""
     text: str = TABLES[table][name]
     return text.format(**values)
 
 
 def legal(text: str) -> str:
-    """``text`` in which U+FFFD replaces what XML 1.0 and HTML forbid and what terminals obey."""
+    """``text`` in which U+FFFD replaces characters that XML or HTML forbids or terminals obey."""
     return _ILLEGAL.sub("�", text)
 
 
 def escaped(text: str) -> str:
-    """JSON or TOML in which control characters and surrogates are written as \\uXXXX."""
+    r"""JSON or TOML ``text`` in which control characters and surrogates are written as \uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, without characters that a terminal would obey instead of print."""
+    """``text`` on one line, in which U+FFFD replaces characters that are not printable."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def capitalized(text: str) -> str:
-    """``text`` with a capital first letter; the rest is unchanged."""
+    """``text`` with a capital first letter and no other change."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def listed(*texts: str, by: str = ", ") -> str:
-    """The texts that are not empty, joined by ``by``."""
+    """The nonempty ``texts``, joined by ``by``."""
     return by.join(filter(None, texts))
 
 
 def number(value: float) -> str:
-    """``value`` with at most 6 significant digits and grouped thousands; infinity as its sign."""
+    """``value`` with at most 6 significant digits and grouped thousands; infinity as ∞."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value and not 1e-4 <= abs(value) < 1e9:
@@ -87,23 +87,26 @@ def number(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """``value`` with 3 significant digits, or in full if it is whole; never rounded up to 1."""
+    """``value`` with 3 significant digits, or all digits of a whole number.
+
+    A value below 1 is never rounded up to 1.
+    """
     near = number(value) if _is_whole(value) else number(float(f"{value:.3g}"))
     return number(value) if near == "1" and value < 1.0 else near
 
 
 def at_least(value: float) -> str:
-    """A lower bound with 3 significant digits or whole, rounded down; below 1e-4 perhaps to 0."""
+    """A lower bound with 3 significant digits, rounded down; a whole number keeps all digits."""
     return number(value if _is_whole(value) else rounded(value, math.floor))
 
 
 def shown_epsilon(value: float) -> str:
-    """The epsilon of a lower bound: "at least" a number, or "infinite"."""
+    """The epsilon of a lower bound as "at least" and a number, or as "infinite"."""
     return "infinite" if value == math.inf else f"at least {at_least(value)}"
 
 
 def at_most(value: float) -> str:
-    """An upper bound with 3 significant digits or whole, rounded up."""
+    """An upper bound with 3 significant digits, rounded up; a whole number keeps all digits."""
     return number(value if _is_whole(value) else rounded(value, math.ceil))
 
 
@@ -112,11 +115,11 @@ def _is_whole(value: float) -> bool:
 
 
 def proved_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """The epsilon of a proof, rounded up to 3 significant digits, or to 6 if ``exactly``.
+    """The epsilon of an upper bound, rounded up to 3 significant digits, or to 6 if ``exactly``.
 
-    ``beside`` are the claimed and shown epsilons that are printed with it. A number that is not
-    below the proved one limits the rounding, so that a kept claim does not look exceeded and
-    equal numbers look equal.
+    ``beside`` are claimed and shown epsilons that are printed with it. The rounded number does not
+    exceed those of them that the bound does not exceed, so that a proved claim never looks
+    exceeded.
     """
     near = number if exactly else short_number
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
@@ -126,21 +129,21 @@ def proved_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False
 
 
 def shown_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """The epsilon of a lower bound, rounded down; printed like an equal number in ``beside``."""
+    """The epsilon of a lower bound, rounded down; equal numbers ``beside`` it are printed alike."""
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
         return (number if exactly else short_number)(shown.epsilon)
     return number(shown.rounded) if exactly else at_least(shown.epsilon)
 
 
 def proved_text(finding: Finding, *, exactly: bool = False) -> str:
-    """The proved epsilon of a finding, rounded in view of its claimed and shown epsilons."""
+    """The epsilon of a finding's upper bound, rounded to agree with its claim and lower bound."""
     assert finding.accounted is not None
     beside = _epsilons(finding.claim, finding.measured)
     return proved_words(finding.accounted, beside, exactly=exactly)
 
 
 def shown_text(finding: Finding, *, exactly: bool = False) -> str:
-    """The shown epsilon of a finding, rounded in view of its claimed and proved epsilons."""
+    """The epsilon of a finding's lower bound, rounded to agree with its claim and upper bound."""
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
     return shown_words(finding.measured, beside, exactly=exactly)
@@ -151,7 +154,7 @@ def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
 
 
 def percent(share: float) -> str:
-    """A share in percent, which is rounded to 0% or 100% only if it is exactly that."""
+    """``share`` in percent; only exact values are printed as 0% and 100%."""
     if share == 1.0:
         return "100%"
     if share > 0.999999:
@@ -166,29 +169,35 @@ def percent(share: float) -> str:
 
 
 def often(limit: str, guess: float) -> str:
-    """The frequency of a right guess under a finite epsilon, where a float of 1 means almost 1."""
+    """The frequency of a right guess, such as "up to 73.1% of the time"; ``limit`` is "up to".
+
+    A ``guess`` that rounds to 100% is printed as more than 99.9999%.
+    """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {percent(guess)}"
     return f"{rate} of the time"
 
 
 def brief_scope_words(scope: Scope) -> str:
-    """A scope as a phrase without its adjacency, for sentences."""
+    """The unit, the horizon and the vantage of a scope as a phrase."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
 def pair_scope_words(scope: Scope) -> str:
-    """A scope as a phrase, with the inputs that are compared."""
-    return f"{brief_scope_words(scope)}; compared: {ADJACENCIES[scope.adjacency]}"
+    """The unit, the horizon, the vantage and the neighbouring inputs of a scope as a phrase."""
+    return f"{brief_scope_words(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
 
 
 def flag_words(finding: Finding) -> str:
-    """The flag beside the verdict of a vacuous claim; empty for another or no claim."""
+    """The words "promises little" if the finding's claim is vacuous; else empty."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
 
 
 def verdict_words(finding: Finding | None) -> str:
-    """The sign and label of the verdict, and whether it promises little; or "not judged"."""
+    """The sign and the label of a verdict, with "promises little" if the claim is vacuous.
+
+    Without a finding, the text is "not judged".
+    """
     if finding is None:
         return "not judged"
     flag = flag_words(finding)
@@ -196,7 +205,7 @@ def verdict_words(finding: Finding | None) -> str:
 
 
 def count_phrase(count: int, what: str) -> str:
-    """A count and its noun, with a plural s unless the count is 1.
+    """A count with its noun, which gets a plural s unless the count is 1.
 
     >>> count_phrase(1, "figure"), count_phrase(1200, "figure")
     ('1 figure', '1,200 figures')
@@ -205,7 +214,7 @@ def count_phrase(count: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in seconds, minutes or hours, with at most two units.
+    """A duration in seconds, minutes or hours, in at most two units.
 
     >>> [duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
     ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
@@ -219,50 +228,50 @@ def duration(seconds: float) -> str:
 
 
 def asked_words(finding: Finding) -> str:
-    """The game of a finding, and the delta at which it was judged if that is not the claim's."""
+    """The game of a finding, and the judged delta if it differs from the claim's; may be empty."""
     other = "" if finding.delta == finding.claim.delta else f"at {delta_words(finding.delta)}"
     return listed(finding.game, other, by="; ")
 
 
 def question_words(finding: Finding) -> str:
-    """The question that a finding answers: its scope, its game and its delta."""
+    """The scope, the game and the delta of a finding as a phrase."""
     delta = delta_words(finding.delta) if finding.delta else ""
     return listed(brief_scope_words(finding.scope), finding.game, delta)
 
 
 def basis_words(claim: Claim) -> str:
-    """The origin of a claimed epsilon; empty if the paper prints it."""
+    """The origin of a claimed epsilon in words; empty if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
         return f"{BASES[claim.basis]} at {delta_words(claim.delta)}"
     return BASES[claim.basis]
 
 
 def delta_words(delta: float) -> str:
-    """A delta with its name, also if it is zero."""
+    """A delta as text, such as "delta 1e-05"."""
     return f"delta {number(delta)}"
 
 
 def support_words(measured: Bound) -> str:
-    """The confidence and the sample size of a lower bound."""
+    """The confidence and the number of samples of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
-        return "exact, no samples"
+        return "calculated, no samples"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
     return f"{percent(measured.confidence)} confidence, {samples}"
 
 
 def sure_words(shown: Bound) -> str:
-    """The certainty of a lower bound: "calculated", or its confidence."""
+    """The confidence of a lower bound, or "calculated" if it holds with certainty."""
     return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
 
 
 def assumption_words(bound: Bound | None) -> str:
-    """The assumptions of a bound as "if ..."; empty if it assumes nothing."""
+    """The assumptions of a bound as a clause with "if"; empty without assumptions."""
     assumed = () if bound is None else bound.assumptions
-    return f"if {'; '.join(assumed)}" if assumed else ""
+    return f"if {' and '.join(assumed)}" if assumed else ""
 
 
 def sampling_words(record: Contents) -> str:
-    """The sample sizes of the lower bounds, and how they share the audit's error budget."""
+    """Sentences on the numbers of samples and the confidence of all sampled lower bounds."""
     quoted = (finding.measured for finding in record.findings)
     bounds = (*quoted, *(row.bound for row in record.measurements))
     sampled = [b for b in bounds if b is not None and b.samples is not None and b.confidence < 1.0]
@@ -272,26 +281,26 @@ def sampling_words(record: Contents) -> str:
     sizes = fewest if fewest == most else f"{fewest} to {most}"
     sure = percent(min(b.confidence for b in sampled))
     return (
-        f"Sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or more: "
-        "the plan's error budget is divided by the number of bounds (Bonferroni), so that all of "
-        "them hold together at the plan's confidence."
+        f"The sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or "
+        "more: the plan's error budget is divided by the number of bounds (Bonferroni's "
+        "correction), so that all of them hold together at the plan's confidence."
     )
 
 
 def claimed_guess_words(claim: Claim) -> str:
-    """The success rate that a claim allows an adversary who guesses one fair bit, in a sentence."""
+    """A sentence on the success rate that a claim allows an adversary who guesses one fair bit."""
     if math.isinf(claim.epsilon):
-        return "No epsilon is promised: an adversary may guess one bit right every time."
+        return "Nobody promises an epsilon: an adversary may guess one bit right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     return (
         f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guesses one bit right {often('up to', guess)}; a coin is right 50% of the time."
+        f"adversary guesses one bit right {often('up to', guess)}, and a coin 50% of the time."
     )
 
 
 def shown_guess_words(measured: Bound) -> str:
-    """The success rate of a guess at the most revealing output, by a lower bound, in a sentence."""
+    """A sentence on the success rate of a guess at the most revealing output, by a lower bound."""
     exact = measured.confidence == 1.0 and measured.samples is None
     how = "Calculated exactly" if exact else f"Measured ({support_words(measured)})"
     right = often("at least", guess_probability(measured.epsilon))
@@ -301,25 +310,28 @@ def shown_guess_words(measured: Bound) -> str:
 
 
 def found_guess_words(finding: Finding) -> str:
-    """The success rates of a guess by the proof, if nothing is claimed, and by the lower bound."""
+    """Sentences on the success rates of a guess, by the upper and by the lower bound.
+
+    The upper bound is used only if no epsilon is claimed.
+    """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = often("up to", guess_probability(proof.epsilon, proof.delta))
         assumed = assumption_words(proof)
-        texts.append(f"Proved: an adversary guesses right {listed(right, assumed)}.")
+        texts.append(f"It is proved that an adversary guesses right {listed(right, assumed)}.")
     if finding.shown is not None:
         texts.append(shown_guess_words(finding.shown))
     return " ".join(texts)
 
 
 def guess_words(finding: Finding) -> str:
-    """The success rates of a guess at one bit, by the claim and by the lower bound."""
+    """Sentences on the success rates of a guess at one bit, by the claim and by the lower bound."""
     shown = "" if finding.shown is None else shown_guess_words(finding.shown)
     return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
 
 def short(value: float) -> str:
-    """``value`` with 4 significant digits; from 10,000 to a billion as a whole number."""
+    """``value`` with 4 significant digits; values from 10,000 to a billion as whole numbers."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) >= 1e4:
@@ -342,7 +354,7 @@ def _digits(value: float) -> int:
 
 
 def range_text(lower: float | None, upper: float | None) -> str:
-    """The range of an epsilon: its value, an interval, one limit, "not bounded" or "unknown"."""
+    """The range of an epsilon: one value, an interval, one limit, "not bounded" or "unknown"."""
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
@@ -355,13 +367,13 @@ def range_text(lower: float | None, upper: float | None) -> str:
 
 
 def found_words(finding: Finding) -> str:
-    """The range between the shown and the proved epsilon of a finding."""
+    """The range of epsilon between a finding's lower and upper bound."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
     return range_text(None if finding.shown is None else finding.shown.epsilon, upper)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
-    """Settings as options of `auditor claims`."""
+    """``settings`` as ``--set`` options of ``auditor claims``."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -378,41 +390,41 @@ def _plain(value: object) -> str:
 
 
 def claim_fact(claim: Claim) -> Quantity:
-    """The claimed epsilon, its scope, and its origin if the paper does not print it."""
+    """The claimed epsilon with its delta, scope, and its origin unless the paper prints it."""
     scope = claim.scope
     about = (f"for {pair_scope_words(scope)}", basis_words(claim))
     if math.isinf(claim.epsilon):
         return Quantity("no epsilon", about[:1])
     support = (delta_words(claim.delta), *about)
-    return Quantity(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
+    return Quantity(f"epsilon ≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
 def proof_fact(finding: Finding) -> Quantity:
-    """The upper bound in the scope of a finding; "nothing" without a proof."""
+    """The upper bound of a finding with its qualifications; "none" without an upper bound."""
     proof = finding.accounted
     if proof is None:
-        return Quantity("nothing")
+        return Quantity("none")
     endless = math.isinf(proof.epsilon)
-    value = "no finite epsilon" if endless else f"≤ {proved_text(finding, exactly=True)}"
+    value = "no finite epsilon" if endless else f"epsilon ≤ {proved_text(finding, exactly=True)}"
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
 def measured_fact(finding: Finding) -> Quantity:
-    """The lower bound in the scope of a finding."""
+    """The lower bound of a finding with its qualifications; "none" without a lower bound."""
     return bound_fact(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
 
 
 def bound_fact(
     bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
 ) -> Quantity:
-    """A lower bound, with its own scope unless that is ``scope``.
+    """A lower bound with its qualifications, and with its scope if that differs from ``scope``.
 
-    ``beside`` are epsilons that are printed with it: an equal one is printed alike.
+    ``beside`` are epsilons that are printed with it; an equal epsilon is printed alike.
     """
     if bound is None:
-        return Quantity("nothing")
+        return Quantity("none")
     endless = math.isinf(bound.epsilon)
-    value = "infinite" if endless else f"≥ {shown_words(bound, beside, exactly=True)}"
+    value = "infinite" if endless else f"epsilon ≥ {shown_words(bound, beside, exactly=True)}"
     return Quantity(value, _support(bound, scope, support_words(bound)))
 
 
@@ -423,7 +435,7 @@ def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
 
 
 def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
-    """Name and text of each part of a bound's distinguishing event, in reading order."""
+    """Yields the name and the text of each part of a lower bound's distinguishing event."""
     witness = measured.witness
     if witness is None:
         return
@@ -431,7 +443,7 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "input b", witness.input_b
     yield "output", witness.output
     pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{outcome_words(measured).lower()} under a, b", ", ".join(pair)
+    yield f"{outcome_words(measured).lower()} of the output under a, b", ", ".join(pair)
     yield "ratio", ratio_words(measured)
     if witness.copies > 1:
         yield "independent copies", f"{witness.copies:,}"
@@ -440,14 +452,18 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
 
 
 def probability_words(measured: Bound, value: float) -> str:
-    """A probability of a witness; a calculated 0 or infinity may be an underflow or overflow."""
+    """A probability of a distinguishing event as text.
+
+    A calculated 0 or infinity of a finite epsilon is printed as out of range, because it may be an
+    underflow or overflow.
+    """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
 def outcome_words(measured: Bound) -> str:
-    """The kind of the two numbers of a witness: measured shares, densities or probabilities."""
+    """The kind of an event's two probabilities: measured shares, densities or probabilities."""
     witness = measured.witness
     if measured.samples is not None or witness is None:
         return "Measured share"
@@ -455,7 +471,7 @@ def outcome_words(measured: Bound) -> str:
 
 
 def ratio_words(measured: Bound) -> str:
-    """The ratio of a witness's two probabilities, the larger divided by the smaller."""
+    """The ratio of a distinguishing event's probabilities, the larger divided by the smaller."""
     witness = measured.witness
     if witness is None:
         return ""
@@ -464,21 +480,21 @@ def ratio_words(measured: Bound) -> str:
     if measured.samples is not None:
         if small > 0.0:
             ratio = large / small
-            return f"{number(ratio)} as measured (log-ratio {number(math.log(ratio))})"
+            return f"{number(ratio)} in the samples (log-ratio = {number(math.log(ratio))})"
         inputs = "either input" if large == 0.0 else "one of the two inputs"
-        return f"not bounded by the samples: no draw of {inputs} gave this output"
+        return f"not bounded by the samples: {inputs} gave this output in no draw"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
-        return "0 to 0: this output never occurs"
+        return "0 to 0: neither input can give this output"
     if small == 0.0 and endless:
         return "infinite: one of the two inputs can never give this output"
     if small == 0.0 or math.isinf(large):
-        text = "finite, but the probabilities exceed double precision"
+        text = "finite, but a probability is outside the range of double-precision numbers"
         if measured.delta > 0.0 or endless:
             return text
-        together = f"{witness.copies:,} independent copies at once: " if witness.copies > 1 else ""
-        return f"{text}; {together}log-ratio {number(measured.epsilon)}"
-    text = f"{number(large / small)} (log-ratio {number(math.log(large) - math.log(small))})"
+        together = f"for {witness.copies:,} independent copies: " if witness.copies > 1 else ""
+        return f"{text}; {together}log-ratio = {number(measured.epsilon)}"
+    text = f"{number(large / small)} (log-ratio = {number(math.log(large) - math.log(small))})"
     if witness.copies == 1:
         return text
     total = witness.copies * (math.log(large) - math.log(small))
-    return f"{text}; {witness.copies:,} independent copies at once: log-ratio {number(total)}"
+    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {number(total)}"

@@ -1,6 +1,6 @@
-"""The exposure of a system to each adversary: the shown and the proved epsilon, with their deltas.
+"""The exposure of a system to each adversary: its lower and upper bound of epsilon, with deltas.
 
-Both are for one scope, the widest that was examined.
+Both bounds are for one scope, the widest that was examined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.sections import Section
 
 
 class Tone(StrEnum):
-    """How much an adversary learns, as the colour of a cell."""
+    """The colour of a table cell, by how much the adversary learns."""
 
     BAD = "bad"
     OPEN = "open"
@@ -35,13 +35,13 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """The largest lower bound in one scope, and its smallest finite upper bound.
+    """The largest lower bound and the smallest finite upper bound of epsilon in one scope.
 
     scope: the scope.
-    shown: lower bound without assumptions, perhaps of a narrower scope that this one covers (an
-        adversary who distinguishes inputs with less also does so with more).
+    shown: lower bound without assumptions, in this scope or a narrower one that it covers. An
+        adversary who distinguishes inputs with less information also does so with more.
     proved: upper bound.
-    claimed: claimed epsilons of the system; an equal epsilon is printed alike.
+    claimed: claimed epsilons of the system; an equal bound is printed alike.
     """
 
     scope: Scope
@@ -51,7 +51,7 @@ class InScope:
 
     @property
     def label(self) -> str:
-        """The unit, the horizon, and the delta or both deltas."""
+        """The unit, the horizon, and the delta, or one delta per bound if they differ."""
         known = (("shown", self.shown), ("proved", self.proved))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
         texts = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
@@ -61,7 +61,7 @@ class InScope:
 
     @property
     def shown_words(self) -> str:
-        """The largest epsilon shown; empty without a lower bound."""
+        """The largest lower bound of epsilon; empty without a lower bound."""
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
@@ -70,15 +70,15 @@ class InScope:
 
     @property
     def proved_words(self) -> str:
-        """The smallest epsilon proved; "nothing proved" without a finite upper bound."""
+        """The smallest upper bound of epsilon; "no bound proved" without a finite upper bound."""
         if self.proved is None:
-            return "nothing proved"
+            return "no bound proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
         return f"proved ≤ {say.proved_words(self.proved, (*self.claimed, *beside))}"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The scope, the shown epsilon, and the proved one, with a star if it has an assumption."""
+        """The label, the lower bound, and the upper bound with a star if it has assumptions."""
         star = " *" if self.proved is not None and self.proved.assumptions else ""
         return tuple(filter(None, (self.label, self.shown_words, self.proved_words + star)))
 
@@ -88,8 +88,8 @@ class Exposure:
     """The exposure of one system to one adversary.
 
     main: the widest scope, and the scope with the largest lower bound if that is larger.
-    others: the other scopes, wider ones first.
-    tone: the colour of the cell.
+    others: all other scopes, the widest first.
+    tone: colour of the table cell.
     """
 
     main: tuple[InScope, ...]
@@ -98,7 +98,7 @@ class Exposure:
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
-    """The exposure of a system to a vantage; None if no scope of this vantage was examined."""
+    """Returns the exposure of a system to an adversary; None if no scope was examined."""
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
     within = {id(finding.measured) for finding in findings}
     judged = [finding for finding in findings if not finding.game]  # a game has fewer items
@@ -133,7 +133,7 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
 
 
 def _width(scope: Scope) -> tuple[int, int]:
-    """A sort key: larger for a wider unit, then for a longer horizon."""
+    """A sort key that is larger for a wider unit, then for a longer horizon."""
     return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
 
 
@@ -142,7 +142,11 @@ def _shown_epsilon(within: InScope) -> float:
 
 
 def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
-    """Bad if a lower bound shows guesses 99.9% right at a bit, calm if all proofs forbid 90%."""
+    """The colour of a cell, from the bounds of one adversary.
+
+    The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is calm
+    if every proof forbids right guesses 90% of the time.
+    """
     if shown is not None and guess_probability(shown.epsilon) >= VACUOUS_GUESS:
         return Tone.BAD
     proved = [

@@ -1,13 +1,13 @@
-"""The wording of attacks and of utility: what an attacker got, and how well a system recommends.
+"""The wording of attacks and of utility: results of attackers, and quality of recommendations.
 
-- A figure is shown to be better than guessing if its whole interval is, corrected for the number of
-  the system's figures.
-- A system is useless if, after a whole training, no figure is better than guessing, not even as
-  estimated.
+- A figure is shown to be better than guessing if its whole interval is better, corrected for the
+  number of the system's figures.
+- A system is useless if, after a whole training, no figure is better than guessing, not even its
+  estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
-  the interval of a difference, taken user by user and corrected likewise, is on the better side.
-- A system learned nothing personal that helps if no difference is on the better side, not even as
-  estimated, and the interval of one difference is on the worse side.
+  the corrected interval of a difference, computed per user, lies on the better side.
+- A system learned nothing personal that helps if no difference lies on the better side, not even
+  its estimate, and the interval of one difference lies on the worse side.
 """
 
 from __future__ import annotations
@@ -30,67 +30,67 @@ from fedrec_auditor.reports.record.rows import (
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say import TABLES, Table, percent, short_number
 
+# First words of an attack's note if its adversary sees data that the protocol hides.
 BROKEN = "Somebody breaks the protocol:"
-"""First words of an attack's note about an adversary who sees what the protocol hides."""
 _GOT: Table = TABLES["got"]
 _AREAS: Table = TABLES["area"]
 _FOUND: Table = TABLES["found"]
 _OBJECTS: Table = TABLES["object"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
+# First words of a figure's note if the training was cut short.
 CUT = "Quick: trained for "
-"""First words of a figure's note about a training that was cut short."""
 ERRORS = ("MSE", "RMSE", "MAE")
 
 
 def object_words(row: AttackRow) -> str:
-    """The object of an attack's figure, such as "users' histories"."""
+    """The quantity that an attack infers, such as "users' histories"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return attribute[1].replace("_", " ")
     return _OBJECTS.get(row.family, row.metric)
 
 
 def beyond_protocol(row: AttackRow) -> bool:
-    """Whether the adversary of an attack sees what the protocol hides from everybody."""
+    """Whether the adversary of an attack sees data that the protocol hides from everybody."""
     return BROKEN in row.note
 
 
 def beside_words(row: UtilityRow) -> str:
-    """The baseline of a figure, with the interval of the difference."""
+    """The baseline of a utility figure, with the interval of the difference to it."""
     if row.baseline is None:
         return "none"
     difference = ends_words(row.baseline.difference)
-    return f"{row.baseline.name} {short_number(row.baseline.value)}, difference {difference}"
+    return f"{row.baseline.name} = {short_number(row.baseline.value)}, difference {difference}"
 
 
 def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """The trainings behind figures: "of this training", or "over 3 trainings"."""
+    """The number of trainings behind figures: "in one training", or "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
-        return "of this training"
+        return "in one training"
     fewest = f"{counts[0]} to " if len(counts) > 1 else ""
     return f"over {fewest}{counts[-1]} trainings"
 
 
 def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The interval of a figure in brackets."""
+    """The confidence interval of a figure in brackets."""
     return f"[{short_number(row.ci_low)}, {short_number(row.ci_high)}]"
 
 
 def interval_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """A figure with its interval."""
+    """A figure with its confidence interval."""
     return f"{short_number(row.value)} {ends_words(row)}"
 
 
 def got_words(row: AttackRow) -> str:
-    """A clause on what an attacker got, and the same figure without the uploads."""
+    """A clause on the result of an attack, with the same figure without the uploads."""
     gained = gain_words(row, row.value)
     if row.baseline is None:
         return gained
-    return f"{gained}; without the uploads: {_figure(row, row.baseline)}"
+    return f"{gained}, against {_figure(row, row.baseline)} without the uploads"
 
 
 def gain_words(row: AttackRow, value: float) -> str:
-    """A clause on what an attacker got who reaches ``value`` of a row's metric."""
+    """A clause on the result of an attack that reaches ``value`` in the row's metric."""
     share, plain = _share(value), short_number(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
@@ -99,10 +99,10 @@ def gain_words(row: AttackRow, value: float) -> str:
     alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
     if row.family in _FOUND and alarms is not None:
         members = _FOUND[row.family].format(share=share)
-        return f"{members}, at a false-alarm rate of {_share(float(alarms[1]))}"
+        return f"{members} at a false-alarm rate of {_share(float(alarms[1]))}"
     attribute = _ATTRIBUTE.match(row.metric)
     if attribute is None:
-        return f"the attack reaches {row.metric} {plain}"
+        return f"the attack reaches {row.metric} = {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
         return f"the attacker guesses a user's {name} with a macro F1 of {plain}"
@@ -111,7 +111,7 @@ def gain_words(row: AttackRow, value: float) -> str:
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A value of a row's metric in the format of ``gain_words``: in percent, or as a number."""
+    """A value of the row's metric, in percent or as a number, in the format of ``gain_words``."""
     in_percent = "{share}" in _GOT.get(row.metric, "") or (
         row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     )
@@ -123,7 +123,7 @@ def _share(value: float) -> str:
 
 
 def risk_words(row: AttackRow) -> str:
-    """The spread of risk over users, in quantiles and by groups, without naming anybody."""
+    """Sentences on the spread of an attack's success over users, in quantiles and by groups."""
     assert row.users is not None
     users = row.users
     levels = sorted((float(level.rstrip("%")), point) for level, point in users.quantiles.items())
@@ -133,56 +133,56 @@ def risk_words(row: AttackRow) -> str:
     half = next((point for level, point in levels if level == 50.0), low)
     if low.value == high.value:
         value = short_number(low.value)
-        return f"all users alike: {users.success} {value}. ({row.attack}, {row.vantage})"
+        return f"The {users.success} is {value} for all users. (attack {row.attack}, {row.vantage})"
     spread = (
-        f"{users.success}: {short_number(half.value)} or more for half of the users, "
+        f"The {users.success} is {short_number(half.value)} or more for half of users, "
         f"{short_number(high.value)} "
-        f"{ends_words(high)} or more for the most exposed {short_number(100 - highest)}%, "
-        f"{short_number(low.value)} or less for the least exposed {short_number(lowest)}%"
+        f"{ends_words(high)} or more for the {short_number(100 - highest)}% most exposed users, "
+        f"and {short_number(low.value)} or less for the {short_number(lowest)}% least exposed"
     )
     if users.sure is not None:
-        spread += f"; 0.9 or more for {_share(users.sure.value)} of the users"
-    chance = " Each user is judged by few items, so that part of the spread is chance."
+        spread += f"; it is 0.9 or more for {_share(users.sure.value)} of the users"
+    chance = " Each user is judged by few items, so a part of these differences is chance."
     few = chance if row.family in _AREAS else ""
-    return f"{spread}.{few}{_unequal(users)} ({row.attack}, {row.vantage})"
+    return f"{spread}.{few}{_unequal(users)} (attack {row.attack}, {row.vantage})"
 
 
 def _unequal(users: UsersRow) -> str:
-    """The most and the least exposed group; empty if their intervals overlap."""
+    """A sentence on the most and the least exposed group; empty if their intervals overlap."""
     named = [(mean, f"{trait}: {name} {interval_words(mean)}") for trait, name, mean in users.means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
     if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" Most exposed group: {high[1]}; least exposed: {low[1]}."
+    return f" The most exposed group is {high[1]}; the least exposed group is {low[1]}."
 
 
 def baseline_words(row: AttackRow) -> str:
-    """All baselines of an attack by name, or its only baseline."""
+    """All baselines of an attack with their names."""
     named = "; ".join(
-        f"{name} {short_number(value)}" for name, value in sorted(row.baselines.items())
+        f"{name} = {short_number(value)}" for name, value in sorted(row.baselines.items())
     )
     return named or ("none" if row.baseline is None else short_number(row.baseline))
 
 
 def further_words(row: AttackRow) -> str:
-    """The figure from the true interactions, and further figures with their intervals."""
-    further = [f"{name} {interval_words(figure)}" for name, figure in sorted(row.further.items())]
+    """The figure on the true interactions, and further figures with their intervals."""
+    further = [f"{name} = {interval_words(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"from the true interactions {short_number(row.from_interactions)}")
+        further.insert(0, f"with the true interactions = {short_number(row.from_interactions)}")
     return "; ".join(further)
 
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
-    """Whether an interval, corrected for all rows, lies wholly on the better side of guessing."""
+    """Whether any interval, corrected for all rows, lies on the better side of guessing."""
     return any(_better(row, *at_once(row, len(rows), row.confidence)) for row in rows)
 
 
 def widening(confidence: float, rows: int) -> float:
     """The factor by which half-widths must grow so that ``rows`` intervals hold together.
 
-    Bonferroni's correction, by quantiles of the normal distribution.
+    Bonferroni's correction is used, with quantiles of the normal distribution.
 
     >>> round(widening(0.95, 52), 3)
     1.684
@@ -192,7 +192,7 @@ def widening(confidence: float, rows: int) -> float:
 
 
 def at_once(row: UtilityRow | FurtherFigure, rows: int, confidence: float) -> tuple[float, float]:
-    """The limits of a figure, moved so that the limits of ``rows`` rows hold together."""
+    """The limits of a figure, widened so that the limits of ``rows`` rows hold together."""
     wider = widening(confidence, rows)
     return (
         row.value - wider * max(0.0, row.value - row.ci_low),
@@ -201,7 +201,10 @@ def at_once(row: UtilityRow | FurtherFigure, rows: int, confidence: float) -> tu
 
 
 def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """The figure to quote, printed in the paper if any is: the first kind at its largest cutoff."""
+    """The utility figure to quote: of the first kind, at its largest cutoff; None without figures.
+
+    Figures that the paper prints have precedence.
+    """
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
         return None
@@ -211,20 +214,20 @@ def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 
 
 def utility_line(section: Section, record: Contents) -> str:
-    """The utility of a system on one line; empty if it was not measured.
+    """A line on the utility of a system; empty if utility was not measured.
 
-    The line states whether the training had settings that learn. It quotes the unprotected version
-    if the audit has it and changed the settings of neither.
+    The line states if the training had settings with which the system learns. It quotes the
+    unprotected system if the audit has it and the settings of neither were changed.
     """
     row = telling(section.utility)
     if row is None:
         return ""
-    guess = "for guessing the mean rating" if row.metric in ERRORS else "at random"
+    guess = "by guessing the mean rating" if row.metric in ERRORS else "by random ranking"
     beside = [f"{say.short_number(row.random)} {guess}"]
     if row.baseline is not None:
         beside.insert(0, f"{say.short_number(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
-        beside.append(f"{say.short_number(row.paper_value)} in the paper, under its own conditions")
+        beside.append(f"{say.short_number(row.paper_value)} in the paper under its own conditions")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
@@ -238,32 +241,32 @@ def utility_line(section: Section, record: Contents) -> str:
         if (other.target, other.metric, other.protocol) == key
     ]
     line = (
-        f"{row.metric} {say.short_number(row.value)} {ends_words(row)} "
-        f"({row.protocol}; {trainings_words([row])}){under}, against {'; '.join(beside)}."
+        f"{row.metric} = {say.short_number(row.value)} {ends_words(row)} "
+        f"({row.protocol}; {trainings_words([row])}){under}, against {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
 
 
 def cut_short(section: Section) -> str:
-    """The trained and the full number of rounds of a quick audit; empty if it trained all."""
+    """The number of trained rounds in a quick audit, such as "20 of 400"; else empty."""
     notes = (row.paper_note.partition(CUT)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
 def shortfall(section: Section) -> str:
-    """The level that a system does not beat, with the figure to quote; empty without one."""
+    """A text on the level of utility that the system does not beat; empty if it beats all."""
     row, (level, verdict) = telling(section.utility), _verdict(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{row.metric} {say.short_number(row.value)}, {level} {say.short_number(value)}"
+    figures = f"{row.metric} = {say.short_number(row.value)}, {level} = {say.short_number(value)}"
     return f"utility: {figures}. {verdict}"
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """The level that no figure beats, guessing or the baseline, and a sentence; else empty texts.
+    """The level that no figure beats, with a sentence; two empty texts without such a level.
 
-    If ``sure``, the sentence denies that a figure is better, else that one is shown to be better.
+    The level is guessing or the baseline.
     """
     rows = section.utility
     gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
@@ -279,18 +282,18 @@ def _verdict(section: Section) -> tuple[str, str]:
         unsure = ": the system may have learned nothing personal that helps"
     else:
         return "", ""
-    no_figure = "The figure is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
+    no_figure = "The figure is not" if len(rows) == 1 else f"None of the {len(rows)} figures is"
     if after := cut_short(section):
         return than, (
             f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
-            "whether the whole training is."
+            "whether it is better after the whole training."
         )
     verdict = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
     return than, f"{no_figure} {verdict}."
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
-    """The advantage of a figure over its baseline: lower limit, estimate and upper limit.
+    """The advantage of a figure over its baseline as lower limit, estimate and upper limit.
 
     The limits of all ``rows`` figures hold together.
     """

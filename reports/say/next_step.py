@@ -1,4 +1,4 @@
-"""Advice on a system, composed from its record: first what is wrong, then the remedy."""
+"""Advice on a system, derived from its record: first the problems, then the remedies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
+# Largest delta that the advice offers if the number of users is unknown.
 _ANYBODY = 1e-5
-"""The largest delta that the advice offers if the number of users is not known."""
 
 
 def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
-    """Advice in sentences: a repaired setting, the scope to quote, an epsilon that may be claimed.
+    """Returns advice in sentences, such as a repair, the scope to quote, or an epsilon to claim.
 
-    leaks: whether an attack beat guessing, for a system whose claim was not judged.
-    alarms: sentences on other faults; only advice on a refuted claim comes before them.
-    gap: the parts that were not assessed.
+    leaks: whether an attack beat guessing; used only if no claim was judged.
+    alarms: sentences on other problems; only the advice on a refuted claim precedes them.
+    gap: parts that were not assessed; empty if there are none.
     """
     finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []
     if finding is None:
@@ -39,8 +39,8 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
 def _proved(section: Section, finding: Finding) -> Bound | None:
     """The proof in the finding's scope, for all users of the data, at a delta that may be claimed.
 
-    Such a delta is at most the claim's, or at most 1 / users: at a larger delta the promise may
-    fail for somebody.
+    Such a delta is at most the claim's delta or 1 / users: at a larger one the claim may fail for
+    some user.
     """
     largest = max(finding.claim.delta, 1.0 / section.users if section.users else _ANYBODY)
     proofs = [
@@ -56,7 +56,10 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
 
 
 def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
-    """An epsilon with its delta, scope, adjacency and assumptions, ``instead`` of another one."""
+    """An epsilon with its delta, scope, adjacency and assumptions, as a phrase.
+
+    ``instead`` is the claimed epsilon that the phrase replaces, if any.
+    """
     at = f" at {say.delta_words(proof.delta)}" if proof.delta else ""
     at += f" instead of {instead}," if instead else ""
     words = (
@@ -70,7 +73,7 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
 
 
 def _is_shorter(proved: Finding, refuted: Finding) -> bool:
-    """Whether a finding proves the refuted claim for the same unit and view, for less time."""
+    """Whether a finding proves the refuted claim for the same unit and vantage over less time."""
     part, full = proved.scope, refuted.scope
     return (
         proved.verdict is Verdict.CONSISTENT
@@ -83,7 +86,7 @@ def _is_shorter(proved: Finding, refuted: Finding) -> bool:
 
 
 def _ways(section: Section, finding: Finding) -> Iterator[str]:
-    """Repairs with which the claim holds, and claims to make instead, the most useful first."""
+    """Yields repairs with which the claim holds, and claims that hold instead, the best first."""
     for proved in section.findings:
         if _is_shorter(proved, finding):
             yield f"quote it only {say.HORIZONS[proved.scope.horizon]}, for which it is proved"
@@ -101,7 +104,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not repaired:
         there, here = elsewhere.scope, finding.scope
-        scopes = f"{_difference(there, here)}, though not {_difference(here, there)}"
+        scopes = f"{_difference(there, here)}, but not {_difference(here, there)}"
         yield f"set {elsewhere.repair}, with which the claim is proved {scopes}"
 
 
@@ -110,7 +113,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     delta = finding.holds_at
     if delta is not None and section.users and delta < 1.0 / section.users:
         small = say.at_most(delta)
-        ways.append(f"state delta {small} with it: its promise may fail with that probability")
+        ways.append(f"state delta = {small} with it, its probability of failure")
     return _or(ways) + _proved_at_all(section, finding)
 
 
@@ -125,11 +128,11 @@ def _or(ways: Sequence[str]) -> str:
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:
-    """The reason why the advice offers no epsilon, and how a caller's own system gets one."""
+    """A sentence on why no epsilon is offered, or on how the caller's own system gets one."""
     proof = _proved(section, finding)
     if proof is not None:
         most = say.at_most(proof.epsilon)
-        little = f" The epsilon that is proved, {most}, promises next to nothing."
+        little = f" The proved epsilon, {most}, promises next to nothing."
         return little if is_vacuous(proof) else ""
     if not section.own or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
         return ""
@@ -138,21 +141,21 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
 
 def _of_upheld(section: Section, finding: Finding) -> str:
     claim, proof = finding.claim.epsilon, _proved(section, finding)
-    little = f"Lower epsilon: an epsilon of {say.short_number(claim)} promises next to nothing"
+    little = f"Reduce epsilon: an epsilon of {say.short_number(claim)} promises next to nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if is_vacuous(proof):
-            return f"{little}, and so does the proved one."
+            return f"{little}, and so does the proved upper bound."
         return f"You may claim {_statement(proof, finding.scope, instead=say.short_number(claim))}."
     if finding.vacuous:
         return f"{little}."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
     statement = _statement(proof, finding.scope, say.proved_text(finding))
-    return f"Quote the claim only as a whole: {statement}."
+    return f"Quote the claim only with its whole scope: {statement}."
 
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
-    """A warning of the widest leak in a scope that the claim does not cover."""
+    """Yields a warning about the largest epsilon in a scope that the claim does not cover."""
     reach = section.reach
     if reach is None or reach is finding or not (reach.shown or reach.accounted):
         return
@@ -160,7 +163,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.shown is not None:
-            known = f"epsilon is {say.shown_epsilon(reach.shown.epsilon)} there"
+            known = f"epsilon is then {say.shown_epsilon(reach.shown.epsilon)}"
         yield f"Claim nothing {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
@@ -169,11 +172,11 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     if assumed := say.assumption_words(proof):
         proved += f" {assumed}"
     shown = "" if reach.shown is None else f"at least {say.short_number(reach.shown.epsilon)} and "
-    yield f"Do not read the claim as one {where}: epsilon there is {shown}{proved}."
+    yield f"Do not read the claim as one {where}: epsilon is then {shown}{proved}."
 
 
 def _difference(scope: Scope, other: Scope) -> str:
-    """The parts of ``scope`` that differ from the other's, in words."""
+    """The parts of ``scope`` that differ from ``other``, in words."""
     words, others = (
         (say.UNITS[each.unit], say.HORIZONS[each.horizon], say.VIEWS[each.vantage])
         for each in (scope, other)

@@ -1,4 +1,4 @@
-"""The summary of an audit: one line per system, the worst first, and counts over all systems."""
+"""The summary of an audit: one entry per system, the worst first, and counts over all systems."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ from fedrec_auditor.reports.say.metrics import (
 from fedrec_auditor.reports.say.next_step import next_step
 
 _FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
+# Verdicts that the summary counts even if no system has them.
 _CARDS = (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT, Verdict.NO_CLAIM)
-"""Verdicts that the summary counts even if no claim has them."""
+# Families of attacks, the most harmful to a person first; unknown families precede the last.
 _FAMILIES = (
     "reconstruction",
     "attribute inference",
@@ -53,19 +54,18 @@ _FAMILIES = (
     "linkage",
     DISTINGUISHER,
 )
-"""Families of attacks, the most harmful to a person first; unknown ones come before the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The summary of one system.
+    """The summary of one system: verdict, result of the attacks, and advice.
 
-    section: everything that the record has about the system.
-    anchor: address of its page in the report.
-    rows: number of its attack rows that have a baseline.
-    leaking: rows that beat the baseline by the margin, corrected for all, the most harmful first.
-    little: rows that beat the baseline by less than the margin, corrected likewise.
-    unseen: how far above guessing the rows may still be, in words.
+    section: all rows of the record on the system.
+    anchor: address (HTML id) of its section in the report.
+    rows: number of its attack figures that have a baseline.
+    leaking: figures that beat the baseline by the margin after correction, the most harmful first.
+    little: figures that beat the baseline by less than the margin after correction.
+    unseen: clause on the advantage that the other figures do not exclude.
     """
 
     section: Section
@@ -77,32 +77,32 @@ class Summary:
 
     @property
     def assessment(self) -> Assessment:
-        """The severity of the system, at least, and the parts that were not assessed."""
+        """The severity of the system as a lower bound, with the parts that were not assessed."""
         return severity_of(self.section, self.leaking)
 
     @property
     def severity(self) -> Severity:
-        """The severity of the system, at least."""
+        """The severity of the system; the true severity may be worse."""
         return self.assessment.severity
 
     @property
     def leak(self) -> Assessment:
-        """The severity of the leak, at least, and the parts that were not assessed."""
+        """The severity of the leak as a lower bound, with the parts that were not assessed."""
         return leak_severity(self.section, self.leaking)
 
     @property
     def gap_line(self) -> str:
-        """The parts of the system that were not assessed, and why, on one line."""
+        """A line with the parts of the system that were not assessed, and the reason."""
         return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
 
     @property
     def unknown(self) -> str:
-        """A line on the parts that were not assessed, and on what an attacker got nevertheless."""
+        """A line with the parts that were not assessed, and the result of the attacks that ran."""
         return f"Not assessed: {self.gap_line}; {self.got}"
 
     @property
     def verdict(self) -> str:
-        """A short label of the verdict on the claim."""
+        """The label of the verdict on the claim."""
         finding = self.section.headline_finding
         if finding is None:
             return "not judged"
@@ -113,27 +113,28 @@ class Summary:
 
     @property
     def claim(self) -> str:
-        """The claimed, proved and shown epsilon; empty if nothing was claimed or judged."""
+        """The claimed epsilon and its bounds as a phrase; empty if none was claimed or judged."""
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
-        proved = "" if refuted else "no finite one proved"
+        proved = "" if refuted else "no finite upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"proved at most {say.proved_text(finding)}"
+            proved = f"upper bound = {say.proved_text(finding)}"
         shown, bound, claim = "", finding.shown, finding.claim.epsilon
         if bound is not None:
-            shown = f"shown {_limit(bound, say.shown_text(finding))}"
+            shown = f"lower bound = {_limit(bound, say.shown_text(finding))}"
             times = bound.epsilon / claim if refuted and claim else math.inf
             shown += f" ({say.at_least(times)} times the claim)" if math.isfinite(times) else ""
         claimed = (
-            f"epsilon {say.CLAIMED[finding.claim.basis]} {say.short_number(finding.claim.epsilon)}"
+            f"{say.CLAIMED[finding.claim.basis]} epsilon = "
+            f"{say.short_number(finding.claim.epsilon)}"
         )
         return say.listed(claimed, proved, shown)
 
     @property
     def scope(self) -> str:
-        """The scope of the claim's numbers, and their certainty; empty without such numbers."""
+        """The scope of the claim, and the basis of its bounds; empty if ``claim`` is empty."""
         finding = self.section.headline_finding
         if finding is None or not self.claim:
             return ""
@@ -144,25 +145,25 @@ class Summary:
 
     @property
     def sentence(self) -> str:
-        """The verdict on the claim in sentences, with its numbers and their scope."""
+        """The verdict on the claim in sentences, with its bounds and their scope."""
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
         claim = say.listed(self.claim, self.scope)
         verdict = say.listed(say.TABLES["sentence"][finding.verdict], claim, by=": ")
-        little = "So large a claim promises next to nothing" if finding.vacuous else ""
+        little = "A claim this large promises next to nothing" if finding.vacuous else ""
         return f"{say.listed(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
 
     @property
     def head(self) -> str:
-        """The verdict on the claim and its numbers, in few words; ``about`` has their scope."""
+        """The verdict on the claim with its bounds, in a few words; ``about`` has their scope."""
         bound = self._largest
         shown = "" if bound is None else f"epsilon is {say.shown_epsilon(bound.epsilon)}"
-        return say.listed(f"claim {self.verdict}", self.claim or shown, by="; ")
+        return say.listed(f"claim: {self.verdict}", self.claim or shown, by="; ")
 
     @property
     def about(self) -> str:
-        """The scope of the numbers of ``head``, and their certainty."""
+        """The scope of the bounds in ``head``, and their confidence."""
         bound = self._largest
         if self.claim or bound is None:
             return self.scope
@@ -170,12 +171,12 @@ class Summary:
 
     @property
     def got(self) -> str:
-        """The result of the attacks, and a warning if the training failed, in a clause."""
+        """The result of the attacks in a clause, with a warning if the training failed."""
         return say.listed(self._won, self._also, self.broken, by="; ")
 
     @property
     def got_words(self) -> str:
-        """The result of the attacks, with the attack and its interval."""
+        """The result of the attacks in a clause, with the best attack and its interval."""
         won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
         return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
 
@@ -191,7 +192,7 @@ class Summary:
 
     @property
     def shortfall(self) -> str:
-        """The level of utility that the system does not beat; empty if it does, or unmeasured."""
+        """A text on the level of utility that the system does not beat; empty if it beats all."""
         return say.capitalized(shortfall(self.section))
 
     @property
@@ -203,43 +204,43 @@ class Summary:
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
         basis = say.listed(
-            f"{len(self.little):,} of {say.count_phrase(self.rows, 'figure')}",
+            f"{len(self.little):,} of {say.count_phrase(self.rows, 'figure')} did better",
             f"{say.count_phrase(lost, 'attack')} could not run" if lost else "",
             self.unseen,
             by="; ",
         )
-        tested = "hardly tested: " if self.leak.gap else ""
+        tested = "the system was hardly tested: " if self.leak.gap else ""
         if not self.little:
-            return f"{tested}none of the attacks tried beat guessing ({basis})"
-        return f"{tested}little more than a guess: {got_words(self.little[0].row)} ({basis})"
+            return f"{tested}no attack that ran beat guessing ({basis})"
+        return f"{tested}little more than guessing: {got_words(self.little[0].row)} ({basis})"
 
     @property
     def _also(self) -> str:
-        """Further objects of attacks that beat guessing; empty if there are none."""
+        """A clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
-        return f"attacks also beat guessing at: {', '.join(others)}" if others else ""
+        return f"attacks also beat guessing about {', '.join(others)}" if others else ""
 
     @property
     def by(self) -> str:
-        """The attack of the first leak, its metric and its interval; empty without a leak."""
+        """The attack, metric and interval of the first leak; empty without a leak."""
         for leak in (*self.leaking, *self.little):
             row, gain = leak.row, leak.row.gain
             ends = f"{say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
             if gain is not None:
                 above = f"{say.short_number(gain.ci_low)} to {say.short_number(gain.ci_high)}"
-                ends += f", above guessing by {above},"
+                ends += f" ({above} above guessing)"
             sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
-            return f"{row.attack}, {row.metric}: {ends} at {sure}"
+            return f"{row.attack}: {row.metric} from {ends} at {sure}"
         return ""
 
     @property
     def largest_shown(self) -> str:
-        """The largest epsilon shown in any scope; empty if the claim's numbers include it."""
+        """A clause on the largest lower bound in any scope; empty if ``claim`` has one as large."""
         return _shown_words(self._largest)
 
     @property
     def todo(self) -> str:
-        """Advice on the system: first what is wrong, then the remedy."""
+        """Advice on the system in sentences: first the problems, then the remedies."""
         much = [
             x.row for x in self.leaking if x.advantage >= HIGH_AT and x.row.family != DISTINGUISHER
         ]
@@ -255,15 +256,15 @@ class Summary:
     @property
     def line(self) -> str:
         """The whole summary on one line, for a log."""
-        claim = say.listed(f"claim {self.verdict}", say.listed(self.claim, self.scope), by=": ")
+        claim = say.listed(f"claim: {self.verdict}", say.listed(self.claim, self.scope), by="; ")
         texts = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
         return f"{self.section.target}: {self.assessment.words}; {say.listed(*texts, by=' ')}"
 
     @property
     def exposed(self) -> str:
-        """The severity and its causes: the claim, what an attacker learned, the epsilon shown."""
-        leak = f"leak {self.leak.words.lower()}"
-        severity = f"{self.assessment.words}; claim {self.verdict}; {leak}"
+        """The severity on one line, with the verdict, the attacks' result, and the lower bound."""
+        leak = f"leak: {self.leak.words.lower()}"
+        severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
         return f"{self.section.target}: {say.listed(severity, self.got, shown, by='; ')}"
 
@@ -277,7 +278,10 @@ class Summary:
 
 
 def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Summary, ...]:
-    """The systems by severity; ties: contradictions, refuted claims, then the largest leak."""
+    """Returns one summary per system, the most severe system first.
+
+    Ties are ordered by contradictions, refuted claims, and then by the largest leak.
+    """
     tried, beating, places = comparable(record), above_guessing(record, margin), anchors(record)
     summaries = []
     for section in sections(record):
@@ -291,7 +295,7 @@ def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Su
 
 
 def gated(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
-    """The systems that fail a gate on leaks or severities, and the systems not assessed for it."""
+    """Returns the systems that fail a gate on leaks or severity, and those not assessed for it."""
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):
         worst = Severity[gate.fail_on.name]
@@ -305,7 +309,7 @@ def gated(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summ
 
 
 def tally(record: Contents) -> dict[str, int]:
-    """The number of systems per label of their worst verdict; together they are all systems."""
+    """The number of systems per label of their worst verdict; the numbers add up to all systems."""
     findings = [each.headline_finding for each in sections(record)]
     counts = Counter(finding.verdict for finding in findings if finding is not None)
     by_label = {say.WORDS[v]: counts[v] for v in Verdict if counts[v] or v in _CARDS}
@@ -313,13 +317,13 @@ def tally(record: Contents) -> dict[str, int]:
 
 
 def summary(record: Contents) -> str:
-    """The counts of verdicts on the claims, in one sentence."""
+    """The number of systems per verdict on their claim, in one sentence."""
     counts = [f"{count} {words}" for words, count in tally(record).items() if count]
     return f"Claims: {', '.join(counts) or 'none judged'}."
 
 
 def hidden_words(record: Contents) -> str:
-    """The number of systems that are proved to hide a whole user from the server, in a sentence."""
+    """A sentence on the number of systems that are proved to hide a whole user from the server."""
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     systems = say.count_phrase(len(parts), "system")
@@ -328,7 +332,7 @@ def hidden_words(record: Contents) -> str:
 
 
 def _hides(finding: Finding) -> bool:
-    """Whether a proof without assumptions keeps a guess at one bit of a user below 99.9%."""
+    """Whether a proof without assumptions keeps guesses at one bit of a user below 99.9% right."""
     scope, proof = finding.scope, finding.accounted
     asked = (scope.unit, scope.vantage, scope.horizon)
     if asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING) or finding.game:
@@ -348,12 +352,12 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
 
 
 def _most_shown(section: Section) -> Bound | None:
-    """The largest lower bound in any scope."""
+    """The largest lower bound of a section in any scope; None without a lower bound."""
     return max(shown_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _harm(leak: Leak) -> tuple[bool, int, int, float]:
-    """A sort key: distinguishers last, then the largest share won, in steps, then the family."""
+    """A sort key of leaks: distinguishers last, then larger steps of advantage, then the family."""
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= limit for limit in (CRITICAL_AT, HIGH_AT))
@@ -361,7 +365,7 @@ def _harm(leak: Leak) -> tuple[bool, int, int, float]:
 
 
 def _limit(shown: Bound, words: str) -> str:
-    return "to be infinite" if math.isinf(shown.epsilon) else f"at least {words}"
+    return "infinite" if math.isinf(shown.epsilon) else f"{words}"
 
 
 def _about(bound: Bound) -> str:

@@ -1,1 +1,1 @@
-"""The forms in which a document, a page or a record is written."""
+"""The output formats of documents, pages and records."""

@@ -1,9 +1,9 @@
-"""Renders a record for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
+"""Renders a record for continuous integration, as SARIF 2.1.0 (OASIS) and as JUnit XML.
 
-A result of SARIF is about a system, not a line of a file: it has a logical location. It also has a
-physical location, the record or the tested code, because GitHub refuses results without one.
-Elements of JUnit follow the schema that Jenkins publishes: properties come first; in a test case
-error or failure comes before system-out.
+A SARIF result concerns a system instead of a line in a file, so it has a logical location. It also
+has a physical location (the record or the tested code), because GitHub rejects results without one.
+Elements of JUnit follow the schema that Jenkins publishes: properties come first, and in a test
+case error or failure precedes system-out.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from fedrec_auditor.reports.say.summary import gated, summarize_systems
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
+# SARIF level of each verdict; other verdicts give no result.
 LEVELS = {
     Verdict.UNSOUND: "error",
     Verdict.VIOLATED: "error",
     Verdict.UNSUBSTANTIATED: "note",
     Verdict.INCONCLUSIVE: "note",
 }
-"""The SARIF level of a verdict; other verdicts give no result."""
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
+# Rules of SARIF in their order, with the level of their results and their meaning.
 _RULES = {
     **{str(verdict): (level, verdict.meaning) for verdict, level in LEVELS.items()},
     _LEAK: ("warning", say.fill_text("rule", _LEAK)),
     _UNKNOWN: ("note", say.fill_text("rule", _UNKNOWN)),
     _CHECK: ("error", say.fill_text("rule", _CHECK)),
 }
-"""The rules of SARIF in their order: the level of their results, and their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A result of SARIF or a case of JUnit.
+    """A result of SARIF, or a test case of JUnit.
 
-    rule: the rule that it breaks.
-    target: the system.
-    name: identifies the result among those of the target, from one audit to the next.
-    message: text for a reader.
-    kind: element of JUnit, "" for a case that passes.
-    out: output of the case.
+    rule: rule that the result breaks.
+    target: name of the system.
+    name: name that identifies the result among those of the system, the same in every audit.
+    message: text for the reader.
+    kind: JUnit element (failure, error or skipped); empty if the test case passes.
+    out: output of the test case.
     """
 
     rule: str
@@ -78,7 +78,7 @@ def render_sarif(
 ) -> bytes:
     """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, undecided claims notes.
 
-    Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
+    Failed ``checks`` are errors. ``place`` is the file to which results refer, and a line in it.
     """
     file, line = place
     physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
@@ -124,7 +124,7 @@ def render_sarif(
 
 
 def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """The results of SARIF: everything that breaks a rule, whatever the gate fails on."""
+    """Yields the SARIF results: everything that breaks a rule, whatever the gate fails on."""
     for finding in record.findings:
         if finding.verdict in LEVELS:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
@@ -156,20 +156,20 @@ def _mark(result: _Result) -> str:
 
 
 def _inert(text: str) -> str:
-    """``text`` escaped for a SARIF message, where braces are placeholders and ``[a](b)`` a link."""
+    """``text`` escaped for a SARIF message, in which braces and ``[a](b)`` have a meaning."""
     return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
 def render_junit(
     record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()
 ) -> bytes:
-    """The record as JUnit XML, with a test case for each of ``checks``.
+    """The record as JUnit XML, with a test case for each of ``checks``. The outcomes are:
 
     - failure: a finding that ``gate`` fails; VIOLATED at any level; with ``--fail-on leak`` each
       leak; at a level of severity or leaks each system that reaches it.
     - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
       being completed; a system that was not assessed.
-    - skipped: NO CLAIM; INCONCLUSIVE and not assessed where the gate allows them.
+    - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -201,7 +201,7 @@ def render_junit(
 
 
 def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """The cases of JUnit: everything that was examined, with its outcome under the gate."""
+    """Yields the JUnit test cases: everything that was examined, with its result under the gate."""
     for finding in record.findings:
         code, verdict, kind = gate.code([finding.verdict]), finding.verdict, ""
         if code or verdict is Verdict.VIOLATED:
@@ -234,10 +234,10 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
 def _lines(finding: Finding) -> Iterator[str]:
     flag = say.flag_words(finding)
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
-    yield f"claim: {finding.claim.statement} ({finding.claim.source})"
+    yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.claimed_guess_words(finding.claim)
-    yield f"proved: {say.proof_fact(finding)}"
-    yield f"shown: {say.measured_fact(finding)}"
+    yield f"Upper bound: {say.proof_fact(finding)}"
+    yield f"Lower bound: {say.measured_fact(finding)}"
 
 
 def _properties(record: Contents) -> Iterator[tuple[str, str]]:

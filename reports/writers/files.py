@@ -1,4 +1,4 @@
-"""Writes tables and figures of a record to files: CSV with every column, SVG in light colours."""
+"""Writes tables and drawings of a record to files: CSV with all columns, and SVG."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.rows import Contents, Finding, flat
 
+# Names of the tables, which are fields of the record.
 TABLES = ("findings", "attacks", "utility", "measurements", "skipped")
-"""Names of the tables, which are parts of the record."""
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes NAME.csv for each table, also an empty one; returns the names.
+    """Writes NAME.csv for each table in ``TABLES``, also if it is empty, and returns the names.
 
     Raises InputError if the directory cannot be written.
     """
@@ -34,11 +34,11 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def csv_table(record: Contents, name: str) -> str:
-    """A table as CSV with every row and column, except for curves, which are in report.json only.
+    """A table as CSV with all rows and columns, except curves, which only report.json has.
 
     - A part of a row has columns of the form ``claim.epsilon``.
-    - A text is on one line, behind a ' if a spreadsheet would take it for a formula.
-    - None is empty, infinity "inf".
+    - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
+    - None is empty, and infinity is "inf".
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     parts = getattr(record, name)
@@ -79,7 +79,7 @@ _MARGIN = 10.0
 
 
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes each figure to ``directory`` as NAME.svg; returns the names.
+    """Writes each drawing to ``directory`` as NAME.svg, and returns the names.
 
     Raises InputError if the directory cannot be written.
     """
@@ -90,7 +90,7 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def standalone(drawing: Picture) -> str:
-    """The figure as an SVG file: with its size, a title, a white background and literal colours."""
+    """The drawing as an SVG file with its size, a title, a white background and literal colours."""
     palette = light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")
     box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
@@ -108,6 +108,6 @@ def standalone(drawing: Picture) -> str:
 
 @cache
 def light_palette() -> Mapping[str, str]:
-    """The colours of the report's light scheme, by name."""
+    """The colours of the report's light scheme, by the name of their CSS variable."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))

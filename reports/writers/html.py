@@ -1,4 +1,4 @@
-"""Renders a record as one self-contained HTML file: style and drawings inline, no script."""
+"""Renders a record as one self-contained HTML file, with inline styles and drawings, no scripts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+# Number of systems that are shown before the others are folded.
 AT_ONCE = 9
-"""Number of systems whose rows are not folded."""
+# Epsilons that the page explains by the success rate of a guess.
 _EPSILONS = (0.1, 1.0, 2.5, 7.0)
-"""Epsilons that the page explains by success rates of a guess."""
 _FOLDER = Path(__file__).parent / "templates"
 
 
 def fill_template(name: str, **values: Any) -> str:
-    """The template ``name`` filled with ``values``; the same values give the same bytes."""
+    """Returns the template ``name`` filled with ``values``; equal values give equal bytes."""
     return _environment().get_template(name).render(**values)
 
 
@@ -63,7 +63,7 @@ def _environment() -> Environment:
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
-    """``plan`` as TOML with one line per key, sorted; a value of None is left out.
+    """``plan`` as TOML with one line per key, sorted, without keys whose value is None.
 
     >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
     confidence = 0.95
@@ -90,7 +90,7 @@ def _value(value: Any) -> str:
 
 
 def render(record: Contents) -> str:
-    """The whole report as HTML; the same record gives the same bytes."""
+    """The whole report as HTML; equal records give equal bytes."""
     summaries, places = summarize_systems(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(

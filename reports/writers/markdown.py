@@ -1,4 +1,4 @@
-"""The record as Markdown, for a pull request, a wiki, or a reader of plain text."""
+"""Renders a record or a document as Markdown, for a pull request, a wiki, or plain text."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from fedrec_auditor.reports.documents.document import (
 from fedrec_auditor.reports.documents.report import report_document
 from fedrec_auditor.reports.record.rows import Contents
 
+# Characters that Markdown interprets in their place, which an underscore within a word is not.
 _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+=\[])")
-"""Characters that Markdown interprets in their place, which an underscore within a word is not."""
 _LISTED = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
+# Characters that HTML interprets, and such that link, mention or notify; written by number.
 _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
-"""Characters that HTML interprets, and such that link, mention or notify; written by number."""
 _DEEPEST = 6
 
 
 def render(record: Contents) -> str:
-    """The whole record as Markdown, with one section per target."""
+    """The whole record as Markdown, with one section per system."""
     return write(report_document(record))
 
 
 def write(part: Passage) -> str:
-    """A document as Markdown: the title is the first heading, addresses of parts are anchors."""
+    """A document as Markdown: its title is the first heading, and addresses become anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
 
 def escape(text: str) -> str:
-    """``text`` on one line, with escapes where Markdown or HTML would interpret a character.
+    r"""``text`` on one line, escaped where Markdown or HTML would interpret a character.
 
-    Only necessary characters are escaped, so that the file itself stays readable.
+    Only necessary characters are escaped, so that the file remains readable.
 
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
-    dplcf-ap (calculated): 2 \\* [0.5, 0.6] of &#60;b&#62;
+    dplcf-ap (calculated): 2 \* [0.5, 0.6] of &#60;b&#62;
     """
     line = " ".join(say.legal(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))

@@ -1,4 +1,4 @@
-"""Paragraphs for a terminal: wrapped between words, with a label and a hanging indent."""
+"""Paragraphs in a terminal, wrapped between words, with a label and a hanging indent."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+# Columns of text that does not go to a terminal.
 FULL = 100
-"""Columns of text that does not go to a terminal."""
+# Maximum number of columns used on a terminal: longer lines are hard to read.
 LONGEST = 160
-"""Maximum number of columns used on a terminal: longer lines are hard to read."""
 
 
 def columns() -> int:
-    """The columns to fill on standard output: the terminal's up to ``LONGEST``, else ``FULL``."""
+    """The line width of standard output: the terminal's, at most ``LONGEST``; else ``FULL``."""
     if not sys.stdout.isatty():
         return FULL
     return min(LONGEST, shutil.get_terminal_size().columns)
 
 
 def width_of(console: Console) -> int:
-    """The columns to fill on a console: its own, up to ``LONGEST``, or ``FULL`` in a log."""
+    """The line width for a console: its own, at most ``LONGEST``, or ``FULL`` in a log."""
     return min(LONGEST, console.width) if console.is_terminal else FULL
 
 
@@ -65,9 +65,9 @@ def print_hanging(
     hang: int | None = None,
     style: str = "",
 ) -> None:
-    """Prints a ``paragraph`` whose further lines hang below the text, or by ``hang`` columns.
+    """Prints a ``paragraph`` whose further lines are indented as far as its text.
 
-    The paragraph is wrapped in a log, too.
+    With ``hang``, they are indented by that many columns. A log is wrapped, too.
     """
     hang = len(label) + bool(label) if hang is None else hang
     wrapped = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
@@ -77,16 +77,16 @@ def print_hanging(
 def print_each(
     console: Console, lines: Iterable[str], label: str, style: str = "", indent: int = 0
 ) -> None:
-    """Prints lines below each other, each with the same label."""
+    """Prints each of the lines as a paragraph with the same label."""
     for line in lines:
         print_hanging(console, line, label, indent=indent, style=style)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """Prints one line without control characters; a leading indent stays."""
+    """Prints one line without control characters; it keeps a leading indent."""
     print_text(console, "  " * line.startswith(" ") + say.printable(line), style)
 
 
 def print_text(console: Console, text: str | Text, style: str = "") -> None:
-    """Prints a text that is printable already, unchanged."""
+    """Prints a text of printable characters unchanged."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

@@ -1,4 +1,4 @@
-"""The page of reproductions: figures that papers print beside our measurements."""
+"""The page of reproductions: figures that papers print, next to our measurements of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from fedrec_auditor.reports.record.rows import ReproducedRow, Row
 from fedrec_auditor.reports.record.store import write_atomically
 
-_TITLE = "# What the papers print, and what we measure"
+_TITLE = "# Figures of the papers, and our measurements"
 _READ = (
     "Each system has its default settings unless a note says otherwise; one seed, 95% intervals. "
-    "The F1 of attackers in column `ours` is the macro average; column `beside` has the others."
+    "The F1 of attackers in column `our value` is the macro average; column `further` has others."
 )
-_HEAD = "| place | system | what | printed | ours | beside |\n|---|---|---|---|---|---|"
+_HEAD = "| place | system | quantity | printed | our value | further |\n|---|---|---|---|---|---|"
 
 
 class Page(Row):
-    """The part of one paper on the page; ``left_out`` are parts that did not run, and why."""
+    """The results of one paper; ``left_out`` names the parts that did not run, with reasons."""
 
     name: str
     paper: str
@@ -27,7 +27,7 @@ class Page(Row):
 
 
 class Pages(Row):
-    """The pages of one run; ``command`` repeats the run."""
+    """The results of one run on all papers; ``command`` repeats the run."""
 
     command: str
     quick: bool
@@ -35,7 +35,7 @@ class Pages(Row):
 
 
 def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Path:
-    """Writes ``reproductions.json`` and ``reproductions.md``; returns the path of the latter."""
+    """Writes ``reproductions.json`` and ``reproductions.md``, and returns the latter's path."""
     whole = Pages(command=command, quick=quick, pages=tuple(pages))
     write_atomically(out / "reproductions.json", lines(whole).encode())
     path = out / "reproductions.md"
@@ -44,7 +44,7 @@ def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Pat
 
 
 def lines(whole: Pages) -> str:
-    """The pages as JSON with one line per figure, so that a diff shows each change."""
+    """The results as JSON with one line per figure, so that a diff shows each change."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
         f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
@@ -56,15 +56,15 @@ def lines(whole: Pages) -> str:
 
 
 def markdown(whole: Pages) -> str:
-    """The page as Markdown: the command, then one section per paper.
+    """The results as Markdown: the command, then one section per paper.
 
-    A section has remarks, one row per figure, and the reasons why figures differ.
+    A section has remarks, one row per figure, and the reasons for differences.
     """
     text = [_TITLE, f"Written by `{whole.command}`. {_READ}"]
     if whole.quick:
         text.append(
-            "**Quick: trainings are cut and repetitions few. No figure is comparable with the "
-            "paper's.**"
+            "**Quick run: the trainings are cut short and the repetitions are few. No figure is "
+            "comparable with the paper's.**"
         )
     for page in whole.pages:
         text.append(f"## {page.name}")

@@ -1,4 +1,4 @@
-"""Prints records, findings, the catalogue, sweeps and comparisons in a terminal or a log."""
+"""Prints records, findings, the catalogue, sweeps and comparisons to a terminal or a log."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from fedrec_auditor.reports.writers.paragraph import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Terminal style of each verdict that has one.
 _STYLES: dict[Word, str] = {
     Verdict.VIOLATED: "bold red",
     Verdict.UNSOUND: "bold magenta",
@@ -50,17 +51,16 @@ _STYLES: dict[Word, str] = {
     Arithmetic.UNSTATED: "cyan",
     Arithmetic.LOOSE: "yellow",
 }
-"""Terminal style of a verdict, unless it is plain."""
+# Number of columns by which the blocks of a section are indented below its title.
 STEP = 2
-"""Columns by which the blocks of a part are indented below its title."""
+# Minimum width of a fact's name in columns.
 _LABEL = 16
-"""Minimum columns of a fact's name."""
 
 
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
-    """Prints the blocks of a part below each other; of a ``detail`` only the title.
+    """Prints the blocks of a section one after another, and only the title of a ``detail``.
 
-    A row of a table becomes an item: its first cell, then the other cells behind their heads.
+    A row of a table is printed as an item: its first cell, then each other cell with its head.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
@@ -75,7 +75,7 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
         elif isinstance(block, Grid):
             for first, *rest in block.rows:
                 named = zip(block.heads[1:], rest, strict=True)
-                cells = "; ".join(f"{head} {cell}" for head, cell in named if cell)
+                cells = "; ".join(f"{head}: {cell}" for head, cell in named if cell)
                 print_hanging(console, f"{first}: {cells}", "-", indent=indent)
         elif isinstance(block, Passage):
             if place and not block.detail:
@@ -84,7 +84,7 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
 
 
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
-    """Prints the title of a part, and its blocks below."""
+    """Prints the title of a section with its blocks."""
     if part.detail:
         print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
         return
@@ -94,27 +94,27 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
 
 
 def write_parts(parts: Iterable[Passage], console: Console) -> None:
-    """Prints parts, each followed by a blank line."""
+    """Prints sections, with a blank line after each."""
     for part in parts:
         write_part(part, console)
         console.print()
 
 
 def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
-    """One part per target with its findings, claim by claim, without attacks."""
+    """Yields one section per system with its findings, claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
         yield Passage(target, tuple(claim_parts(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Prints the findings of targets, claim by claim, the worst first."""
+    """Prints the findings claim by claim, the most severe verdict first."""
     for part in findings_parts(sorted(findings, key=worst_first)):
         write_part(part, console)
 
 
 def findings_text(findings: Sequence[Finding], width: int) -> str:
-    """The text of findings in the given order, wrapped at ``width`` columns between words."""
+    """Returns the text of findings in the given order, wrapped at ``width`` columns."""
     from rich.console import Console
 
     console = Console(width=width, force_terminal=True, color_system=None)
@@ -124,23 +124,23 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
     return captured.get().rstrip("\n")
 
 
-_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
-"""The facts of an entry that the list of entries shows."""
+# Names of the facts of an entry that the list of entries shows.
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct figure")
 
 
 def render_catalogue(
     rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[Word] = ()
 ) -> None:
-    """Prints the entries paper by paper, in the order of their numbers, then their counts.
+    """Prints the catalogue's entries paper by paper, in the order of their numbers, then counts.
 
-    A terminal has a few lines per entry, a log one line. With ``only``, it prints entries that have
-    one of these words, and the counts of the hidden entries.
+    A terminal shows a few lines per entry, a log one line. With ``only``, only entries with one of
+    these labels are printed, and the others are counted.
     """
     selected = [row for row in rows if row.is_any_of(only)]
     if not console.is_terminal:
         for row in selected:
             claimed = f"{say.CLAIMED[row.whose]} {catalogue.claimed_words(row)}"
-            holds = f"holds {catalogue.holds_words(row)}; {catalogue.judgement_words(row)}"
+            holds = f"correct {catalogue.holds_words(row)}; {catalogue.judgement_words(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
@@ -153,7 +153,7 @@ def render_catalogue(
         hidden = [row for row in rows if row not in selected]
         texts.append(f"Hidden by --only {options}: {catalogue.counts(hidden) or 'none.'}")
     if selected and console.is_terminal:
-        texts.append(f"An entry in full: `auditor claims {selected[0].number}`.")
+        texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
@@ -165,7 +165,7 @@ def _brief(row: catalogue.CatalogueRow) -> Passage:
 
 
 def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
-    """Prints a table for each system of a sweep, the answers, and the errors."""
+    """Prints one table per system of a sweep, then the results of searches, and the errors."""
     from rich.table import Table
     from rich.text import Text
 
@@ -190,7 +190,7 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         notes = (
             f"{system.metric}: {system.protocol}",
             *(f"{level.name}: {frontier.level_words(level)}" for level in system.levels),
-            f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
+            f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(say.printable(say.listed(*notes, by="; ") + ".")))
@@ -209,36 +209,36 @@ def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
     return f"{value} [{say.short_number(row.ci_low)}, {say.short_number(row.ci_high)}]"
 
 
+# Terminal style of each severity.
 SEVERITIES = {
     Severity.CRITICAL: "bold red",
     Severity.HIGH: "red",
     Severity.MEDIUM: "yellow",
     Severity.NOT_ASSESSED: "yellow",
 }
-"""Terminal style of a severity."""
 _TRENDS = {
     Trend.WORSE: ("Worse", "bold red"),
     Trend.BETTER: ("Better", "bold"),
     Trend.OTHER: ("Changed, neither worse nor better", "bold"),
 }
 _INDENT = 4
+# Maximum width to which names of systems are padded.
 _NAME = 20
-"""Maximum columns to which the systems' names are padded."""
 
 
 def render(record: Contents, console: Console) -> None:
     """Prints the summary of each system, the worst first, then notes and errors.
 
-    A system's first line has its severity, its name, its verdict and the epsilons of its claim. The
-    scope of these, what an attacker got, the utility that it does not beat and advice follow below.
-    Outside of a terminal the text has no styles.
+    The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
+    lines have their scope, the result of the attacks, the utility that the system does not beat,
+    and advice. The text has no styles unless the console is a terminal.
     """
     print_line(console, title(record), style="bold")
     _render_glances(summarize_systems(record), console)
     print_hanging(console, summary(record))
     unplayed = {section.target: len(section.not_run) for section in sections(record)}
     if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
-        print_hanging(console, f"Attacks that could not run at all: {counts}.")
+        print_hanging(console, f"Number of attacks that could not run: {counts}.")
     print_each(console, record.notes, "note:", "yellow")
     print_each(console, record.errors, "error:", "bold red")
 
@@ -251,7 +251,7 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
-    """Prints the reasons of the exit code beside findings: leaks, gaps, changes for the worse."""
+    """Prints the reasons of the exit code apart from findings: leaks, gaps, worse changes."""
     if outcome.leak:
         print_hanging(console, outcome.leak)
     print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
@@ -262,11 +262,11 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
         print_each(console, compared.worse, "worse:", "bold red")
         print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
         if not compared.worse:
-            print_line(console, f"Against the baseline: {compared.conclusion}")
+            print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
 
 def render_comparison(compared: Comparison, console: Console) -> None:
-    """Prints differences of plan, data and versions, which may cause changes; then changes."""
+    """Prints the differences of plan, data and versions between two audits, then the changes."""
     if compared.differences:
         print_line(console, "The audits differ, which may cause the changes below:", "yellow")
         print_each(console, compared.differences, "-", indent=2)
@@ -286,7 +286,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:
-    """Prints the command that shows the worst system in full; nothing without systems."""
+    """Prints the command that shows the worst system in full; prints nothing without systems."""
     worst = next(iter(summarize_systems(record)), None)
     if worst is not None:
         names = shlex.join((str(directory), worst.section.target))
@@ -294,7 +294,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 
 
 def title(record: Contents) -> str:
-    """The title of a record: its data, the number of systems, quick or full, and the duration."""
+    """The title of a record: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
@@ -308,7 +308,7 @@ def title(record: Contents) -> str:
 
 
 def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
-    """Prints one head per system in columns, and further lines below it."""
+    """Prints one head line per system in columns, with further lines below it."""
     from rich.cells import cell_len
     from rich.text import Text
 

@@ -1,15 +1,17 @@
-"""Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
+"""Audits privacy claims of federated recommenders, and tests local randomizers.
 
-- ``audit`` runs a whole audit and returns its ``Record``; ``sweep`` runs audits over a grid.
-- ``audit_system`` audits your own system, whose claims are ``Claim`` objects. ``wrap_system`` makes
-  such a system for the command line, ``wrap_torch`` the client of a torch module.
-- ``RecordingWriter`` records the uploads of any system, ``record_uploads`` those of a target;
+- ``audit`` runs a whole audit and returns its ``Record``. ``sweep`` runs audits over a grid of
+  settings.
+- ``audit_system`` audits your own system against your claims, which are ``Claim`` objects.
+  ``wrap_system`` makes a system that the command line can audit, and ``wrap_torch`` makes a client
+  from a torch module.
+- ``RecordingWriter`` records the uploads of any system, and ``record_uploads`` those of a target.
   ``attack_recording`` attacks a recording.
 - ``verify_ldp`` tests one mechanism against one claim.
 - ``account`` computes the epsilon of noise, per round and in total.
 - ``from_scores`` computes a lower bound of epsilon from canary scores of your own trainings.
 
-Importing this package does not import torch or scikit-learn; the first call does.
+Importing this package does not import torch or scikit-learn; the first call that needs them does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m fedrec_auditor`` is the ``auditor`` command."""
+"""Runs the ``auditor`` command as ``python -m fedrec_auditor``."""
 
 from fedrec_auditor.auditor.commands.command_line import main
 

@@ -1,1 +1,1 @@
-"""Data sets of interactions, one loader per file."""
+"""Data sets of interactions, with one loader per file."""

@@ -14,25 +14,26 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 
+# The age groups that an attack infers in an audit (FedRec paper, Table I).
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
-"""The age groups whose inference an audit measures (FedRec paper, Table I)."""
 
+# The category of users who have no value of an attribute.
 NO_VALUE = ""
-"""The category of users without a value of an attribute."""
 
 
 def age_group(age: Any) -> Any:
-    """Codes in ``AGE_GROUPS`` of an age or of an array of ages; 35 and 45 are in the middle group.
+    """Returns the index in ``AGE_GROUPS`` of an age, or of each age in an array.
 
-    Table I of the FedRec paper prints the outer groups as "under 45" and "over 35", which overlap;
-    the groups that do not overlap are under 35 and over 45.
+    Ages 35 and 45 belong to the middle group. Table I of the FedRec paper prints the outer groups
+    as "under 45" and "over 35", which overlap. The groups that do not overlap are under 35 and over
+    45.
     """
     return 1 * (age >= 35) + (age > 45)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One categorical attribute of every user: ``codes`` (n_users,) into ``categories``.
+    """One categorical attribute of all users: indices ``codes`` (n_users,) into ``categories``.
 
     The last category may be ``NO_VALUE``, for users without a value. Devices treat it like any
     other category, but no attack guesses it.
@@ -46,25 +47,25 @@ class Attribute:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories without ``NO_VALUE``."""
+        """The categories that an attack may guess: all except ``NO_VALUE``."""
         return self.categories[:-1] if self.categories[-1:] == (NO_VALUE,) else self.categories
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Flags of users who have a value, (n_users,)."""
+        """Flags of the users who have a value of this attribute, shape (n_users,)."""
         return self.codes < len(self.classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interactions:
-    """A table of users and items: ratings, timestamps, attributes of users, features of items.
+    """Interactions of users with items: ratings, timestamps, user attributes and item features.
 
     name: name of the data set
-    users, items: identifiers of rows and columns, ascending (n_users,), (n_items,)
+    users, items: identifiers of rows and columns, in ascending order (n_users,), (n_items,)
     ratings: canonical csr_array (n_users, n_items) of float32 without stored zeros
-    timestamps: Unix seconds, int64, aligned with ``ratings.data``; None if there are none
+    timestamps: Unix seconds, int64, aligned with ``ratings.data``; None if the data have no times
     attributes: attributes of users, by name
-    genres: flags of each item's genres (n_items, len(genre_names)); None if there are none
+    genres: flags of each item's genres (n_items, len(genre_names)); None if the data have no genres
     genre_names: names of the genres
     titles: titles of items (n_items,), or empty
     names: identifiers of users, if they are texts (n_users,), or empty
@@ -91,9 +92,9 @@ class Interactions:
     def of(
         cls, ratings: NDArray[Any] | sparse.sparray, *, name: str = "table", **rest: Any
     ) -> Self:
-        """Interactions from a table of ratings (n_users, n_items), in which 0 means no rating.
+        """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
 
-        Users and items are numbered from 0. ``rest`` are further fields, aligned with the table.
+        Users and items are numbered from 0. ``rest`` gives further fields, aligned with the table.
         Raises InputError for values that are not finite.
         """
         made: Any = sparse.csr_array
@@ -101,12 +102,12 @@ class Interactions:
         table.sum_duplicates()
         table.eliminate_zeros()
         if not np.isfinite(table.data).all():
-            raise InputError("Expected finite ratings, got NaN or inf. Drop these entries.")
+            raise InputError("Expected finite ratings, got NaN or inf. Remove these entries.")
         users, items = (np.arange(size, dtype=np.int64) for size in table.shape)
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
     def take(self, users: NDArray[np.integer[Any]]) -> Self:
-        """The rows of these users (in any order, also repeated), with all items."""
+        """Selects the rows of these users, in any order and also repeatedly, with all items."""
         times = None
         if self.timestamps is not None:
             places = (self.timestamps, self.ratings.indices, self.ratings.indptr)
@@ -124,7 +125,7 @@ class Interactions:
         )
 
     def keep(self, entries: NDArray[np.bool_]) -> Self:
-        """All users and items, with only the ratings for which ``entries`` (nnz,) is true."""
+        """Keeps all users and items, but only the ratings for which ``entries`` (nnz,) is True."""
         table = self.ratings
         starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]
         parts = (table.data[entries], table.indices[entries], starts)
@@ -143,7 +144,10 @@ class Interactions:
         return len(self.items)
 
     def digest(self) -> str:
-        """SHA-256 of users, items, ratings, timestamps, attributes and genres, without titles."""
+        """Computes the SHA-256 digest of users, items, ratings, timestamps, attributes and genres.
+
+        Titles are not included.
+        """
         digest = hashlib.sha256()
 
         def feed(label: str, array: NDArray[Any], kind: str = "<i8") -> None:
@@ -169,12 +173,15 @@ class Interactions:
 
 
 class Dataset(Protocol):
-    """A loader that returns equal ``Interactions`` from every location of the data set's files."""
+    """A loader of one data set, whose result is the same for every location of the files."""
 
     def recognises(self, path: Path) -> bool:
         """Whether the directory or archive at ``path`` has files with this data set's names."""
         ...
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads from ``path`` (directory or archive), else from the cache, else from the source."""
+        """Loads the interactions from ``path``, which is a directory or an archive.
+
+        If ``path`` is None, they are loaded from the cache, or else from the data set's source.
+        """
         ...

@@ -1,4 +1,4 @@
-"""MovieLens 100K: 100,000 ratings, 943 users, 1,682 movies, the users' gender, age, occupation."""
+"""MovieLens 100K: 100,000 ratings of 943 users on 1,682 movies, with gender, age and occupation."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ OCCUPATIONS = (
     "technician",
     "writer",
 )
+# Attributes of users. Both layouts also have a zip code, which is not read.
 TRAITS = {
     "gender": Trait(at=2, what="a gender", categories=GENDERS),
     "age_group": Trait(
@@ -71,18 +72,18 @@ TRAITS = {
     ),
     "occupation": Trait(at=3, what="an occupation", categories=OCCUPATIONS),
 }
-"""Both layouts have id, age, gender, occupation and zip code; the zip code is not read."""
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
 class Ml100k(MovieLens):
-    """MovieLens 100K, with equal interactions from the official and from RecBole's layout.
+    """MovieLens 100K. The official layout and RecBole's layout give equal interactions.
 
-    Official: u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre flags), as a directory or
-    ml-100k.zip. RecBole's: ml-100k.inter, .user, .item (tabs, typed headers, UTF-8, genres as
-    words), as a directory or the wheel. The layouts spell titles differently. Users and movies
-    without a rating are left out; the complete data set has no such users and movies.
+    The official layout has the files u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre
+    flags), in a directory or in ml-100k.zip. RecBole's layout has ml-100k.inter, .user and .item
+    (tabs, typed headers, UTF-8, genres as words), in a directory or in the RecBole wheel. The
+    layouts spell titles differently. Users and movies without a rating are left out; the complete
+    data set has no such users and movies.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
@@ -91,9 +92,10 @@ class Ml100k(MovieLens):
     layouts = (OFFICIAL, RECBOLE)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads from ``path``, else from the cache, else from the RecBole wheel at pip's index.
+        """Loads the interactions from ``path``, from the cache, or from the wheel of RecBole.
 
-        Raises InputError for invalid files, and IncompleteError if they cannot be fetched.
+        The first of these that exists is used. The wheel is downloaded from pip's package index.
+        Raises InputError for invalid files, and IncompleteError if the wheel cannot be downloaded.
         """
         return super().load(path or find_cached(self.name) or _download())
 
@@ -119,7 +121,7 @@ class Ml100k(MovieLens):
 
 
 def _download() -> Path:
-    """Fetches the RecBole wheel, checks it, and stores its three files in the cache."""
+    """Downloads the RecBole wheel by pip, checks it, and stores its three files in the cache."""
     logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", WHEEL, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
@@ -136,10 +138,10 @@ def _download() -> Path:
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-            raise IncompleteError(f"Expected pip to fetch {WHEEL}, got: {why} {remedy}")
+            raise IncompleteError(f"Expected pip to download {WHEEL}, got: {why} {remedy}")
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected {WHEEL} with SHA-256 {WHEEL_SHA256}, got {sha256}. {remedy}"
+                f"Expected the wheel of {WHEEL} with SHA-256 {WHEEL_SHA256}, got {sha256}. {remedy}"
             )
         return keep("ml-100k", Source(wheels[0], "ml-100k").pick((RECBOLE,)))

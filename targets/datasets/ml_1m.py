@@ -1,4 +1,4 @@
-"""MovieLens 1M: 1,000,209 ratings, 6,040 users, 3,706 rated movies, gender, age, occupation."""
+"""MovieLens 1M: 1,000,209 ratings of 6,040 users on 3,706 movies; gender, age and occupation."""
 
 from __future__ import annotations
 
@@ -61,18 +61,20 @@ TRAITS = {
 
 
 class Ml1m(MovieLens):
-    """MovieLens 1M from the official files, or from user-movie pairs without ratings and times.
+    """MovieLens 1M, from the official files or from user-movie pairs without ratings and times.
 
-    Official: ratings.dat, users.dat, movies.dat (``::``, Latin-1), as a directory or ml-1m.zip.
-    Pairs: interactions.parquet (userID, movieID) in place of ratings.dat; every rating is 1, and
-    the name of the interactions says "pairs only".
+    The official files are ratings.dat, users.dat and movies.dat (``::``, Latin-1), in a directory
+    or in ml-1m.zip. Pairs are in interactions.parquet (userID, movieID), which replaces
+    ratings.dat. Every rating is then 1, and the name of the interactions contains "pairs only".
 
-    Items are the 3,706 movies with a rating, as papers count them, not the 3,883 of movies.dat.
+    The items are the 3,706 movies with a rating, as papers count them. The file movies.dat has
+    3,883 movies.
 
-    Ages are given as the first year of a range: 1, 18, 25, 35, 45, 50, 56. The first three are
-    "under 35", 35 (35 to 44) is "35 to 45", the others are "over 45". So users of exactly 45 years,
-    whom the data do not distinguish from those of 46 to 49, are "over 45" here and "35 to 45" in
-    MovieLens 100K: the limit differs by one year, and the data do not suffice to correct it.
+    The files give ages as the first year of a range: 1, 18, 25, 35, 45, 50, 56. The first three are
+    "under 35", 35 (35 to 44) is "35 to 45", and the others are "over 45". Users of exactly 45
+    years, whom the data do not distinguish from those of 46 to 49, are therefore "over 45" here,
+    but "35 to 45" in MovieLens 100K. The data do not permit a correction of this difference of one
+    year.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
@@ -81,7 +83,7 @@ class Ml1m(MovieLens):
     layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIRS_ONLY)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads the users, the movies, and the ratings or the pairs."""
+        """Reads the users, the movies, and the ratings or the pairs of user and movie."""
         people, films, rated = (
             Delimited.of(source, name, whole=True, separator="::", width=width, encoding="latin-1")
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
@@ -96,7 +98,7 @@ class Ml1m(MovieLens):
 
 
 def _pairs(source: Source) -> Pairs:
-    """The columns userID and movieID of interactions.parquet."""
+    """Reads the columns userID and movieID of interactions.parquet."""
     place = source.place(PAIRS_ONLY[0])
     data = in_arrow(b"".join(source.blocks(PAIRS_ONLY[0], whole=True)))
     file = Batches(place=place, read=partial(of_parquet, [data]))

@@ -15,10 +15,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check
 
+# Amount that a match of taste or attribute, at strength 1, adds to an item's log-weight.
 PULL = 2.0
-"""Log-weight that a full-strength match of taste or attribute adds to an item."""
+# Earliest joining time, length of the joining period, mean time between ratings (seconds).
 START, SPAN, PAUSE = 1_000_000_000, 200 * 86_400, 600.0
-"""First second, length of the window in which users join, and mean seconds between two ratings."""
 SHARES = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
@@ -29,12 +29,12 @@ CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticTruth:
-    """The parameters drawn before the users choose items: the truth for tests.
+    """Parameters that determine how users choose items, and which tests take as the truth.
 
     popularity: weights of the items (n_items,)
-    user_taste, item_taste: taste groups (n_users,), (n_items,)
+    user_taste, item_taste: taste groups of users and items (n_users,), (n_items,)
     attributes: attributes of users, by name
-    leans: category of users who prefer the item, by attribute (n_items,)
+    leans: code of the category of users who prefer each item, by attribute (n_items,)
     sizes: numbers of items that users choose (n_users,)
     """
 
@@ -51,13 +51,14 @@ class Synthetic(Checked):
     """Synthetic users, who draw distinct items with probabilities proportional to weights.
 
     The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is in u's taste
-    group, times exp(2 signal) for each of gender and age group if j leans to u's category. So with
-    signal 0, interactions do not depend on gender or age; they never depend on ``occupation``,
-    which is a control. Attributes, tastes and profile sizes of users do not depend on ``taste`` and
-    ``signal``. Timestamps rise in the order of choice; ratings are 1 to 5, higher within the taste
-    group.
+    group, and times exp(2 signal) for each of the attributes gender and age group if j is preferred
+    by u's category. With signal 0, interactions therefore do not depend on gender or age. They
+    never depend on ``occupation``, which is a control. Attributes, tastes and profile sizes of
+    users do not depend on ``taste`` and ``signal``. Timestamps rise in the order of choice. Ratings
+    are 1 to 5, and higher within the taste group.
 
-    Profile sizes have mean about ``profile`` and lie between 5 (or n_items) and half the items.
+    Profile sizes (numbers of items per user) have mean about ``profile`` and lie between 5 (or
+    n_items) and half the items.
 
     >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
     >>> data.ratings.shape, sorted(data.attributes)
@@ -77,17 +78,17 @@ class Synthetic(Checked):
         check(self)
         if self.profile > self.n_items:
             raise InputError(
-                f"Expected profile in [1, {self.n_items}], the items, got profile={self.profile!r}."
+                f"Expected profile in [1, n_items={self.n_items}], got profile={self.profile!r}."
             )
 
     def recognises(self, path: Path) -> bool:
-        """Always false, because these data are drawn, not read."""
+        """Returns False, because synthetic data are not read from a path."""
         return False
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Draws the interactions; InputError if a path is given, because no file is read."""
+        """Draws the interactions. Raises InputError if a path is given, because no file is read."""
         if path is not None:
-            raise InputError(f"Expected no path for synthetic data, got {path}. Leave it out.")
+            raise InputError(f"Expected no path for synthetic data, got {path}. Omit the path.")
         truth, choice, clock = self.truth(), self._rng(1), self._rng(2)
         chosen = np.concatenate(
             [
@@ -118,7 +119,10 @@ class Synthetic(Checked):
         )
 
     def truth(self) -> SyntheticTruth:
-        """The truth of ``load``, which depends only on the settings."""
+        """Draws the parameters with which ``load`` draws the interactions.
+
+        The parameters depend only on the settings.
+        """
         rng = self._rng(0)
         low, high = min(5, self.n_items), max(5, self.n_items // 2)
         attributes = {
@@ -145,7 +149,10 @@ class Synthetic(Checked):
         )
 
     def weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Weights of all items for these users, (len(users), n_items), see the class."""
+        """Computes the weights of all items for these users, shape (len(users), n_items).
+
+        The class defines the weights.
+        """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.leans.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
@@ -156,8 +163,8 @@ class Synthetic(Checked):
     ) -> NDArray[np.int64]:
         """Items in order of choice, user by user, by a race of one exponential clock per item.
 
-        The k first arrivals of clocks with rates w are k draws without replacement, proportional to
-        w, so that all draws are made at once.
+        The k first arrivals of clocks with rates w are k draws without replacement, with
+        probabilities proportional to w, so all draws are made at once.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
         arrivals /= self.weights(truth, users)

@@ -1,4 +1,4 @@
-"""Tables of interactions in files of text, Parquet, Feather or JSON lines, by their columns."""
+"""Tables of interactions in files of text, Parquet, Feather or JSON lines."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from fedrec_auditor.targets.datasets.parts.table_file import (
 from fedrec_auditor.targets.tables import is_table
 
 ROLES = ("user", "item", "rating", "timestamp")
+# Usual names of columns, by role, in lower case and reduced to letters and digits.
 USUAL = {
     "user": ("user", "userid", "uid", "visitorid", "customerid"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid"),
     "rating": ("rating", "stars", "score"),
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
-"""Usual names of columns, in lower case, with only letters and digits."""
 _NAMES = [name for names in USUAL.values() for name in names]
+# Name given for the column of ratings or timestamps if it should not be read.
 NONE = "none"
-"""Stands for the column of a rating or timestamp that is not read."""
+# Remedy in the error for a first line that does not contain names of columns.
 ROW = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
     "(--column user=1 --column item=2; in Python columns={'header': 'no', 'user': 1, 'item': 2}); "
     "if these are names, say --column header=yes. A file of a published data set is read by its "
     "folder."
 )
-"""Remedy for a first line that does not hold names."""
 ZEROS = ("missing", "rating")
+# Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
 STORED_ZERO = np.finfo(np.float32).tiny
-"""Stored instead of a rating of 0, because 0 means no interaction."""
 WANTED: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
@@ -64,34 +64,34 @@ WANTED: Mapping[str, Column | str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of interactions: text with names of columns, Parquet, Feather or lines of JSON.
+    """A table of interactions: text with names of columns, Parquet, Feather, or JSON lines.
 
-    ``columns`` names the columns of the roles "user", "item", and, if they exist, "rating" and
-    "timestamp" ("none" if the column is not to be read). Columns that it does not name are found by
-    usual names (userId, item_id, rating, timestamp; a RecBole type after a colon does not matter).
-    The format is detected from the content. Files may be compressed by gzip, bzip2 or xz. A folder
-    of Parquet files is one table.
+    ``columns`` maps the roles "user", "item", and, if they exist, "rating" and "timestamp" to names
+    of columns ("none" if a column should not be read). Columns for the remaining roles are
+    identified by usual names (userId, item_id, rating, timestamp; a RecBole type after a colon is
+    ignored). The format is detected from the content. Files may be compressed by gzip, bzip2 or xz.
+    A folder of Parquet files is one table.
 
     For text, ``columns`` may also have these keys. "separator" is a comma, tab, semicolon, bar,
-    ``::`` or space; by default it is the separator with which the header has these columns,
-    preferably the usual one of the file's suffix. "header": "no" means that the first line is a
-    row, and that columns are called 1, 2, 3, ... If "header" is not given, a first line that looks
-    like a row is refused. "quotes": "no" means that quotes are letters, which is the default in a
-    file with tabs if a quote is not closed. Quoted fields follow RFC 4180 (but not with ``::``),
-    and must not contain a line end.
+    ``::`` or space. By default, the separator is chosen so that the header has the columns; if
+    several fit, the usual one for the file's suffix is preferred. "header": "no" means that the
+    first line is a row, and that the columns are called 1, 2, 3, ... If "header" is not given, a
+    first line that looks like a row is refused. "quotes": "no" means that quotes are ordinary
+    characters, which is the default in a file with tabs in which a quote is not closed. Quoted
+    fields follow RFC 4180 (except with ``::``), and must not contain a line end.
 
-    Without ratings every interaction is 1. Ratings are finite numbers; a row without a rating is
-    refused. A rating of 0 is read as no interaction and left out, unless ``columns`` has "zeros":
-    "rating". Timestamps are numbers or ISO 8601 (``Moments``), from 1970 on. If several rows have
-    one user and item, the latest by timestamp is kept, and among equal times the last. ``notes``
-    count the rows that are left out.
+    Without ratings, the rating of every interaction is 1. Ratings are finite numbers, and a row
+    without a rating is refused. A rating of 0 means no interaction and is left out, unless
+    ``columns`` has "zeros": "rating". Timestamps are numbers or ISO 8601 (``Moments``), from 1970
+    on. If several rows have the same user and item, the latest by timestamp is kept, and among
+    equal times the last. ``notes`` count the rows that are left out.
 
-    Identifiers that are whole numbers (in a computer's notation) stay as they are. If one entry of
-    a column is anything else, all entries are texts and become 0, 1, 2, ... in the order of their
-    UTF-8 bytes; the texts of items are the titles, and the texts of users the names. Attributes of
-    users and genres are not read.
+    Identifiers that are whole numbers, written without leading zeros, stay as they are. If one
+    entry of a column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the
+    order of their UTF-8 bytes. The texts of items become the titles, and the texts of users the
+    names. Attributes of users and genres are not read.
 
-    Memory: about 20 bytes per row that is read, and up to 60 more during sorting; text files may
+    Memory: about 20 bytes per row that is read, and up to 60 more during sorting. Text files may
     have up to 4 GiB.
     """
 
@@ -102,13 +102,16 @@ class Table:
         return is_table(path)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads from ``path``; InputError if a column is missing or a line is invalid."""
+        """Loads the interactions from ``path``.
+
+        Raises InputError if a column is missing or a line is invalid.
+        """
         if path is None:
-            raise InputError("Expected the path of a table, got none. Give a .csv file.")
+            raise InputError("Expected the path of a table, got None. Give the path of a file.")
         columns, place = dict(self.columns or {}), str(path)
         zeros = columns.pop("zeros", None)
         if zeros not in (None, *ZEROS):
-            raise InputError(f"Expected zeros as {' or '.join(ZEROS)}, got {zeros!r}. Give one.")
+            raise InputError(f"Expected zeros={' or '.join(ZEROS)}, got {zeros!r}. Use one.")
         options = {key: columns.pop(key) for key in OPTIONS if key in columns}
         file = table_file(path, options, lambda names: choose(names, columns, place), _NAMES, ROW)
         there = file.names()
@@ -144,7 +147,7 @@ class Table:
 
 
 def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, tuple[str, ...]]:
-    """The rows without ratings of 0, or with them if ``zeros`` is "rating"; and a note."""
+    """The rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a note."""
     nothing = len(pairs.ratings) - np.count_nonzero(pairs.ratings)
     if not nothing:
         return pairs, ()
@@ -153,7 +156,7 @@ def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, 
         return pairs, (f"{nothing:,} ratings in {path.name} are 0 and count as ratings.",)
     if nothing == len(pairs.ratings):
         raise InputError(
-            f"Expected ratings other than 0 in {path}, got none. Say zeros=rating if 0 is a rating."
+            f"Expected ratings other than 0 in {path}, got none. Set zeros=rating if 0 is a rating."
         )
     note = (
         f"{nothing:,} ratings in {path.name} are 0 and left out as missing interactions. If 0 is a "
@@ -163,15 +166,16 @@ def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, 
 
 
 def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Mapping[str, str]:
-    """The column of each role, as given in ``columns``, or else by its usual name.
+    """Returns the name of each role's column, as given in ``columns``, or else by its usual name.
 
-    Raises InputError with the error and the existing columns.
+    ``names`` are all columns of the file ``place``. Raises InputError, with the existing columns,
+    if a column does not exist, has two roles, or cannot be determined.
     """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in ROLES]:
         raise InputError(
             f"Expected columns for {', '.join(ROLES)}, or {', '.join(('zeros', *OPTIONS))}, got "
-            f"{', '.join(strange)}. Use these words."
+            f"{', '.join(strange)}. Use only these words."
         )
     given = {
         role: name
@@ -181,7 +185,7 @@ def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Ma
     if absent := [name for name in given.values() if name not in names]:
         raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
     if len(set(given.values())) < len(given):
-        raise InputError(f"Expected different columns, got {given}. {there}")
+        raise InputError(f"Expected different columns for different roles, got {given}. {there}")
     rest = [name for name in names if name not in given.values()]
     usual = {role: usual_column(rest, USUAL[role]) for role in ROLES if role not in columns}
     chosen = {role: given.get(role) or usual.get(role) for role in ROLES}
@@ -189,7 +193,7 @@ def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Ma
         options = " ".join(f"--column {role}=NAME" for role in missing)
         raise InputError(
             f"Expected a usual name for the column of {'s and that of '.join(missing)}s, got none. "
-            f"{there} Say which it is: {options}, or `columns` in a plan."
+            f"{there} Name the column by {options}, or by `columns` in a plan."
         )
     return {role: name for role, name in chosen.items() if name is not None}
 

@@ -1,4 +1,4 @@
-"""One statement of a paper about privacy: its place, its claim, and the reason of the verdict."""
+"""A statement of a paper about privacy: its place, its claim, and the reason of the verdict."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ class Declaration(BaseModel):
 
 
 Pair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
-"""A number as claimed and as computed here, and values of names in its description."""
+"""A number as claimed and as computed here, and values for the names in its description."""
 
 
 class StatedNumber(Declaration):
-    """A number that a paper states or relies on, to be compared with the number computed here.
+    """Description of a number that a paper states or uses, to be compared with the right number.
+
+    This project computes the right number.
 
     what: name of the number; names in braces stand for values of the pair
     how: a sentence on how the right number was computed, also with names in braces
     tolerance: relative difference up to which the claimed and the right number count as equal
     below: whether the paper states only that the number is below the claimed one
-    upper: whether the number is an upper bound (an epsilon, a sensitivity), which holds, loosely,
-        if it is larger than the right number
+    upper: whether the number is an upper bound (an epsilon, a sensitivity). Such a number holds,
+        but is loose, if it is larger than the right number
     side: the side of the right number on which the truth may lie, if the right number is a bound
     """
 
@@ -46,7 +48,7 @@ class StatedNumber(Declaration):
     side: Side | None = None
 
     def of(self, pair: Pair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
-        """The number with these values; names of the pair fill the braces in its texts."""
+        """Creates the number with the values of ``pair``, whose names fill the texts' braces."""
         claimed, right, *rest = pair
         names: Mapping[str, Any] = rest[0] if rest else {}
         texts = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
@@ -54,7 +56,10 @@ class StatedNumber(Declaration):
 
 
 class ComputedNumber(StatedNumber):
-    """A ``StatedNumber`` with its value as claimed and its value as computed here."""
+    """A stated number with its claimed value and its value computed here (``right``).
+
+    ``basis`` states whether the authors print the number, or whether it follows from their text.
+    """
 
     claimed: float
     right: float
@@ -62,7 +67,7 @@ class ComputedNumber(StatedNumber):
 
     @property
     def word(self) -> Arithmetic:
-        """Verdict on the claimed number, by comparison with the right number."""
+        """Verdict on the claimed number, from its comparison with the right number."""
         return judge_number(
             self.claimed,
             self.right,
@@ -74,12 +79,12 @@ class ComputedNumber(StatedNumber):
 
 
 def _several(value: Any) -> Any:
-    """The value as a list, even if it is a single one."""
+    """The value as a list, even if it is a single value."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
-"""One name or several names."""
+"""One or several names."""
 
 
 class Sentence(Declaration):
@@ -99,8 +104,8 @@ class Entry(Declaration):
         the population (and delta if there is a ``curve``)
     scope, delta: scope and delta of the claim; with a scope but neither epsilon nor ``of``, the
         claim follows from the system's parts
-    curve: whether the formula gives epsilon at any other delta, too
-    of: numbers or names of other entries; the claim of the first of them that is about the system
+    curve: whether the formula also gives epsilon at any other delta
+    of: numbers or names of other entries. The claim of the first of them that is about the system
         is compared in this entry's scope, and, if that claim has a curve, at this entry's delta
     when: settings of the system for which the claim holds
     note: why a reader would compare the claim in this scope
@@ -115,28 +120,28 @@ class Entry(Declaration):
     number: "7" or "22b": the number of a heading, from 1 on, and the letter of its part from the
         second part on
     settings: settings of the first system with which the statement is evaluated, if they differ
-        from the defaults: the minimum that shows the value of the claim. ``n_users`` and
-        ``n_items`` are the population, by default that of MovieLens 100K
-    repeats: an entry of which this one is the statement at other settings; both count once, and the
+        from the defaults; only those that show the value of the claim. ``n_users`` and ``n_items``
+        are the population, by default that of MovieLens 100K
+    repeats: another entry that makes the same statement at other settings. Both count once, and the
         system has one claim
     computed: a function in the paper's ``numbers`` that returns pairs of numbers
-    numbers: descriptions of these pairs, by turns
-    claimed, provable: formulas in plain text
+    numbers: descriptions of these pairs, used in turn
+    claimed, provable: formulas in text form
     reason: one sentence on why they differ or agree
     basis: whether the authors print the statement, whether its number is their formula at settings
-        that they do not print, or whether it is a reading that nobody states; an entry of the last
-        kind is never false of the authors
+        that they do not print, or whether it is an interpretation that nobody states. An entry of
+        the last kind is never counted as a false statement of the authors
     computed_at: the settings of the numbers, if they are far from those that a reader of the paper
         would assume
-    repaired: settings with which the finding goes away; None if nothing has to be repaired, or if
-        no setting can repair it
+    repaired: settings with which the statement becomes true; None if nothing has to be repaired, or
+        if no setting can repair it
 
     An entry on released code that is not a system here has these fields:
 
-    draws: the mechanism that hides the data in this scope; its fields are the ``settings``, apart
-        from ``entries`` (for how many numbers it draws), ``times`` (how often for the same numbers)
-        and ``rounds`` of a training; "nothing" if an adversary sees nothing, "anything" if no
-        bound on the revealed data is known
+    draws: the mechanism that hides the data in this scope; its fields are the ``settings``, except
+        for ``entries`` (for how many numbers it draws), ``times`` (how often for the same numbers)
+        and ``rounds`` of a training. "nothing" means that an adversary sees nothing, and "anything"
+        that no bound on the revealed data is known
     assumes: sentences that state the assumptions of ``draws``
 
     The ``numbers`` of such an entry contain the claimed and the computed values.
@@ -175,15 +180,19 @@ class Entry(Declaration):
 
     @property
     def part(self) -> str:
-        """The letter of the part, "" for the first part."""
+        """The letter of the entry's part; "" for the first part."""
         return self.number.lstrip(digits)
 
     def speaks_of(self, name: str, system: Claimant) -> bool:
-        """Whether the entry is about the system of this name, at the system's settings."""
+        """Whether the entry is about the system ``name``, at the system's settings."""
         return name in self.system and _holds(self.when, system)
 
     def claim(self, title: str, words: Words, at: float | str | None = None) -> Claim:
-        """The claim in the paper of this title; if there is a curve, ``at`` is its delta."""
+        """Returns the claim of the entry, with the paper's ``title`` as its source.
+
+        ``words`` provides the values of formulas. ``at`` is the delta of the claim if there is a
+        curve.
+        """
         assert self.scope is not None
         assert self.epsilon is not None
         delta = words.number((at if self.curve else None) or self.delta or 0.0)
@@ -199,7 +208,10 @@ class Entry(Declaration):
         )
 
     def rescope(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:
-        """The claim of the entry ``stating`` in this entry's scope, at its delta, with its note."""
+        """Returns the claim of the entry ``stating`` for this entry's scope and delta.
+
+        This entry's note explains why a reader would compare the claim in this scope.
+        """
         delta = claim.delta if self.delta is None else words.number(self.delta)
         words = replace(words, epsilon=claim.epsilon, delta=delta)
         notes = (
@@ -235,11 +247,11 @@ class Words:
                 return value(self.population) if callable(value) else value
         raise InputError(
             f"Expected an attribute of {self.system.name} or of a population, got {name!r}. "
-            "Mend the claim that names it."
+            "Correct the claim that names it."
         )
 
     def number(self, formula: float | str, *at: float) -> float:
-        """The number itself, or the value of the system's attribute or method ``formula``.
+        """Returns the number itself, or the value of the system's attribute or method ``formula``.
 
         A method takes the population, and ``at`` (a delta) if it is given.
         """
@@ -249,7 +261,7 @@ class Words:
         return float(value(self.population, *at) if callable(value) else value)
 
     def fill(self, text: str) -> str:
-        """The text with the values of the names in braces."""
+        """Replaces the names in braces in ``text`` by their values."""
         return text.format_map(self)
 
 

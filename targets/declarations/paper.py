@@ -35,16 +35,16 @@ Setting = bool | int | float | str
 
 
 class PrintedTable(Declaration):
-    """A table, or a figure whose numbers are printed.
+    """A table of a paper, or a figure whose numbers are printed.
 
     place: name of the table in the paper
     data: data set of the table
-    columns: meaning of each number of a row
-    rows: numbers of each row, by its name
+    columns: meaning of each number in a row
+    rows: numbers of each row, by the row's name
     systems: names of each row's systems, by default the row's name in lower case
     protocol: protocol of utility; if given, the columns are figures of utility, which a report
-        prints next to its own
-    note: the setting in which the figures of utility were reached
+        prints next to its own figures
+    note: the setting in which the figures of utility were obtained
     beside: additions to the note, by row
     attribute: if given, the columns are F1 scores of attacks on this attribute; "AIA 0.1" is the
         attacker AIA who knows a tenth of the users
@@ -73,23 +73,26 @@ class PrintedTable(Declaration):
         return self
 
     def of(self, row: str) -> tuple[str, ...]:
-        """Names of a row's systems, beginning with the system that is measured again."""
+        """Returns the names of the systems of ``row``, beginning with the measured system."""
         return self.systems.get(row, (row.lower(),))
 
     def row(self, name: str) -> dict[str, float]:
-        """The numbers of a row by column, an RMSE also as MSE; empty if the row does not exist."""
+        """Returns the numbers of a row by column, and an RMSE also as MSE.
+
+        The result is empty if the row does not exist.
+        """
         numbers = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
         return {**numbers, "MSE": numbers["RMSE"] ** 2} if "RMSE" in numbers else numbers
 
 
 class PrintedEpsilons(Declaration):
-    """Printed tables of epsilons, of which every entry is compared with bounds computed here.
+    """Printed tables of epsilons. Every entry is compared with bounds that are computed here.
 
-    entries: a function in the paper's ``numbers`` that returns the entries. An entry has its
-        ``table``, the number of ``clients`` of ``n_users`` that take part in a round, the
+    entries: name of a function in the paper's ``numbers`` that returns the entries. An entry has
+        its ``table``, the number of ``clients`` of ``n_users`` that take part in a round, the
         ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting (``counted``), and
         the bounds of the true epsilon (``lower``, ``upper``)
-    system: the name of the system in the output
+    system: name of the system in the output
     title: title of the comparison
     note: a text below the title on how the bounds were computed
     """
@@ -101,12 +104,12 @@ class PrintedEpsilons(Declaration):
 
 
 class TrainedRows(Declaration):
-    """Rows of a table that are measured again, by training their systems on our ``data``.
+    """Rows of a table that are measured again, by training their systems on ``data``.
 
-    place, rows: the tables' name, and names of their rows
+    place, rows: name of the table, and names of the rows
     system: the system that is trained, by default that of the row
     method: name of the row in the result, by default its name in the table
-    data: names of our data sets
+    data: names of data sets of this program
     settings: settings of the trained system
     min_rating: lower ratings are left out
     items: number of items that are drawn among items with at least 60 interactions; 0 for all items
@@ -125,9 +128,12 @@ class TrainedRows(Declaration):
 
 
 class AttackedRows(Declaration):
-    """Rows of tables of attacks that are measured again, all cells of a row on one training.
+    """Rows of tables of attacks that are measured again, with one training for all cells of a row.
 
-    ``said`` is a note on why the figures differ.
+    rows: names of the rows
+    data: names of data sets of this program
+    settings: settings of the trained systems
+    said: a note on why the figures differ
     """
 
     rows: Names
@@ -137,9 +143,11 @@ class AttackedRows(Declaration):
 
 
 class ComponentsFigure(Declaration):
-    """A figure (``place``) of attacks on single components of the uploads of some ``rows``.
+    """A figure of attacks on single components of the uploads of some systems.
 
-    ``attributes`` and ``columns`` state the attacks, as in a ``PrintedTable``.
+    place: name of the figure in the paper
+    rows: names of the systems' rows
+    attributes, columns: the attacks, as in a ``PrintedTable``
     """
 
     place: str = ""
@@ -149,12 +157,13 @@ class ComponentsFigure(Declaration):
 
 
 class Attacks(Declaration):
-    """Tables of attacks, measured again on the systems ``trained``.
+    """Tables of attacks that are measured again on the systems ``trained``.
 
-    attackers: our attack for each attacker in the tables' columns
+    attackers: this program's attack for each attacker in the tables' columns
     cutoff: the K of the hit rate HR@K, which is measured on the same trainings
     drawn: name of the figure that shows this hit rate, if no table has it
     components: a figure of attacks on single components
+    trained: the rows that are measured again
     """
 
     attackers: Mapping[str, str]
@@ -165,10 +174,10 @@ class Attacks(Declaration):
 
 
 class Order(Declaration):
-    """A ranking that the paper states at ``place``: ``rows`` from the best to the worst.
+    """A ranking that a paper states at ``place``: the ``rows`` from the best to the worst.
 
-    Without ``rows`` it is the ranking of the table at ``place`` by ``metric``. ``data`` is our data
-    set on which the rows are compared.
+    Without ``rows``, it is the ranking of the table at ``place`` by ``metric``. ``data`` is the
+    data set on which the rows are compared here.
     """
 
     place: str
@@ -178,13 +187,13 @@ class Order(Declaration):
 
 
 class ComposedSystem(Declaration):
-    """A ``Federated`` system with ``settings`` of its own, given as in a plan.
+    """A ``Federated`` system with declared ``settings``, which are given as in a plan.
 
     type: name of the class in Python
     summary: one line for a list of systems
     doc: further description
     place: place of the system and its promise in the paper
-    basis: who states the epsilon of this promise
+    basis: whether the authors print the epsilon of this promise
     unprotected: name of the system without its protection, if it exists
     settings: the settings; a part (learner, protection, route) is given by its name, or by a table
         of its name and its settings
@@ -207,10 +216,10 @@ class Systems(Declaration):
 
 
 class ThreatModel(Declaration):
-    """The assumptions of a paper on the adversary and on trusted parties, put into our words.
+    """The assumptions of a paper on the adversary and on trusted parties, in this project's words.
 
     They are taken from the text at ``place``, once per paper, and hold for all of its statements.
-    ``adversary`` states against whom the paper promises privacy, and what that adversary may do;
+    ``adversary`` states against whom the paper promises privacy, and what that adversary may do.
     ``trusted`` names the parties that are assumed to follow the protocol.
     """
 
@@ -223,8 +232,8 @@ class Heading(Declaration):
     """A paper's citation, its threat model, and its symbols with their meaning.
 
     If the declarations describe released code and not the paper, ``code`` is the repository and
-    commit. Verdicts on its entries rely on their declarations, because the code is not a system
-    here.
+    commit. Verdicts on its entries then rely on their declarations, because the code is not a
+    system here.
     """
 
     title: str
@@ -268,7 +277,12 @@ class PrintedNumbers(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper's folder, which is the Python package ``package``, with its declarations.
+    """A paper with its declarations, read from the Python package ``package``.
+
+    heading: the paper's citation, threat model and symbols
+    entries: its statements about privacy
+    printed: its printed numbers
+    composed: its composed systems
 
     >>> paper = Paper.of("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
@@ -283,39 +297,39 @@ class Paper:
 
     @staticmethod
     def of(package: str) -> Paper:
-        """The paper in a package; InputError if one of its files is invalid."""
+        """Reads the paper in a package; InputError if one of its files is invalid."""
         return _read(package)
 
     @property
     def name(self) -> str:
-        """Name on the command line: the folder's name."""
+        """Name of the paper on the command line, which is the folder's name."""
         return self.package.rpartition(".")[2].replace("_", "-")
 
     def entry(self, name: str) -> Entry:
-        """The entry with this number or name; InputError if there is none."""
+        """Returns the entry whose number or name is ``name``; InputError if there is none."""
         for entry in self.entries:
             if name in (entry.number, entry.name):
                 return entry
         raise InputError(
-            f"Expected the number or name of an entry of {self.name}, got {name!r}. Mend {CLAIMS}."
+            f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS}."
         )
 
     def table(self, place: str) -> PrintedTable:
-        """The first table with this ``place``; InputError if there is none."""
+        """Returns the first table with this ``place`` in the paper; InputError if there is none."""
         for table in self.printed.table:
             if table.place == place:
                 return table
-        raise InputError(f"Expected a table of {self.name}, got {place!r}. Mend {PRINTED}.")
+        raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
     def scope(self, entry: Entry) -> Scope | None:
-        """The scope of the verdict on an entry; None if the entry is not about an epsilon."""
+        """Returns the scope of the verdict on an entry; None if it is not about an epsilon."""
         repeated = self.entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
 
     def scoped_claims(
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
-        """The claims on the system of this name, in the order of the file."""
+        """Returns the claims on the system ``name``, in the order of the file."""
         words = Words(system, population)
         return tuple(
             entry.rescope(stating.claim(self.heading.title, words, entry.delta), words, stating)
@@ -324,7 +338,7 @@ class Paper:
         )
 
     def scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
-        """The scoped claim of an entry on its first system; InputError if it makes none.
+        """Returns the scoped claim of an entry on its first system; InputError if it makes none.
 
         The claim takes the entry's basis if the entry states an epsilon itself, or if the claim
         covers the scope. Otherwise the claim is that of another entry and keeps its basis.
@@ -350,12 +364,12 @@ class Paper:
         if len(matching) != 1:
             raise InputError(
                 f"Expected one claim of {system.name} in [{entry.scope}] at delta {entry.delta}, "
-                f"got {len(matching)}. Give entry {entry.number} an epsilon, or the scope of one."
+                f"got {len(matching)}. Give entry {entry.number} an epsilon, or a claim's scope."
             )
         return matching[0]
 
     def statement(self, entry: Entry, system: Claimant, population: Population) -> str:
-        """The statement of an entry on its first system, ``system``, with the numbers filled in."""
+        """Returns the statement of an entry on its first system, with the numbers filled in."""
         words = Words(system, population)
         if entry.epsilon is None:
             return words.fill(entry.statement)
@@ -372,7 +386,7 @@ class Paper:
         return next((other for other in others if other.speaks_of(name, system)), None)
 
     def computed(self, entry: Entry) -> tuple[ComputedNumber, ...]:
-        """The numbers of an entry, computed or as declared; empty if the entry has none."""
+        """Returns the numbers of an entry, computed or as declared; empty if the entry has none."""
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
@@ -380,12 +394,12 @@ class Paper:
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
                 f"Expected a description of each of {len(pairs)} numbers of entry {entry.number}, "
-                f"or descriptions used by turns, got {len(entry.numbers)}. Mend {CLAIMS}."
+                f"or descriptions used in turn, got {len(entry.numbers)}. Correct {CLAIMS}."
             )
         return tuple(one.of(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs))
 
     def epsilons(self) -> tuple[Any, ...]:
-        """The entries of the paper's printed tables of epsilons."""
+        """Returns the entries of the paper's printed tables of epsilons."""
         declared = self.printed.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
 
@@ -395,9 +409,10 @@ class Paper:
         return made
 
     def reported(self, system: str) -> tuple[ReportedFigure, ...]:
-        """The printed figures of utility of the system of this name, one per metric and protocol.
+        """Returns the printed figures of utility of the system, one per metric and protocol.
 
-        The first table that has a metric gives its value; the note states the other tables' values.
+        The first table that has a metric provides its value. The note states the other tables'
+        values.
         """
         figures: dict[tuple[str, str], ReportedFigure] = {}
         for table in self.printed.table:
@@ -416,7 +431,7 @@ class Paper:
 
 @functools.cache
 def paper_of(module: str) -> Paper | None:
-    """The paper whose folder contains a module; None if no paper's folder does."""
+    """Returns the paper whose folder contains a module; None if no paper's folder does."""
     package = module
     while package := package.rpartition(".")[0]:
         if _has(package, CLAIMS):

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Number of items and number of user features, which determine the sizes of a model."""
+    """Numbers of items and of user features, which determine the sizes of a model."""
 
     n_items: int
     n_user_features: int
@@ -31,14 +31,14 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Devices of one round: their data and their randomness.
+    """Devices of one round: their data and their random streams.
 
-    ``interactions``: one row per device.
-    ``features``: features of each device's user (n, d1), Table I of the FedRec paper.
-    ``streams``: random streams of the devices.
-    ``objective``: streams of the linear term's coefficients, kept from round to round; default
-    streams.
-    ``own``: each device's own "user.E" (n, d, d1), if it is not broadcast.
+    ``interactions``: interactions of the devices' users, one row per device.
+    ``features``: features of each device's user (n, d1), from Table I of the FedRec paper.
+    ``streams``: random streams of the devices, new in every round.
+    ``objective``: random streams for the coefficients of the linear term in the loss, the same in
+        every round; None means that ``streams`` are used.
+    ``own``: each device's private parameter "user.E" (n, d, d1); None if "user.E" is broadcast.
     """
 
     interactions: Interactions
@@ -51,7 +51,7 @@ class Clients:
         return self.interactions.n_users
 
     def take(self, devices: NDArray[np.integer[Any]]) -> Clients:
-        """The devices with these indices."""
+        """Selects the devices with the indices ``devices``."""
         return Clients(
             interactions=self.interactions.take(devices),
             features=self.features[devices],
@@ -62,33 +62,36 @@ class Clients:
 
 
 class EpochNoise(Randomizer, Protocol):
-    """Noise on the entries of a component at the end of a local epoch, drawn by the device."""
+    """Noise that a device adds to the entries of a component at the end of a local epoch."""
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
-        """Noisy rows ``values`` (nnz, d) of tables; client i has ``indptr[i + 1] - indptr[i]``
-        rows.
+        """Adds noise to selected rows of the devices' tables.
 
-        ``indptr``: the rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
-        ``ids``: place of each row in its table.
-        The result equals these rows of the whole noisy tables: the draw of an entry depends on its
-        place in the table.
+        ``values``: the rows of all devices (nnz, d).
+        ``streams``: random streams of the devices.
+        ``indptr``: the rows of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+        ``ids``: position of each row in its table.
+
+        The result equals these rows of the noisy full tables, because the noise of an entry depends
+        on its position in the table.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """Local training of a device: minibatches of its positives and sampled negatives.
+    """Settings of a device's local training on minibatches of positives and sampled negatives.
 
     ``epochs``: passes over all examples, each in a new order.
     ``batch``: examples per minibatch.
-    ``negatives``: q of "1 : q", items without an interaction, drawn once per upload.
+    ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate.
-    ``optimizer``: plain gradient descent or Adam.
-    ``linear_term``: by component, the scale of the Laplace draws that are its coefficients in the
-    loss (objective perturbation), divided by the number of examples.
-    ``noise``: by component, noise on all its entries after every epoch except the last, in every
-    device, even without examples; the protection adds the noise of the last epoch.
+    ``optimizer``: "sgd" for plain gradient descent, or "adam".
+    ``linear_term``: scale of the Laplace noise from which the coefficients of a linear term in the
+        loss are drawn (objective perturbation), by component. The loss of each example contains
+        this term, divided by the number of examples.
+    ``noise``: noise on all entries after every epoch except the last, by component. It is added on
+        every device, even on one without examples. The protection adds the noise of the last epoch.
     """
 
     epochs: int = 5
@@ -101,64 +104,71 @@ class LocalTraining:
 
 
 class Learner(Protocol):
-    """A model with named components, trained on a device and averaged on the server.
+    """A model with named components, trained on devices and averaged on the server.
 
-    Learners are frozen dataclasses whose fields are the paper's settings. Component names begin
-    with their group before a dot: "user.W1", "item" (one row per item), "mlp1.weight".
+    Learners are frozen dataclasses whose fields are the paper's settings. The name of a component
+    begins with its group, followed by a dot if the group has several components: "user.W1", "item"
+    (one row per item), "mlp1.weight".
     """
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of components in order, such as ("user", "item", "mlp1", "mlp2")."""
+        """Names of the groups of components, in order, such as ("user", "item", "mlp1", "mlp2")."""
         ...
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Settings of a composition with which an unprotected model learns as well as elsewhere."""
+        """Settings of a ``Composition`` with which an unprotected model recommends well.
+
+        They are used if the user sets ``learns``.
+        """
         return {}
 
     def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
-        """Shape of every component."""
+        """Returns the shape of every component, by name."""
         ...
 
     def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Initial model, float32."""
+        """Draws the initial model, as float32 arrays by component."""
         ...
 
     def own(self, streams: Streams) -> NDArray[np.float32]:
-        """Initial private "user.E" (n, d, 1) of each device, for the feature 1."""
+        """Draws the initial private "user.E" (n, d, 1) of each device, whose only feature is 1."""
         ...
 
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
-        """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
+        """Trains the broadcast model on every device, and returns the devices' models by component.
 
-        A device's result depends only on its own row of ``clients`` and on the broadcast. A device
-        without positives returns the broadcast, and its ``own`` "user.E" if it has one. With
-        ``local.noise`` on the items, these rows are ``OverlaidTables`` on a table of noise.
+        Components are ``Dense``, except the item table, which is stored as ``Rows`` over the
+        broadcast. A device's result depends only on its own row of ``clients`` and on the
+        broadcast. A device without positives returns the broadcast, and its ``own`` "user.E" if it
+        has one. If ``local.noise`` has noise for the items, the item table is stored as
+        ``OverlaidTables`` over a table of noise.
         """
         ...
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Vectors of users, (n, d), to be compared with an item's row of ``model``."""
+        """Computes user vectors (n, d) that are comparable with item rows of ``model``."""
         ...
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Scores of all items, (n, n_items), as each device computes them from ``model``."""
+        """Computes the scores of all items (n, n_items) on each device from ``model``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Claim that the authors of a protection make for one round, in our words.
+    """A claim that the authors of a protection make for one round, in this project's words.
 
-    ``epsilon``: infinite if no number is promised.
+    ``epsilon``: epsilon of the claim; infinite if the authors promise no number.
     ``unit``: unit that the promise hides.
     ``statement``: the promise in one or two sentences.
-    ``notable``: a delta above 0 at which the claim is also judged; 0 without one.
-    ``outside_model``: a part of the audited protection that is not the authors', such as a
-    distribution that they do not print; then no bound on the protection refutes the claim.
+    ``notable``: a delta above 0 at which the claim is also judged; 0 if it is judged at delta 0
+        only.
+    ``outside_model``: a part of the audited protection that the authors do not state, such as a
+        distribution that they do not print. No bound on the protection then refutes the claim.
     """
 
     epsilon: float
@@ -169,85 +179,106 @@ class Promise:
 
 
 class Protection(Protocol):
-    """Protection on the device: of its features, its training, and its upload.
+    """Protection on the device: of its features, its local training, and its upload.
 
-    Protections are frozen dataclasses whose fields are the paper's settings. The defaults of a
-    subclass leave features, training and upload unchanged, name no randomizer, and have no finite
+    Protections are frozen dataclasses whose fields are the paper's settings. The default methods
+    leave features, training and upload unchanged, return no randomizer, and return an infinite
     epsilon.
     """
 
     privacy: ClassVar[NoiseSetting | None] = None
-    """Noise setting: the fields that set how much noise the protection adds."""
+    """Names of the fields that set how much noise the protection adds; None if it adds no noise."""
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Changes to the settings of a composition with which the learner learns.
+        """Changes to the learner's ``learning`` settings that the protection requires.
 
-        Perturbed features need a learner that trains on features.
+        Perturbed features, for example, require a learner that trains on features.
         """
         return {} if self.attribute() is None else {"private_user": False}
 
     def prepare(self, clients: Clients) -> Clients:
-        """Data that the clients train on; called once, before the first round."""
+        """Prepares the data that the clients train on; called once, before the first round."""
         return clients
 
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Settings of the local training of a model with components of these shapes."""
+        """Returns the settings of the local training, as the protection changes them.
+
+        ``local``: settings without the protection.
+        ``shapes``: shapes of the model's components.
+        """
         return local
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Messages that replace the trained models. Randomness comes from ``clients.streams``."""
+        """Computes the messages that replace the trained models in ``upload``.
+
+        Randomness comes from ``clients.streams``.
+        """
         return dict(upload)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """The authors' claims on a model of these groups."""
+        """Returns the authors' claims on a model with these groups of components."""
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
-        """Randomizer of one entry of a component of ``group``; None if it is sent without noise."""
+        """Returns the randomizer of one entry of a component of ``group``, or None.
+
+        None means that entries of this group are sent without noise.
+        """
         return None
 
     def upload(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Randomizer of a whole upload; ``sizes`` is its number of entries by group.
+        """Returns the randomizer of a whole upload, or None.
 
-        The randomizer must cover every pair of uploads; the result is None if none does.
+        The randomizer must cover every pair of uploads; the result is None if no randomizer does.
+        ``sizes`` is the number of entries of an upload, by group.
         """
         return None
 
     def spent(self, sizes: Mapping[str, int]) -> float:
-        """Pure epsilon of a whole upload; infinite if there is none."""
+        """Computes the pure epsilon of a whole upload; infinite if it has none.
+
+        ``sizes`` is the number of entries of the upload, by group.
+        """
         return math.inf
 
     def moved_row_chance(self, n_items: int) -> float:
-        """Probability that protection changes an item's row which training left unchanged."""
+        """Probability that the protection changes an item's row that training left unchanged."""
         return 0.0
 
     def attribute(self) -> dp.DpEvent | None:
-        """Event of one attribute of the user in a whole training; None for an upload's event."""
+        """Returns the privacy event of one attribute of the user in a whole training, or None.
+
+        None means that the event of an upload applies.
+        """
         return None
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Public settings by name, for the transcript: all fields that are numbers."""
+        """Public settings for the transcript, by name: all fields that are numbers."""
         return numbers(self)
 
 
 class Route(Protocol):
-    """Way of uploads to the server: its vantage, and the event that an accountant charges."""
+    """Way in which uploads reach the server. It determines the vantage and the privacy event."""
 
     @property
     def vantage(self) -> Vantage:
-        """Strongest vantage among all who follow the protocol."""
+        """Strongest vantage among all parties that follow the protocol."""
         ...
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Event of this vantage for one round in which every sender's own event is ``local``.
+        """Returns the privacy event of one round at this route's vantage.
 
-        ``epsilon`` is the pure epsilon of one whole upload, infinite if there is none. The default
-        is the local event: the adversary sees a function of the uploads.
+        ``local``: event of every sender's own upload.
+        ``epsilon``: pure epsilon of one whole upload; infinite if it has none.
+        ``n_senders``: number of senders in the round.
+
+        By default, the result is the local event, because the adversary sees a function of the
+        uploads.
         """
         return local

@@ -1,4 +1,4 @@
-"""Settings of a federated recommender: base model, protection, route and averaging."""
+"""A federated recommender composed of parts: its settings, claims and privacy events."""
 
 from __future__ import annotations
 
@@ -41,22 +41,20 @@ _MANY = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(System):
-    """System of a learner, a protection and a route, with its claims and privacy events.
+    """System composed of a learner, a protection and a route, with its claims and privacy events.
 
-    Defaults are those of Zhang et al. (section 5.4), for a setting that the paper of a system
-    leaves open. ``share`` is the share of users per round; 0 stands for a half of up to 1,000 users
-    and a tenth of more. ``negatives`` per interaction are not printed there; 4 is usual. With the
-    ``optimizer`` "adam" at this rate the training converges in ``rounds`` = 12, with "sgd", a plain
-    gradient step, in hundreds.
-    ``best`` is the best rating of the scale, for the users' features; higher ratings count as the
-    best.
+    Defaults are those of Zhang et al. (section 5.4), for settings that the paper of a system does
+    not state. ``share`` is the share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1
+    for more. The number of ``negatives`` per interaction is not printed there; 4 is common. With
+    the ``optimizer`` "adam" at this learning rate, the training converges in ``rounds`` = 12; with
+    "sgd", plain gradient descent, it takes hundreds of rounds. ``best`` is the highest rating of
+    the scale, by which the users' features divide ratings; higher ratings count as this rating.
 
-    With ``private_user`` z_u is a vector that the device keeps from round to round, as in the
-    papers of MF, NCF and LightGCN. It replaces E_U x_u, whose E_U is sent, and no feature enters
-    the model.
-    ``server`` is the use of the uploads: their "mean", as in federated averaging, their "sum", or a
-    step by "adam" towards their mean (``FedAdam``). If one device in a hundred trained an item, the
-    mean moves by a hundredth of that device's change.
+    With ``private_user``, the user vector z_u stays on the device from round to round, as in the
+    papers of MF, NCF and LightGCN. It replaces E_U x_u, whose matrix E_U is sent, and no feature
+    enters the model. ``server`` is the server's use of the uploads: their "mean", as in federated
+    averaging, their "sum", or a step by "adam" towards their mean (``FedAdam``). If one device in a
+    hundred trained an item, the mean moves by a hundredth of that device's change.
     """
 
     learner: Annotated[Learner, "model that a device trains"] = Gcn()
@@ -85,34 +83,34 @@ class Composition(System):
             self.protection.coordinate(group)  # raises InputError for a group without a budget
         if self.private_user and self.protection.attribute() is not None:
             raise InputError(
-                "Expected private_user=False if features are perturbed, got private_user=True: "
-                "the model has no features. Change private_user or the protection."
+                "Expected private_user=False with a protection that perturbs features, got True, "
+                "a model without features. Change private_user or the protection."
             )
 
     @property
     def privacy(self) -> NoiseSetting | None:  # type: ignore[override]
-        """Noise setting of the protection; None without one."""
+        """Settings of the protection that determine how much noise it adds; None without noise."""
         knob = self.protection.privacy
         return None if knob is None else knob.within("protection")
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Settings with which the learner learns, as the protection changes them."""
+        """Settings with which the model recommends well, as the protection changes them."""
         return {**self.learner.learning, **self.protection.learning}
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
-        """Shape of every component of the model that is broadcast, trained and sent."""
+        """Returns the shape of every component of the model that is broadcast, trained and sent."""
         shapes = self.learner.shapes(catalogue)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of these components, in order."""
+        """Names of the groups of the sent components, in order, such as "user" and "item"."""
         names = self.sent(Catalogue(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def entries(self, population: Population) -> dict[str, int]:
-        """Number of entries of an upload by group of components."""
+        """Counts the entries of an upload, by group of components."""
         catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
         sizes = dict.fromkeys(self.groups, 0)
         for name, shape in self.sent(catalogue).items():
@@ -120,7 +118,7 @@ class Composition(System):
         return sizes
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost.
+        """Returns the sizes from which the cost of a training is estimated.
 
         ``senders``: users per round.
         ``width``: entries per item row.
@@ -140,14 +138,14 @@ class Composition(System):
         }
 
     def senders(self, n_users: int) -> int:
-        """Number of users in one round: at least one if there are users."""
+        """Returns the number of users in one round, which is at least one if there are users."""
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
     def features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """Features of users that their devices know, (n_users, d1).
+        """Computes the features of users that their devices know, shape (n_users, d1).
 
-        With ``private_user`` the only feature is 1: then E_U x_u is E_U, a vector.
+        With ``private_user``, the only feature is 1, so that E_U x_u is the vector E_U.
         """
         if self.private_user:
             return np.ones((interactions.n_users, 1), dtype=np.float32)
@@ -159,9 +157,10 @@ class Composition(System):
         return user_features(interactions, best=self.best).values
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Promises of the protection, each in its own scope, then in scopes readers may assume.
+        """Returns the protection's promises, in their own scopes and in wider scopes.
 
-        A promise holds for one round in its own scope.
+        The wider scopes are those in which readers may assume that a promise holds. The scope of a
+        promise itself covers one round.
         """
         claims = []
         for promise in self.protection.promises(self.groups):
@@ -188,7 +187,7 @@ class Composition(System):
     def _wider(
         self, promise: Promise, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
-        """Scopes in which a reader may take a promise to hold, with delta and the reason."""
+        """Scopes in which a reader may assume that a promise holds, with delta and the reason."""
         counts = self.entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
         if promise.unit is Unit.COORDINATE:
@@ -230,12 +229,13 @@ class Composition(System):
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Randomizer of the unit at the server, if it covers every pair of values of the unit.
+        """Returns the randomizer of the scope's unit, as the server sees it, or None.
 
-        The randomizer of an entry is that of the component with the largest epsilon; that of a user
-        covers all entries. If uploads carry no noise, an interaction shows in a row of the item
-        table (``touched``). With a share of users per round, the randomizer of a training is exact
-        only at delta 0: a user may, but need not, be drawn for all rounds.
+        None means that no randomizer covers every pair of values of the unit. The randomizer of an
+        entry is that of the component with the largest epsilon, and the randomizer of a user covers
+        all entries. If uploads have no noise, an interaction is visible in a row of the item table
+        (``touched``). With a share of users per round, the randomizer of a training is exact only
+        at delta 0, because a user may, but need not, be drawn for all rounds.
         """
         if scope.vantage is not Vantage.SERVER or scope.is_presence:
             return None
@@ -252,11 +252,12 @@ class Composition(System):
         return Repeated(randomizer, self.rounds)
 
     def touched(self, population: Population) -> Mechanism | None:
-        """Randomizer of one bit: whether an item's row differs from the broadcast.
+        """Returns the randomizer of one bit: whether an uploaded item row was changed.
 
-        The row always differs if the user has the item, and else if the item is drawn as a
-        negative. The pair is a user of this item alone and a user of another item alone. None if
-        noise covers all rows, or if all other items are negatives.
+        The row always differs from the broadcast if the user has the item; otherwise it differs if
+        the item is drawn as a negative. The neighbouring inputs are a user of this item alone and a
+        user of one other item alone. The result is None if noise covers all rows, or if all other
+        items are negatives.
         """
         if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None
@@ -267,17 +268,17 @@ class Composition(System):
         return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of an entry's noise, or of a whole upload's noise on its route, once per round.
+        """Returns the privacy event of an entry's noise, or of a whole upload on its route.
 
-        A user may be drawn for every round, and the server knows the users of a round, so that
-        sampling does not amplify.
+        In a training, the event occurs once per round. A user may be drawn for every round, and the
+        server knows the users of a round, so sampling does not amplify privacy.
         """
         protection = self.protection
         whole = protection.attribute() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
         if scope.is_presence:
-            return dp.NonPrivateDpEvent()  # noise hides what a user sends, not who sends
+            return dp.NonPrivateDpEvent()  # noise hides the content of uploads, not the senders
         counts = self.entries(population)
         entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         if entry:
@@ -292,9 +293,9 @@ class Composition(System):
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
-        """Randomizer of an entry of the group with the largest epsilon, and this epsilon.
+        """The randomizer of an entry of the group with the largest epsilon, and this epsilon.
 
-        The randomizer is None if a group has none.
+        The randomizer is None if one of the groups has none.
         """
         entries = [self.protection.coordinate(group) for group in self.groups]
         spent = [self.protection.spent({group: 1}) for group in self.groups]
@@ -303,12 +304,12 @@ class Composition(System):
 
 
 def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
-    """The mechanism's event, or a pure epsilon if a delta would hardly reduce it.
+    """The mechanism's event, or a pure epsilon if a positive delta would hardly reduce epsilon.
 
     One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
     has an epsilon of at least 1, no delta reduces a sum of hundreds by more than two thirds,
-    because the mean privacy loss of an entry is eps - 1 + e^-eps; and exact accounting of up to
-    10^7 noises takes a minute.
+    because the mean privacy loss of an entry is eps - 1 + e^-eps. Exact accounting of up to 10^7
+    noises would take a minute.
     """
     if isinstance(mechanism, ComponentLaplace):
         least = min(part.epsilon for part in mechanism.components)

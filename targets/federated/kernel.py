@@ -1,17 +1,18 @@
-"""Local training of devices one after another, compiled by numba, all epochs of a device in cache.
+"""Local training of devices one after another, compiled by numba, with each device's data in cache.
 
-Plain gradient descent is lazy: it keeps three sums and applies them to the arrays at the end.
+Plain gradient descent is lazy: it keeps three sums, and applies them to the arrays at the end.
 
-- Every step adds one vector to all rows of the device's own items; ``shift`` is the sum.
-- The linear term subtracts its draws from touched rows; ``spent`` is the sum of the coefficients.
+- Every step adds one vector to all rows of the device's own items; ``shift`` is the sum of these
+    vectors.
+- The linear term subtracts its coefficients from the rows; ``spent`` is the sum of their weights.
 - Every step subtracts a vector times the features from E; ``taken`` is the sum of these vectors.
 
-Adam moves every parameter of the device at every minibatch, touched item rows included, as torch's
-dense Adam does: a row keeps moving after the minibatch that contains it. The moments start at zero
-in every round, because a device keeps nothing between rounds. They last from epoch to epoch, even
+Adam moves every parameter of the device at every minibatch, including item rows, as torch's dense
+Adam does: a row keeps moving after the minibatch that contains it. The moments start at zero in
+every round, because a device keeps nothing between rounds. They persist from epoch to epoch, even
 if noise is added between two epochs.
 
-A device's result is the same to the bit in any batch of devices and in any number of threads.
+A device's result is the same to the bit in any batch of devices and with any number of threads.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from fedrec_auditor.targets.federated.minibatch import (
 
 Numbers = NDArray[np.int64]
 
+# Adam's usual constants (Kingma and Ba 2015).
 BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
-"""Adam's usual constants (Kingma and Ba 2015)."""
 
 _part = compiled(kept=False, fastmath=REORDERED)
 _inlined = compiled(kept=False, fastmath=REORDERED, inline="always")
@@ -75,8 +76,10 @@ class Tables(NamedTuple):
     ``features``: features of each device's user.
     ``theta``: E, W1, W2, b, then the MLP's weights and biases, as the learner has them (n, P).
     ``rows``: item rows of the examples (nnz, d).
-    ``linear_term``: coefficients for theta, of its shape; empty without such a term.
-    ``linear_rows``: coefficients for rows, of their shape; empty without such a term.
+    ``linear_term``: coefficients of the linear term for ``theta``, of the same shape; empty without
+        such a term.
+    ``linear_rows``: coefficients of the linear term for ``rows``, of the same shape; empty without
+        such a term.
     """
 
     positive: Flags
@@ -90,7 +93,7 @@ class Tables(NamedTuple):
 class AdamMoments(NamedTuple):
     """Moments of Adam after ``done`` epochs: ``theta`` (2, n, P) and ``rows`` (2, nnz, d).
 
-    A first dimension of 0 means that no moments are kept between calls.
+    The first dimension is 0 if no moments are kept between calls.
     """
 
     theta: F32
@@ -105,7 +108,7 @@ class Device(NamedTuple):
     ``positive``: whether an example is one of the device's own items.
     ``features``: features of its user.
     ``drawn``: linear coefficients of the rows.
-    ``order``: order of visits per epoch.
+    ``order``: order in which it visits its examples, per epoch.
     """
 
     own: F32
@@ -117,7 +120,7 @@ class Device(NamedTuple):
 
 @_part
 def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
-    """Writes the means of own rows and of their draws; returns one over the number of own rows."""
+    """Writes the means of own rows and of their coefficients; returns 1 / (number of own rows)."""
     mean[:] = 0
     mean_drawn[:] = 0
     held = 0
@@ -140,7 +143,7 @@ def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags
 def _gather(
     z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
 ) -> None:
-    """Copies the rows of a minibatch and adds the lazy sums to them."""
+    """Copies the rows of a minibatch, and adds the lazy sums to them."""
     for e in range(len(visit)):
         at = visit[e]
         for k in range(z.shape[1]):
@@ -220,7 +223,7 @@ def _train_plainly(
     g: Layers,
     settings: Settings,
 ) -> None:
-    """Trains one device by plain gradient descent, lazily."""
+    """Trains one device by lazy gradient descent."""
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
     _, e, w_1, w_2, bias, from_user, from_item, tail = p
@@ -276,7 +279,7 @@ def _train_plainly(
 def _move(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
 ) -> None:
-    """One step of Adam; ``rate`` and ``scale`` include the bias corrections of its moments."""
+    """One step of Adam. ``rate`` and ``scale`` include the bias corrections of its moments."""
     keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
     new_1, new_2 = np.float32(1 - BETA_1), np.float32(1 - BETA_2)
     for k in range(len(p)):
@@ -287,7 +290,7 @@ def _move(
 
 @_part
 def _look_up(z: F32, mean: F32, own: F32, positive: Flags, visit: Places, part: np.float32) -> None:
-    """Copies the rows of a minibatch; computes the mean of own rows if their ``part`` is not 0."""
+    """Copies the rows of a minibatch, and computes the mean of own rows unless ``part`` is 0."""
     for e in range(len(visit)):
         for k in range(len(mean)):
             z[e, k] = own[visit[e], k]
@@ -394,7 +397,7 @@ def _train_by_adam(
 
 @compiled(fastmath=REORDERED)
 def train(block: DeviceBlock, tables: Tables, settings: Settings, adam: AdamMoments | None) -> None:
-    """Trains the devices of ``block`` in place: by Adam if ``adam`` is given, else plainly."""
+    """Trains the devices of ``block`` in place, by Adam if ``adam`` is given, else by plain SGD."""
     width, d, length = tables.features.shape[1], tables.rows.shape[1], tables.theta.shape[1]
     s, flat = make_scratch(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)

@@ -1,8 +1,8 @@
 """Learners: embeddings of users and items, combined by an MLP or a dot product.
 
-A device has z_u = E_U x_u and the item table. It aggregates the rows of its own items or not
-(``Neighbours``), and scores an item by a two-layer MLP on both embeddings or by their product. It
-minimises the summed binary cross-entropy by minibatch SGD.
+A device has z_u = E_U x_u and the item table. It may aggregate the rows of its own items
+(``Neighbours``), and it scores an item by a two-layer MLP on both embeddings or by their product.
+It minimises the summed binary cross-entropy by minibatch SGD.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BLOCK = 1 << 24  # numbers in memory per block of scores
 def _learning(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
-    """Settings of a composition, and of the learner in it, with which the learner learns."""
+    """Settings of a ``Composition``, and of its learner, with which the model recommends well."""
     return MappingProxyType(
         {
             "private_user": True,
@@ -48,17 +48,17 @@ def _learning(
 
 @dataclass(frozen=True, kw_only=True)
 class _Embeddings(Checked):
-    """A learner with embeddings of ``dimension`` d; initial parameters are N(0, init_scale^2).
+    """A learner with embeddings of ``dimension`` d, and initial parameters from N(0, init_scale^2).
 
-    The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001
-    the logits of the GCN are about 3,000 on MovieLens-100K, and its parameters are not finite after
-    one round. At rate 0.001 / 32, where the loss would be a mean, it learns nothing. The default of
-    0.1 trains.
+    The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001,
+    the logits of the GCN are about 3,000 on MovieLens 100K, and its parameters are not finite after
+    one round. At rate 0.001 / 32, which corresponds to a mean as the loss, it learns nothing. The
+    default of 0.1 trains.
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
     a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), and the last
-    batch of an epoch has the remaining examples. All examples share ``LocalTraining.linear_term``
-    equally, so that an epoch adds it once.
+    batch of an epoch has the remaining examples. ``LocalTraining.linear_term`` is divided equally
+    among all examples, so that an epoch adds it once.
     """
 
     dimension: Whole = 64
@@ -72,16 +72,16 @@ class _Embeddings(Checked):
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is the squared error instead of the cross-entropy."""
+        """Whether the loss is the squared error; otherwise it is the cross-entropy."""
         return False
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of components in order."""
+        """Names of the groups of components, in order, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.deep else ("user", "item")
 
     def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
-        """Shape of every component."""
+        """Returns the shape of every component, by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
         if self.neighbours is Neighbours.CONVOLVED:
@@ -93,7 +93,7 @@ class _Embeddings(Checked):
         return shapes
 
     def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Entries from N(0, init_scale^2), float32, drawn component by component."""
+        """Draws entries from N(0, init_scale^2) in float32, component by component."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
@@ -101,24 +101,24 @@ class _Embeddings(Checked):
         }
 
     def own(self, streams: Streams) -> NDArray[np.float32]:
-        """User vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
+        """Draws user vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
         drawn = self.init_scale * streams.normal(self.dimension)
         return drawn.astype(np.float32)[:, :, None]
 
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
-        """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
+        """Trains the broadcast model on every device, and returns the devices' models by component.
 
-        Computed in float32 by compiled code; the result of a device is the same to the bit in any
-        batch. InputError if the broadcast does not fit, or if a linear term names an unknown
-        component.
+        Computed in float32 by compiled code. The result of a device is the same to the bit in any
+        batch of devices. Raises InputError if the broadcast does not fit, or if a linear term names
+        an unknown component.
         """
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.linear_term) - set(model))
         if unknown:
             raise InputError(
-                f"Expected linear_term for components among {', '.join(model)}, got "
+                f"Expected a linear_term for components among {', '.join(model)}, got "
                 f"{', '.join(unknown)}. Name components of the model."
             )
         return train(
@@ -132,9 +132,10 @@ class _Embeddings(Checked):
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Logits of all items, (n, n_items) float32: the order of their sigmoids, without ties.
+        """Computes the logits of all items, (n, n_items) float32.
 
-        Memory: 64 MiB beside the result with an MLP.
+        Logits have the order of their sigmoids, without ties. Memory: with an MLP, 64 MiB in
+        addition to the result.
         """
         user = self.user_vectors(model, clients)
         model = self._received(model, clients)
@@ -152,7 +153,7 @@ class _Embeddings(Checked):
         return out
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """User vectors that enter the MLP or the product, (n, d) float32."""
+        """Computes the user vectors (n, d), in float32, that enter the MLP or the product."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.own is None:
@@ -178,14 +179,17 @@ class _Embeddings(Checked):
         got = {name: np.shape(array) for name, array in broadcast.items()}
         if got != expected:
             raise InputError(
-                f"Expected a model with {expected}, got {got}. "
-                "Send a model made for these items and features."
+                f"Expected a model with the shapes {expected}, got {got}. "
+                "Send a model made for these numbers of items and features."
             )
         return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
 
 
 def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean row of each device's own items, (n, d); zeros for a device without items."""
+    """Computes the mean item row of each device's own items, shape (n, d).
+
+    The mean is zero for a device without items.
+    """
     sizes = np.diff(ratings.indptr)
     weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes).astype(np.float32)
     pick = sparse.csr_array((weights, ratings.indices, ratings.indptr), shape=ratings.shape)
@@ -194,13 +198,14 @@ def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDA
 
 @dataclass(frozen=True, kw_only=True)
 class Gcn(_Embeddings):
-    """FedRec's client (Zhang et al., section 3.1): a graph convolution over the user's items, MLP.
+    """FedRec's client: a graph convolution over the user's items, and an MLP.
 
-    u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7).
+    u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7 of
+    Zhang et al., section 3.1).
 
-    The mean is over all of the user's items (equation 5), the scored item included, and the
+    The mean is over all of the user's items (equation 5), including the scored item, and the
     gradient flows through it into their rows. z_v is a row of the item table: features x_v are
-    random in the paper, so that E_V x_v is a free vector.
+    random in the paper, so E_V x_v is a free vector.
     """
 
     neighbours = Neighbours.CONVOLVED
@@ -212,13 +217,13 @@ class Gcn(_Embeddings):
 
 @dataclass(frozen=True, kw_only=True)
 class LightGcn(_Embeddings):
-    """FedLightGCN's client (Zhang et al., section 5.10): the neighbour mean without weights.
+    """FedLightGCN's client: the sum of the user's vector and the mean of the user's item rows.
 
-    u = E_U x_u + mean z_v over the user's items, logit u . z_v.
+    u = E_U x_u + mean z_v over the user's items, logit u . z_v (Zhang et al., section 5.10).
 
     LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees. A device does not
-    know the degree of an item, so that the sum is divided by the degree of the user. There is one
-    layer, and the sum of both layers replaces their mean, which differs by a constant factor.
+    know the degree of an item, so the sum is divided by the degree of the user. There is one layer,
+    and the sum of both layers replaces their mean, which differs by a constant factor.
     """
 
     neighbours = Neighbours.ADDED
@@ -231,10 +236,10 @@ class Mf(_Embeddings):
 
     z_u = E_U x_u, logit z_u . z_v.
 
-    As a FedRec client (Zhang et al., Figure 2) it shares E_U and the item table, so that averaging
-    models is meaningful for the user's part too.
-    ``loss`` "squared" is sum (r - z_u . z_v)^2, the loss of F-DPMF, because DPMF (Hua et al. 2015)
-    perturbs a squared error; "logistic" is the loss of equation 8.
+    As a FedRec client (Zhang et al., Figure 2), it shares E_U and the item table, so that averaging
+    models is meaningful for the user's part as well. ``loss`` "squared" is sum (r - z_u . z_v)^2,
+    the loss of F-DPMF, because DPMF (Hua et al. 2015) perturbs a squared error; "logistic" is the
+    loss of equation 8.
     """
 
     loss: Literal["logistic", "squared"] = "logistic"
@@ -250,12 +255,12 @@ class Mf(_Embeddings):
 
 @dataclass(frozen=True, kw_only=True)
 class Ncf(_Embeddings):
-    """FedNCF's client (Zhang et al., section 5.10): user and item embeddings into an MLP.
+    """FedNCF's client: user and item embeddings, scored by an MLP.
 
-    z_u = E_U x_u and a two-layer MLP on z_u (+) z_v.
+    z_u = E_U x_u and a two-layer MLP on z_u (+) z_v (Zhang et al., section 5.10).
 
-    The paper names only NCF (He et al., WWW 2017). Implemented here is its MLP branch, because the
-    FedRec protocol has a user component, an item component and an MLP.
+    The paper names only NCF (He et al., WWW 2017). This class implements its MLP branch, because
+    the FedRec protocol has a user component, an item component and an MLP.
     """
 
     neighbours = Neighbours.IGNORED

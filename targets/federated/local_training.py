@@ -1,4 +1,4 @@
-"""Local training of many devices in blocks: their random draws, then the compiled training."""
+"""Local training of many devices in blocks: draws random numbers, then runs compiled code."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import Settings
 
-# Draws of a device before it trains: its negatives, once, and an order of its examples per epoch.
+# Before it trains, a device draws its negatives once, and an order of its examples per epoch.
 #
 # Every draw depends only on the device's own stream and items. A batch of devices therefore draws
 # the numbers that each device would draw alone, and every way of training uses the same draws.
-# Negatives are drawn without replacement, so that every example is a different item: the rows that
-# a device touches are its examples, and it visits each of them once per epoch.
+# Negatives are drawn without replacement, so every example is a different item: the rows that a
+# device trains are its examples, and it visits each of them once per epoch.
 
 _NEGATIVES = 0
-_LOW = np.uint64((1 << 24) - 1)  # bits of a random key that hold its position and break ties
+_LOW = np.uint64((1 << 24) - 1)  # low bits of a random key: its position, which breaks ties
 _BLOCK = 1 << 21  # maximum number of keys in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Training examples of devices: own items and negatives, by ascending item id.
+    """Training examples of devices: own items and negatives, in ascending order of items.
 
     ``indptr``: the examples of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
     ``ids``: item of each example (nnz,).
-    ``positive``: whether the item is one of the device's own (nnz,).
+    ``positive``: whether the device has an interaction with the item (nnz,).
     """
 
     indptr: NDArray[np.int64]
@@ -57,15 +57,15 @@ class Examples:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of examples of each device, (n,)."""
+        """Number of examples of each device, shape (n,)."""
         return np.diff(self.indptr)
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
     """Draws ``negatives`` negatives per interaction of each device, without replacement.
 
-    A device takes all its negatives if there are fewer (the paper downsamples them, section 2).
-    Time is proportional to devices times items; memory is ``_BLOCK`` keys and the result.
+    A device takes all its negatives if it has fewer (the paper downsamples them, section 2). Time
+    is proportional to devices times items. Memory is ``_BLOCK`` keys and the result.
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
@@ -94,9 +94,10 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 
 
 def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
-    """A uniform permutation of the first ``sizes`` positions for every device, (n, max(sizes)).
+    """Draws a uniform permutation of positions 0 to size - 1 per device: (n, max(sizes)).
 
-    Positions beyond a device's size stay in place.
+    ``sizes`` (n,) is the number of examples of each device. Positions beyond a device's size stay
+    in place.
     """
     width = int(sizes.max(initial=0))
     keys = _keys(streams.fold_in(2 * epoch + 1), width)
@@ -109,7 +110,7 @@ def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
 def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
-    """Coefficients of the linear term for one dense component, (n, *shape)."""
+    """Draws the coefficients of the linear term for the component ``name``: (n, *shape)."""
     from fedrec_auditor.targets.noise_kernel import laplace
 
     seeds = _linear_streams(streams, shapes, name).seeds
@@ -122,9 +123,10 @@ def draw_linear_term(
 def draw_linear_rows(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Coefficients of the linear term for touched rows of "item": (nnz, d), entry item * d + k.
+    """Draws the coefficients of the linear term for the item rows of the examples: (nnz, d).
 
-    The result is empty, (0, d), without such a term.
+    The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
+    result is empty, (0, d), if the items have no such term.
     """
     if "item" not in local.linear_term:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -143,12 +145,12 @@ def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: 
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
-    """Distinct random keys (n, count); the low bits of each are its position."""
+    """Distinct random keys (n, count). The low bits of each are its position."""
     return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
 class Neighbours(IntEnum):
-    """Use of the rows of the device's own items in its user's embedding."""
+    """Use of the rows of the device's own items in the embedding of its user."""
 
     IGNORED = 0  # u = z_u
     ADDED = 1  # u = z_u + mean z_v
@@ -165,7 +167,8 @@ class Work:
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
     ``settings``: settings of the compiled kernel.
-    ``moments``: Adam's, with no rows if one call of the kernel runs all epochs; None without Adam.
+    ``moments``: moments of Adam, empty if one call of the kernel runs all epochs; None without
+        Adam.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -177,9 +180,10 @@ class Work:
     moments: kernel.AdamMoments | None
 
     def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Yields blocks of devices of similar size with devices x largest size at most ``bound``.
+        """Yields blocks of devices of similar size, with at most ``bound`` examples after padding.
 
-        Devices without examples are left out; a block has at least one device.
+        A block's padded number of examples is its number of devices times the largest number of
+        examples. Devices without examples are left out. A block has at least one device.
         """
         sizes = self.examples.sizes
         order = np.argsort(sizes, kind="stable")[::-1]
@@ -193,7 +197,10 @@ class Work:
 def named(
     theta: NDArray[np.float32], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, NDArray[np.float32]]:
-    """Views of ``theta`` (n, P) by component."""
+    """Returns views of ``theta`` (n, P) by component.
+
+    ``theta`` holds all parameters of each device except the item rows.
+    """
     out, start = {}, 0
     for name, shape in shapes.items():
         if name != "item":
@@ -203,10 +210,10 @@ def named(
     return out
 
 
+# Purpose of a device's random stream for the noise after an epoch, unlike all others above.
 _NOISE = 1 << 32
-"""Purpose of a device's random stream, apart from the purposes above: the noise after an epoch."""
+# Maximum number of entries in the visiting orders of a block of devices.
 _ORDERED = 1 << 18
-"""Maximum number of entries in the orders of a block of devices."""
 
 
 def train(
@@ -219,11 +226,19 @@ def train(
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
-    """Trains the models of all devices: the touched rows of "item" and all other components.
+    """Trains the models of all devices: the item rows of their examples, and all other components.
+
+    model: the broadcast model
+    clients: the devices
+    local: settings of the local training
+    compute: threads
+    neighbours: use of the item rows in a user's embedding
+    deep: whether an MLP scores items, instead of a dot product
+    squared: whether the loss is the squared error, instead of the cross-entropy
 
     Memory: the result (twice with a linear term, three times with Adam and noise between epochs),
-    and the arrays of one block of devices. Between epochs all parameters and touched rows go
-    through ``local.noise``; the noise of untouched rows is drawn again whenever it is read.
+    and the arrays of one block of devices. Between epochs, all parameters and trained rows pass
+    through ``local.noise``. The noise of the remaining rows is drawn again whenever it is read.
     """
     work = _work(model, clients, local, int(neighbours), deep, squared)
     if local.noise:
@@ -260,7 +275,7 @@ def _work(
     deep: bool,
     squared: bool,
 ) -> Work:
-    """Draws of the devices before they train, and their initial parameters."""
+    """Draws the random numbers of the devices before they train, and their initial parameters."""
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import Settings
 
@@ -316,7 +331,7 @@ def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
 
 
 def _disturb(work: Work, epoch: int) -> None:
-    """Adds the noise at the end of ``epoch`` to all parameters and touched rows."""
+    """Adds the noise at the end of ``epoch`` to all parameters and trained rows."""
     for name, values in named(work.tables.theta, work.shapes).items():
         if name in work.local.noise:
             values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))
@@ -327,7 +342,7 @@ def _disturb(work: Work, epoch: int) -> None:
 
 
 def _disturbed(work: Work, rows: Rows) -> Component:
-    """Item table after the noise of all epochs but the last, without any training."""
+    """The item table after the noise of all epochs except the last, without any training."""
     none = np.zeros(0, dtype=np.int64)
     table: Component = replace(
         rows, indptr=np.zeros_like(rows.indptr), ids=none, values=rows.values[none]
@@ -356,7 +371,7 @@ def _run(work: Work, epochs: range, compute: Compute) -> None:
         kernel.train(block, work.tables, work.settings._replace(batch=batch), moments)
 
     blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
-    # compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread
+    # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.
     importlib.import_module("scipy.linalg.cython_blas")
     with one_thread():
         if compute.threads == 1:

@@ -1,9 +1,9 @@
-"""Forward and backward pass of a minibatch of one device, compiled by numba, for ``kernel``.
+"""Forward and backward pass of one device's minibatch, compiled by numba, for ``kernel``.
 
-BLAS computes the three matrix products (in one thread: see ``local_training``). A device's layers
-are views of one vector. In it the two halves of the MLP's first weights are separate, and the item
-half is transposed: then no product sums along the rows of both its factors, which BLAS does at 0.6
-times the speed.
+BLAS computes the three matrix products (in one thread, see ``local_training``). The layers of a
+device are views of one vector. In this vector, the two halves of the MLP's first weights are
+separate, and the item half is transposed. No product then sums along the rows of both its factors,
+which BLAS does at 0.6 times the speed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _part = compiled(kept=False, fastmath=REORDERED)
 class Settings(NamedTuple):
     """Settings of a model and its training.
 
-    ``neighbours``: value of ``Neighbours``.
-    ``deep``: whether an MLP scores items, instead of a product.
-    ``squared``: whether the loss is the squared error, instead of the cross-entropy.
+    ``neighbours``: a value of ``local_training.Neighbours``.
+    ``deep``: whether an MLP scores items; otherwise the score is a dot product.
+    ``squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``rate``: learning rate.
     ``batch``: examples per minibatch.
     """
@@ -40,10 +40,13 @@ class Settings(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Parameters of a device, or their gradients: views of the vector ``flat``.
+    """Parameters of a device, or their gradients, as views of the vector ``flat``.
 
-    ``tail`` is the MLP's first bias, its last weight and its last bias. A layer that the model
-    lacks is an arbitrary view that nothing reads.
+    ``e``, ``w_1``, ``w_2``, ``bias``: parameters of the user's embedding: E, W1, W2 and b.
+    ``from_user``, ``from_item``: the two halves of the MLP's first weights.
+    ``tail``: the MLP's first bias, its last weight and its last bias.
+
+    A layer that the model does not have is an arbitrary view that is never read.
     """
 
     flat: F32
@@ -57,7 +60,11 @@ class Layers(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays for one minibatch: rows, their gradients, the hidden layer, and vectors (d,)."""
+    """Temporary arrays for one minibatch.
+
+    ``z`` and ``dz`` are item rows and their gradients, ``layer`` is the hidden layer, and
+    ``logits`` are the scores. The remaining arrays are vectors (d,).
+    """
 
     z: F32
     dz: F32
@@ -75,7 +82,10 @@ class Scratch(NamedTuple):
 
 @_part
 def make_scratch(batch: int, d: int) -> Scratch:
-    """Zeros for minibatches of ``batch`` examples."""
+    """Creates temporary arrays of zeros for minibatches of ``batch`` examples.
+
+    ``d`` is the dimension of embeddings.
+    """
     z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
     layer, logits = np.zeros(d * batch, np.float32), np.zeros(batch, np.float32)
     v = np.zeros((8, d), np.float32)
@@ -84,7 +94,11 @@ def make_scratch(batch: int, d: int) -> Scratch:
 
 @_part
 def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
-    """Views of ``flat``, which has the length of a row of theta."""
+    """Creates the layers as views of ``flat``, which has the length of one row of ``theta``.
+
+    ``Tables.theta`` in ``kernel`` has one row of parameters per device. ``d`` is the dimension of
+    embeddings, and ``width`` is the number of user features.
+    """
     end = d * width
     e = flat[:end].reshape(d, width)
     w_1, w_2, bias, from_user, from_item = e, e, flat, e, e
@@ -102,9 +116,9 @@ def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
 
 @_part
 def copy(out: F32, values: F32) -> None:
-    """Copies values: out = values.
+    """Copies ``values`` into ``out``.
 
-    All copies here are loops, because compiling an assignment to a slice takes seconds.
+    All copies in this file are loops, because compiling an assignment to a slice takes seconds.
     """
     for k in range(len(out)):
         out[k] = values[k]
@@ -112,7 +126,7 @@ def copy(out: F32, values: F32) -> None:
 
 @_part
 def load(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copies a row of theta into the layers."""
+    """Copies a row ``theta`` of ``Tables.theta`` into the layers."""
     copy(layers.flat, theta)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.tail)
@@ -125,7 +139,7 @@ def load(layers: Layers, theta: F32, deep: bool) -> None:
 
 @_part
 def store(theta: F32, layers: Layers, deep: bool) -> None:
-    """Copies the layers back into a row of theta."""
+    """Copies the layers back into a row ``theta`` of ``Tables.theta``."""
     copy(theta, layers.flat)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.tail)
@@ -138,7 +152,7 @@ def store(theta: F32, layers: Layers, deep: bool) -> None:
 
 @_part
 def apply(out: F32, matrix: F32, vector: F32) -> None:
-    """Matrix times vector: out = matrix vector."""
+    """Computes the product of a matrix and a vector into ``out``."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
         t0, t1, t2, t3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -166,7 +180,10 @@ def embed(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """Computes the embedding ``user`` from z_u in ``own``; ``inner`` is the input of W2."""
+    """Computes the embedding ``user`` from ``own`` (z_u) and the ``mean`` of the user's item rows.
+
+    ``inner`` receives the vector that W2 is applied to.
+    """
     if neighbours == 0:
         for k in range(len(user)):
             user[k] = own[k]
@@ -193,9 +210,9 @@ def score(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Logits by the MLP; writes its hidden layer into ``hidden`` (d, b).
+    """Computes the MLP's scores ``logit`` of items, and its hidden layer ``hidden`` (d, b).
 
-    ``tail`` is the first layer's bias, the last layer's weight and its bias.
+    ``tail`` holds the bias of the first layer, and the weight and the bias of the last layer.
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
@@ -218,7 +235,10 @@ def score(
 
 @_part
 def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
-    """Replaces logits by the derivative of the cross-entropy, or of the squared error, at them."""
+    """Replaces the scores ``logit`` by the derivatives of the loss at these scores.
+
+    The loss is the cross-entropy, or the squared error if ``squared``.
+    """
     for e in range(len(visit)):
         label = np.float32(1) if positive[visit[e]] else np.float32(0)
         if squared:
@@ -229,9 +249,10 @@ def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
 
 @_part
 def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) -> None:
-    """Steps matrix -= rate out (x) vector, and computes back = old matrix^T out.
+    """Computes ``back`` = matrix^T out, then updates matrix -= rate out (x) vector.
 
-    Four rows are handled together, and read before any is written: this vectorizes.
+    Four rows are processed together, and read before any of them is written, so that the compiler
+    vectorizes the loop.
     """
     back[:] = 0
     n = matrix.shape[0]
@@ -274,7 +295,10 @@ def mlp_back(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Gradients of the MLP, the rows and the user; with a ``rate`` the MLP also takes a step."""
+    """Computes the gradients of the MLP, the item rows and the user's embedding.
+
+    If a ``rate`` is given, the MLP's parameters also take a gradient step.
+    """
     d = len(hidden)
     total = np.float32(0)
     for e in range(len(slope)):
@@ -305,7 +329,7 @@ def mlp_back(
 
 @_part
 def product_back(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
-    """Gradients of the rows and of the user's embedding if the logit is their product."""
+    """Computes the gradients of item rows and user embedding if the score is their dot product."""
     d_user[:] = 0
     for e in range(len(slope)):
         for k in range(len(user)):
@@ -325,7 +349,11 @@ def embed_back(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Gradients of the convolution, z_u and the mean; with a ``rate`` its layers also step."""
+    """Computes the gradients of the layers that produce the user's embedding, and of their inputs.
+
+    The inputs are z_u and the mean of the user's item rows. If a ``rate`` is given, these layers
+    also take a gradient step.
+    """
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k] if rate is None else rate * d_user[k]

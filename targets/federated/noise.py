@@ -1,4 +1,4 @@
-"""Clipping and noise on every entry of every component, shared by the protections with LDP."""
+"""Clipping and noise on every entry of every component, shared by protections with local noise."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
-TAIL, _TAIL_NORMAL = 36.8, 8.3  # largest draws of ``Streams`` (Laplace, normal), in scales
-_BLOCK = 1 << 14  # numbers per block, which fit a core's own cache
+TAIL, _TAIL_NORMAL = 36.8, 8.3  # limits of the draws of ``Streams`` (Laplace, normal), in scales
+_BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Clipping of every entry to [-clip, clip], then Laplace or ``normal`` noise of ``scale``.
+    """Clips every entry to [-clip, clip], then adds Laplace (or ``normal``) noise of ``scale``.
 
-    This is a ``Randomizer``. The noise of an entry is the draw at its position in its client's
-    stream, so that blocks of any size draw the same noise. Messages begin at entry ``start`` of the
-    streams. Memory is the result and a few blocks.
+    This class is a ``Randomizer``. The noise of an entry is the draw at its position in its
+    client's stream, so that blocks of any size get the same noise. Messages begin at entry
+    ``start`` of the streams. Memory is the result and a few blocks.
     """
 
     clip: float
@@ -38,7 +38,7 @@ class ClippedNoise:
     start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape) with noise, of the type of ``values``."""
+        """Returns the noisy messages (n, *shape), in the data type of ``values``."""
         size = math.prod(values.shape[1:])
         flat = np.ascontiguousarray(values).reshape(len(values), size)
         out, streams = np.empty_like(flat), streams.after(self.start)
@@ -51,17 +51,23 @@ class ClippedNoise:
         return out.reshape(values.shape)
 
     def limit(self, largest: float) -> float:
-        """A bound on the absolute value of every sent number: uniform draws end at 2^-53."""
+        """Returns a bound on the absolute value of every noisy entry.
+
+        The noise is bounded because uniform draws are at least 2^-53 away from 0 and 1.
+        """
         return self.clip + self.scale * (_TAIL_NORMAL if self.normal else TAIL)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
-        """A copy for messages that begin ``count`` entries later."""
+        """Returns a copy for messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
-        """Noisy rows ``values`` (nnz, d) of tables, drawn by their places ``ids`` in them.
+        """Clips rows of the clients' tables, and adds noise according to their positions.
 
-        The rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+        ``values``: the rows of all clients (nnz, d).
+        ``streams``: random streams of the clients.
+        ``indptr``: the rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+        ``ids``: position of each row in its table.
         """
         out, streams = np.empty_like(values), streams.after(self.start)
         if not self.normal:
@@ -92,18 +98,18 @@ class ClippedNoise:
 
 
 class Noisy(Checked, Protection):
-    """A protection that clips every component and adds the noise of its group."""
+    """Base class of protections that clip every component and add noise to it."""
 
     @abstractmethod
     def noise(self, group: str) -> ClippedNoise:
-        """Clipping and noise of an entry of ``group``."""
+        """Returns the clipping and noise of an entry of ``group``."""
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Adds noise to all entries of every component, even to rows that training did not touch.
+        """Clips all entries of every component and adds noise, even to rows without a change.
 
-        Each component draws from its own streams, derived from its name.
+        Each component draws noise from separate streams, derived from the component's name.
         """
         return {
             name: RandomizedMessages(

@@ -28,16 +28,16 @@ from fedrec_auditor.targets.streams import Streams
 
 @dataclass(frozen=True, kw_only=True)
 class Unprotected(Protection):
-    """No protection: the device sends its trained model as it is.
+    """No protection: the device sends its trained model unchanged.
 
-    No clipping, no noise; the paper offers only that data stay on the device.
+    The upload is neither clipped nor noisy. The paper offers only that data stay on the device.
 
-    A row of the item table on which the device did not train returns as it was broadcast, to the
+    A row of the item table on which the device did not train is sent as it was broadcast, to the
     last bit. The upload alone therefore shows items that are not in the history.
     """
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """One promise, without an epsilon."""
+        """Returns one promise, with an infinite epsilon."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -51,15 +51,15 @@ class Unprotected(Protection):
 
 
 class _LaplaceNoise(Noisy):
-    """Laplace noise of scale 2 clip / epsilon of the entry's group, on entries of [-clip, clip].
+    """Base class: Laplace noise of scale 2 clip / epsilon on entries clipped to [-clip, clip].
 
-    With ``every_epoch`` entries are clipped and noised after each local epoch, and the next epoch
-    starts from the noised entries (Algorithm 2). The epsilon of the upload does not grow: the
-    upload is a function of the data and of earlier noise, which the last noise covers for any
-    values of both. Nor does epsilon shrink, against the worst pair of models. The states between
-    epochs do not leave the device; together they would spend one epsilon per epoch. An entry that
-    training does not change is sent with the noise of all epochs, whose standard deviation is
-    sqrt(epochs) times that of one.
+    epsilon is that of the entry's group. With ``every_epoch``, entries are clipped and noise is
+    added after each local epoch, and the next epoch starts from the noisy entries (Algorithm 2).
+    The epsilon of the upload does not grow: the upload is a function of the data and of earlier
+    noise, and the last noise covers any values of both. The epsilon does not shrink either, against
+    the worst pair of models. The states between epochs do not leave the device; if they were all
+    sent, each epoch would cost one epsilon. An entry that training does not change is sent with the
+    noise of all epochs, whose standard deviation is sqrt(epochs) times that of one epoch.
     """
 
     clip: float
@@ -68,31 +68,31 @@ class _LaplaceNoise(Noisy):
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Adds the noise of all epochs except the last, which ``protect`` adds."""
+        """Adds the noise of all epochs except the last, whose noise ``protect`` adds."""
         if not self.every_epoch or local.epochs == 1:
             return local
         return replace(local, noise={name: self.noise(name.partition(".")[0]) for name in shapes})
 
     @abstractmethod
     def budget(self, group: str) -> float:
-        """Epsilon of an entry of ``group``; InputError if the group has no budget."""
+        """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
 
     def noise(self, group: str) -> ClippedNoise:
-        """Clipping, and Laplace noise of scale 2 clip / epsilon."""
+        """Returns clipping, and Laplace noise of scale 2 clip / epsilon."""
         return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
 
     def coordinate(self, group: str) -> Clipped:
-        """Laplace noise on an entry of [-clip, clip]."""
+        """Returns the randomizer of one entry: clipping to [-clip, clip], then Laplace noise."""
         scale = 2.0 * self.clip / self.budget(group)
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
     def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """Noise on all entries, with the budget of each entry's group."""
+        """Returns the randomizer of all entries, with the budget of each entry's group."""
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
     def spent(self, sizes: Mapping[str, int]) -> float:
-        """Sum of the budgets of all entries."""
+        """Computes the sum of the epsilons of all entries."""
         return self.upload(sizes).epsilon
 
 
@@ -105,10 +105,9 @@ class LaplaceProtection(_LaplaceNoise):
     The epsilon of one entry is exactly ``epsilon``, and that of an upload is ``epsilon`` times its
     number of entries. The paper prints neither number for FedNews and "+LDP": ``clip`` is that of
     section 5.4, and the default epsilon is the lower end of section 5.7's interval [40, 60] (noise
-    factor 0.025).
-    With ``every_epoch`` the noise is added after each local epoch, as in the paper's Algorithm 2
-    and its FixRec. Otherwise it is added once per upload, because no algorithm states more
-    (FedNews, "+LDP").
+    factor 0.025). With ``every_epoch`` the noise is added after each local epoch, as in the paper's
+    Algorithm 2 and its FixRec. Otherwise it is added once per upload, because no algorithm states
+    more (FedNews, "+LDP").
 
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
@@ -120,11 +119,11 @@ class LaplaceProtection(_LaplaceNoise):
     privacy = NoiseSetting(budgets=("epsilon",))
 
     def budget(self, group: str) -> float:
-        """Epsilon of an entry, the same in every group."""
+        """Returns the epsilon of an entry, which is the same in every group."""
         return self.epsilon
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """One epsilon for every parameter."""
+        """Returns one promise: the epsilon of every parameter."""
         return (
             Promise(
                 epsilon=self.epsilon,
@@ -141,15 +140,15 @@ class LaplaceProtection(_LaplaceNoise):
 class AdaptiveLaplace(_LaplaceNoise):
     """Clipping and Laplace noise with a separate budget for each group of components (APM).
 
-    Entries are clipped to [-clip, clip] and get Laplace noise of scale 2 clip / epsilon of their
-    group.
+    Entries are clipped to [-clip, clip] and get Laplace noise of scale 2 clip / epsilon, with the
+    epsilon of their group.
 
     The epsilon of one entry is exactly that of its group: the range is 2 clip, and so is the
     sensitivity. The epsilon of an upload is the sum over all its entries. The defaults are those of
-    section 5.7 and differ from equation 11, which ``by_resistance`` computes.
-    ``user``, ``item``, ``mlp1`` and ``mlp2`` are the epsilons of the groups; the budget of a group
-    that the model lacks is not used.
-    ``every_epoch`` adds the noise after each local epoch (Algorithm 2; see ``_LaplaceNoise``).
+    section 5.7 and differ from equation 11, which ``by_resistance`` computes. ``user``, ``item``,
+    ``mlp1`` and ``mlp2`` are the epsilons of the groups. The budget of a group that the model does
+    not have is not used. ``every_epoch`` adds the noise after each local epoch (Algorithm 2; see
+    ``_LaplaceNoise``).
 
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
@@ -165,26 +164,27 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
-        """Budgets of equation 11, in equal steps from ``least`` to ``most``.
+        """Creates the protection with the budgets of equation 11.
 
-        The order of the groups is user, item, MLP 1, MLP 2.
+        Budgets rise in equal steps from ``least`` to ``most``, in the order user, item, MLP 1, MLP
+        2.
         """
         step = (most - least) / 3.0
         return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
 
     def budget(self, group: str) -> float:
-        """Epsilon of an entry of ``group``; InputError if the group has no budget."""
+        """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
         budgets = numbers(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
-                f"Expected groups of the model among {', '.join(budgets)}, got {group!r}. Use the "
-                "protection laplace, which has one epsilon for all groups."
+                f"Expected a model with the groups {', '.join(budgets)} only, got {group!r}. Use "
+                "the protection laplace, which has one epsilon for all groups."
             )
         return budgets[group]
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """One promise for every parameter; its epsilon is the largest of the groups."""
+        """Returns one promise for every parameter, with the largest epsilon of the groups."""
         budgets = {group: self.budget(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
@@ -208,11 +208,12 @@ class GaussianProtection(Noisy):
 
     Entries are clipped to [-clip, clip] and get noise N(0, sigma^2).
 
-    No epsilon holds at delta 0. At delta > 0 the privacy curve of one entry is that of mu = 2 clip
-    / sigma, and the curve of an upload of n entries is that of sqrt(n) times this mu. The paper
-    states that Gaussian noise is added to the uploaded parameters, and prints no sigma, no clipping
-    and no delta. Assumed here: the clipping of section 5.4, and a ``sigma`` equal to the standard
-    deviation of the Laplace noise of noise factor 0.025. Claims are judged at delta 1e-5.
+    No epsilon holds at delta 0. At delta > 0, the privacy curve of one entry is that of the
+    Gaussian mechanism with mu = 2 clip / sigma, and the curve of an upload of n entries is that of
+    sqrt(n) times this mu. The paper states that Gaussian noise is added to the uploaded parameters,
+    and prints no sigma, no clipping and no delta. This class assumes the clipping of section 5.4,
+    and a ``sigma`` equal to the standard deviation of the Laplace noise of noise factor 0.025.
+    Claims are judged at delta 1e-5.
 
     Source: Zhang et al., section 5.3 (FedRec-GN).
     """
@@ -224,14 +225,14 @@ class GaussianProtection(Noisy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.coordinate("")  # raises InputError for a noise that cannot be accounted
+        self.coordinate("")  # raises InputError if no accountant can handle the noise
 
     def noise(self, group: str) -> ClippedNoise:
-        """Clipping and normal noise, the same in every group."""
+        """Returns clipping and normal noise, which are the same in every group."""
         return ClippedNoise(self.clip, self.sigma, normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """The paper's statement about the noise, which claims no epsilon."""
+        """Returns the paper's statement about the noise, which claims no epsilon."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -245,19 +246,22 @@ class GaussianProtection(Noisy):
         )
 
     def coordinate(self, group: str) -> Clipped:
-        """Normal noise on an entry of [-clip, clip]."""
+        """Returns the randomizer of one entry: clipping to [-clip, clip], then normal noise."""
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
     def upload(self, sizes: Mapping[str, int]) -> Clipped:
-        """Normal noise on all entries; two uploads may lie in opposite corners of the range."""
+        """Returns the randomizer of all entries: clipping to [-clip, clip], then normal noise.
+
+        Two uploads may lie in opposite corners of the range.
+        """
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
 
 
+# Absolute derivative of one example's loss with respect to its prediction, at 0.
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
-"""Absolute derivative of one example's loss by its prediction, at 0."""
+# Purpose of a device's random stream for the objective, different from that for the features.
 _OBJECTIVE = 1
-"""Purpose of a device's random stream for the objective, apart from that for the features."""
 _BEYOND = (
     "a distribution and a budget that the paper does not print: here only the rows on which the "
     "device trains have a linear term"
@@ -274,24 +278,24 @@ class Objective(Checked, Protection):
     Each device draws the coefficients once per training, because an objective is perturbed before
     it is minimised. ``every_round`` draws new coefficients whenever a device takes part. The paper
     prints neither choice. |a| is the linear coefficient of the loss of one example at 0 (1/2 for
-    the logistic loss, 2 for the squared one), and d is the dimension of embeddings, whose entries
-    are assumed in [-1, 1]: the linear coefficients of two examples differ by at most 2 |a| d in the
-    L1 norm.
-    ``loss`` "logistic" (F-GERAI) adds the term to every component, "squared" (F-DPMF, whose learner
-    has that loss) to the item rows. The paper prints no ``epsilon`` and no distribution; the
-    default of 10 is this project's.
+    the logistic loss, 2 for the squared loss), and d is the dimension of embeddings, whose entries
+    are assumed to be in [-1, 1]: the linear coefficients of two examples differ by at most 2 |a| d
+    in the L1 norm. ``loss`` "logistic" (F-GERAI) adds the term to every component, and "squared"
+    (F-DPMF, whose learner has that loss) adds it to the item rows. The paper prints no ``epsilon``
+    and no distribution; the default of 10 is this project's choice.
 
-    The noise does not cover the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
-    Winslett 2012) releases the minimiser of an objective whose coefficients are all noisy, the
-    quadratic ones too; the client follows gradients of its data instead. Item rows on which it did
-    not train return as they were broadcast, and the row of an item in the history never does.
+    The noise does not protect the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
+    Winslett 2012) publishes the minimiser of an objective whose coefficients are all noisy,
+    including the quadratic ones. The client instead follows gradients of its data. Item rows on
+    which it did not train are sent as they were broadcast, and the row of an item in the history
+    never is.
 
-    With ``features`` (F-GERAI, not F-GERAI-NL) each entry of the user's features goes through the
-    piecewise mechanism once, before the training, with epsilon ``feature_epsilon``, and is clipped
-    back. Entries are scaled from [0, 1], logarithms of counts from [0, log(1 + items)]. An
-    attribute is one-hot, and two entries distinguish any two categories: the epsilon of an
-    attribute in the whole training is twice ``feature_epsilon``. This paper does not state how the
-    budget is shared among features.
+    With ``features`` (F-GERAI, not F-GERAI-NL), each entry of the user's features passes through
+    the piecewise mechanism once, before the training, with epsilon ``feature_epsilon``, and is
+    clipped to its range. Entries are scaled from [0, 1], and logarithms of counts from [0, log(1 +
+    items)]. An attribute is one-hot, and two entries distinguish any two categories, so the epsilon
+    of an attribute in the whole training is twice ``feature_epsilon``. The paper does not state how
+    the budget is divided among features.
 
     Source: Zhang et al., section 5.3, after GERAI (Zhang et al. 2021) and DPMF (Hua et al. 2015).
     """
@@ -306,17 +310,17 @@ class Objective(Checked, Protection):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Smaller learning rate with perturbed features or with a logistic loss.
+        """A smaller learning rate if features are perturbed or if the loss is logistic.
 
-        Perturbed features are long vectors. The logistic loss grows linearly, so that a steeper
-        linear term removes its minimum.
+        Perturbed features are long vectors. The logistic loss grows linearly, so a steeper linear
+        term removes its minimum.
         """
         if self.features:
             return {**super().learning, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare(self, clients: Clients) -> Clients:
-        """Sets the stream of the coefficients, and perturbs the features if ``features`` is set."""
+        """Sets the random stream of the coefficients, and perturbs the features if required."""
         if not self.every_round:
             clients = replace(clients, objective=clients.streams.fold_in(_OBJECTIVE))
         if not self.features:
@@ -329,13 +333,13 @@ class Objective(Checked, Protection):
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Adds a linear term to every component, or only to item rows with the squared loss."""
+        """Adds a linear term to every component, or only to item rows if the loss is squared."""
         scale = 2.0 * _LOSSES[self.loss] * shapes["item"][-1] / self.epsilon
         named = ("item",) if self.loss == "squared" else tuple(shapes)
         return replace(local, linear_term=dict.fromkeys(named, scale))
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """A promise for one interaction; with perturbed features also one for an attribute."""
+        """Returns a promise for one interaction; with perturbed features also for an attribute."""
         objective = Promise(
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
@@ -360,9 +364,10 @@ class Objective(Checked, Protection):
         return objective, attribute
 
     def attribute(self) -> dp.DpEvent | None:
-        """Two feature entries, once per training.
+        """Returns the event of two feature entries, randomized once per training, or None.
 
-        All uploads are computed from the perturbed features.
+        All uploads are computed from the perturbed features. The result is None if features are not
+        perturbed.
         """
         if not self.features:
             return None
@@ -370,10 +375,11 @@ class Objective(Checked, Protection):
 
 
 def perturb(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
-    """Entries ``share`` of [0, 1] after the piecewise mechanism, clipped back to [0, 1]: (n, d).
+    """Applies the piecewise mechanism to entries ``share`` in [0, 1], clipped to [0, 1] afterwards.
 
-    The mechanism acts on x = 2 share - 1 and draws as ``Piecewise`` does: uniform on [-C, C] with
-    probability e^(-eps/2), else on [l, l + C - 1], l = (C + 1) x/2 - (C - 1)/2.
+    The shape is (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does: the result is
+    uniform on [-C, C] with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1)
+    x/2 - (C - 1)/2.
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0

@@ -12,9 +12,9 @@ from fedrec_auditor.targets.federated.base import Route
 
 @dataclass(frozen=True, kw_only=True)
 class Direct(Route):
-    """Uploads go to the server, each linked to its sender.
+    """Uploads go directly to the server, each linked to its sender.
 
-    The server sees every upload, so that the route adds no privacy.
+    The server sees every upload, so the route adds no privacy.
     """
 
     vantage = Vantage.SERVER
@@ -22,13 +22,13 @@ class Direct(Route):
 
 @dataclass(frozen=True, kw_only=True)
 class SecureAggregation(Route):
-    """The server sees only the sum of the uploads of a round.
+    """Secure aggregation shows the server only the sum of the uploads of a round.
 
     Masks cancel in the sum of a round's uploads, and the server learns nothing else.
 
-    The masks are assumed ideal: the participants are known, and nobody drops out. The sum is a
-    function of the uploads, and its event is that of the uploads; the noise of other senders in the
-    sum is not used.
+    The masks are assumed to be ideal: the participants are known, and nobody drops out. The sum is
+    a function of the uploads, so its privacy event is that of the uploads. The noise of other
+    senders in the sum is not counted.
     """
 
     vantage = Vantage.AGGREGATE
@@ -36,19 +36,22 @@ class SecureAggregation(Route):
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffler:
-    """A proxy permutes whole uploads and drops their senders.
+    """A proxy permutes whole uploads and hides which client sent each of them.
 
-    The server sees the uploads of a round unlinked: one user hides among the clones of the user's
-    own upload.
+    The server cannot link the uploads of a round to senders. An upload is hidden among its clones,
+    the uploads of other users that are distributed in the same way.
 
-    An upload is shuffled as one message, so that the epsilon of the whole upload counts: another
-    upload is its clone with probability e^-epsilon. Above an epsilon of about 500 there is no clone
-    among any number of users, and the accountant charges the local epsilon. The proxy is honest,
-    and every sender of the round gives it one upload.
+    An upload is shuffled as one message, so the epsilon of the whole upload counts: another upload
+    is a clone with probability e^-epsilon. If epsilon is above about 500, no number of users yields
+    a clone, and the accountant charges the local epsilon. The proxy is assumed to be honest, and to
+    receive one upload from every sender of the round.
     """
 
     vantage = Vantage.SHUFFLED
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Event of one shuffle of ``n_senders`` uploads; without a finite epsilon, ``local``."""
+        """Returns the event of shuffling ``n_senders`` uploads, or ``local`` without an epsilon.
+
+        An upload has no pure epsilon if ``epsilon`` is infinite.
+        """
         return dp.ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

@@ -1,4 +1,4 @@
-"""Systems composed of a learner, a protection and a route: training and worst pairs."""
+"""Training and worst-case inputs of systems composed of a learner, a protection and a route."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 
 @dataclass(slots=True)
 class FedAdam:
-    """Server optimizer FedAdam with step size ``rate`` (eta); its ``moments`` last over rounds.
+    """Server optimizer FedAdam with step size ``rate`` (eta); ``moments`` persist between rounds.
 
-    In every round an entry moves by about ``rate`` in the direction of the mean upload's change,
+    In every round, an entry moves by about ``rate`` in the direction of the mean upload's change,
     however few devices trained the entry. The server needs only the mean of the uploads.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
@@ -50,7 +50,7 @@ class FedAdam:
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def step(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """Returns the next model, float32, from the ``mean`` of the uploads under ``model``."""
+        """Returns the next model, in float32, from the ``mean`` of the uploads under ``model``."""
         after = {}
         for name, table in model.items():
             change = mean[name] - np.asarray(table, np.float64)  # float64: squares stay finite
@@ -63,21 +63,21 @@ class FedAdam:
         return after
 
 
-_FAR = 16.0  # distance of a pushed entry, in clipping bounds
+_FAR = 16.0  # distance by which training moves the tested entry, in clipping bounds
 _ITEMS = 12
 
 
 def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """First entry of the item table in each message, (n, 1)."""
+    """Returns the first entry of the item table in each message, shape (n, 1)."""
     item = sent["item"]
     return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
 def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
-    """Worst pairs for the system's protection and learner; empty if no finite epsilon is promised.
+    """Returns worst-case neighbouring inputs for the system's protection and learner.
 
-    The learner must have a ``dimension`` and the components of the paper's learners: an MLP or a
-    product.
+    The result is empty if no finite epsilon is promised. The learner must have a ``dimension`` and
+    the components of the paper's learners: an MLP or a product.
     """
     promises = system.protection.promises(system.groups)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -98,14 +98,14 @@ def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
 
 
 def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
-    """Two users of two items, with one item each: the first item's row is pushed up or down.
+    """Two users of two items, with one item each: training moves the first item's row up or down.
 
-    The malicious broadcast gives every item the score 0 with an enormous slope in its row. The one
-    step of training then moves the row of the positive item far up and that of the negative far
-    down. The step is one of plain SGD: a step of Adam is no longer than the learning rate, so that
-    a server that cannot choose the rate moves the entry less than the noise would let it detect. If
-    the score is a product with a vector that the device keeps, the server cannot choose the slope,
-    and there is no pair.
+    The malicious broadcast gives every item the score 0 with an enormous slope in its row. The
+    single step of training then moves the row of the positive item far up and that of the negative
+    item far down. The step is one of plain SGD. A step of Adam would not be longer than the
+    learning rate, so a server that cannot choose the rate would move the entry by less than the
+    noise hides. If the score is a product with a vector that the device keeps, the server cannot
+    choose the slope, and no pair is returned.
     """
     small = replace(small, optimizer="sgd")
     profiles = Interactions.of(np.eye(2), name="game")
@@ -127,7 +127,7 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
 
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
-    """Model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
+    """A model of dimension 1 with item scores of 0, whose derivative in the item is ``slope``."""
     shapes = small.sent(
         Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
     )
@@ -146,11 +146,11 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
 
 
 def _row(small: Composition) -> tuple[DesignedPair, ...]:
-    """Two users, one with item 0 and one without; both have item 1.
+    """Two users, one with item 0 and one without it. Both have item 1.
 
-    The first user always trains the row of item 0; the second only if it draws the item as a
-    negative. No pair exists if a device draws all items as negatives, because its rows then hide
-    the history.
+    The first user always trains the row of item 0; the second user trains it only if the item is
+    drawn as a negative. No pair is returned if a device draws all items as negatives, because its
+    rows then hide the history.
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
@@ -177,25 +177,32 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
 # Training of a composition by federated averaging.
 #
 # Algorithm 1 of Zhang et al.: in every round some users download the model, train it on their own
-# interactions and features, and upload all of its parameters; the server takes the mean. A named
+# interactions and features, and upload all of its parameters. The server computes the mean. A named
 # system declares the composition; its training, claims, events and games follow from the parts.
 
+# Purposes of a client's random streams.
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
-"""Purposes of a client's random streams."""
+# Component of the scoring model that holds the private user vectors (n_users, d, 1).
 _OWN = "own"
-"""Component of the scoring model that holds the private user vectors (n_users, d, 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Federated(Composition):
-    """Federated recommender: a composition with its training, its messages and its worst pairs."""
+    """Federated recommender made of parts, with its training, messages and worst-case inputs."""
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """A pair of pushed entries if uploads are clipped and noised, else of touched rows."""
+        """Returns worst-case neighbouring inputs for a game.
+
+        If uploads are clipped and noisy, they move one entry of the item table as far as possible.
+        Otherwise they differ in whether an item's row is trained.
+        """
         return designed_pairs(self)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 1; ``rng`` draws the users of each round."""
+        """Runs federated averaging (Algorithm 1 of Zhang et al.), and yields every round.
+
+        The users of each round are drawn at random.
+        """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
         model = {name: model[name] for name in self.sent(_catalogue(everyone))}
@@ -218,7 +225,7 @@ class Federated(Composition):
         return TrainingResult(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts: numeric settings of the system and its parts, and the route's vantage."""
+        """Returns the public knowledge: numeric settings of system and parts, and the route."""
         return replace(
             super().public(interactions),
             settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
@@ -226,7 +233,7 @@ class Federated(Composition):
         )
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Protected parameters of the locally trained models, by component."""
+        """Trains the broadcast model locally, and returns the protected parameters by component."""
         if calls.broadcast is None:
             raise InputError(
                 "Expected the model's components as the broadcast, got none. Send the learner's "
@@ -236,7 +243,11 @@ class Federated(Composition):
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
     def step(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
-        """Mean of the uploads (Algorithm 1), their sum (equation 9), or a step of Adam; float32."""
+        """Computes the next model, in float32, from the uploads of a round.
+
+        The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
+        result of a step of Adam.
+        """
         if not len(uploads.users):
             return model
         count = 1 if self.server == "sum" else len(uploads.users)
@@ -244,7 +255,7 @@ class Federated(Composition):
         return moments.step(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items from the final model and each device's own history and features."""
+        """Computes scores of all items from the final model and each device's own data."""
         own = interactions.take(users)
         clients = Clients(
             interactions=own,
@@ -256,7 +267,7 @@ class Federated(Composition):
         return self.learner.score(arrays, clients)
 
     def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
-        """Settings of the local training, as the protection changes them."""
+        """Returns the settings of the local training, as the protection changes them."""
         plain = LocalTraining(
             epochs=self.epochs,
             batch=self.batch,
@@ -269,7 +280,7 @@ class Federated(Composition):
     def _devices(
         self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
-        """Devices of ``users`` (default: all), with features as the protection perturbs them."""
+        """The devices of ``users`` (by default of all), with data prepared by the protection."""
         features = self.features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take(users), features[users]
@@ -282,7 +293,7 @@ class Federated(Composition):
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
     ) -> tuple[dict[str, Component], Floats | None]:
-        """Messages, and the private user vectors (n, d, 1) after training, or None without them."""
+        """Messages, and private user vectors (n, d, 1) after training (None if there are none)."""
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
@@ -300,8 +311,8 @@ class Federated(Composition):
 def _finite(model: Broadcast, number: int) -> Broadcast:
     if not all(np.isfinite(part).all() for part in model.values()):
         raise InputError(
-            f"Expected a training that stays finite, got a model with nan or inf after round "
-            f"{number}. Lower the learning_rate or the learner's init_scale."
+            f"Expected a model of finite numbers, got nan or inf after round {number} of the "
+            "training. Lower the learning_rate or the learner's init_scale."
         )
     return model
 
@@ -316,10 +327,10 @@ _PARTS = ("learner", "protection", "route")
 
 
 def composed(module: str) -> Callable[[str], type[Federated]]:
-    """Returns a function that builds the classes of a paper's table: ``__getattr__`` of ``module``.
+    """Returns a function that builds the classes of a paper's table by their names.
 
-    ``module`` is the name of the paper's ``systems`` module, where pickles look for these classes,
-    too.
+    The function is the ``__getattr__`` of ``module``, the name of the paper's ``systems`` module,
+    where pickle also looks for these classes.
     """
 
     @functools.cache
@@ -331,7 +342,7 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
                     return _made(paper, name, module)
                 except (InputError, ImportError, KeyError, TypeError) as error:
                     raise InputError(
-                        f"Expected known parts and settings in system {name!r}, got "
+                        f"Expected known parts and settings in the system {name!r}, got "
                         f"{type(error).__name__}: {error} Correct {SYSTEMS} of {paper.name}."
                     ) from error
         raise AttributeError(f"module {module!r} has no attribute {kind!r}")
@@ -365,7 +376,7 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
 
 
 def _part(kind: str, given: Any) -> Any:
-    """The learner, protection or route with a name, or with a table of its name and settings."""
+    """The learner, protection or route given by its name, or by a table of name and settings."""
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {

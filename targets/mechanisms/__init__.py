@@ -1,1 +1,1 @@
-"""Randomizers that clients apply to their uploads, one per file."""
+"""Mechanisms (local randomizers) that clients apply to their uploads, one module per kind."""

@@ -1,4 +1,4 @@
-"""Protocol of every randomizer: sampling, exact log-probability, domain and accounting event."""
+"""Protocol of a mechanism: domain, sampling, exact log-probabilities and accounting event."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 
 Size = tuple[int, ...] | None
-"""Shape of a batch of outputs; by default the batch shape of the values."""
+"""Batch shape of the outputs to draw; None means the batch shape of the input values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """Inputs that a mechanism accepts: arrays with entries in a range.
+    """Set of inputs that a mechanism accepts: arrays whose entries lie in a range.
 
-    ``low``, ``high``: range of the entries; an infinite end if the mechanism clips its input.
-    ``shape``: last axes of an input.
-    ``values``: all allowed entries if they are finitely many; None for all finite numbers in [low,
-    high].
+    ``low``, ``high``: ends of the range of an entry; both are infinite if the mechanism clips its
+        input.
+    ``shape``: shape of one input, which is the last axes of a batch of inputs.
+    ``values``: all allowed entries if they are finitely many; None if all finite numbers in [low,
+        high] are allowed.
     """
 
     low: float
@@ -33,13 +34,13 @@ class Domain:
     values: tuple[float, ...] | None = None
 
     def check(self, value: ArrayLike) -> NDArray[Any]:
-        """Returns ``value`` as an array if it lies in the domain; InputError otherwise."""
+        """Returns ``value`` as an array; raises InputError if an entry lies outside the domain."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            raise InputError(f"Expected numbers as an input, got {value!r}. Encode it first.")
+            raise InputError(f"Expected a numeric input, got {value!r}. Encode it as numbers.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
-                f"Expected an input whose last axes are {self.shape}, got shape {array.shape}."
+                f"Expected an input of shape (..., *{self.shape}), got shape {array.shape}."
             )
         if self.values is not None:
             inside = np.isin(array, self.values)
@@ -47,13 +48,14 @@ class Domain:
             inside = (array >= self.low) & (array <= self.high) & np.isfinite(array)
         if not np.all(inside):
             bad = array[~inside].flat[0].item()
-            raise InputError(f"Expected an input in {self}, got {bad!r}. Project it first.")
+            raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
         return array
 
     def spread(self, value: ArrayLike, size: Size) -> NDArray[Any]:
-        """The checked ``value`` as a view of shape (*size, *shape); ``size`` defaults to its batch.
+        """Checks ``value`` and broadcasts it to shape (*size, *shape); ``size`` defaults to the
+        value's batch shape.
 
-        InputError if the batch does not broadcast to ``size``.
+        Raises InputError if the batch of ``value`` does not broadcast to ``size``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -61,7 +63,7 @@ class Domain:
             return np.broadcast_to(array, (batch if size is None else size) + self.shape)
         except ValueError:
             raise InputError(
-                f"Expected a batch that broadcasts to size={size}, got a batch of shape {batch}."
+                f"Expected inputs that broadcast to size={size}, got a batch of shape {batch}."
             ) from None
 
     def __str__(self) -> str:
@@ -73,7 +75,7 @@ class Domain:
 
 
 def describe(value: Any) -> str:
-    """An input or output in words, for a mechanism without words of its own."""
+    """Returns an input or output as text, for mechanisms that have no wording of their own."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         return str(array.tolist())
@@ -86,20 +88,22 @@ def describe(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstCase:
-    """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
+    """Inputs and outputs among which a mechanism attains its largest log-ratio of probabilities.
 
-    ``inputs``: (a, *domain shape).
-    ``outputs``: (b, *output shape).
-    ``copies``: number of independent randomizations by ``part``. All of them may have the worst
-    pair together, so that the log-ratio adds up; inputs and outputs are those of one part.
-    ``groups``: number of groups of equal size into which the copies fall. Copies of one group see
-    the same pair. Another group may see another pair, or the same pair with its inputs exchanged,
-    which is worse at delta > 0 for a pair that distinguishes one way better than the other way.
-    ``part``: the mechanism of one copy; None if the mechanism is its own only part.
-    ``exhaustive``: whether ``outputs`` are all outputs of positive probability, and every ordered
-    pair of inputs of the part is, at every epsilon, no easier to distinguish than some ordered pair
-    among ``inputs``.
-    ``name_input``, ``name_output``: put an input or an output in words, for a distinguishing event.
+    ``inputs``: inputs of one copy, shape (a, *domain shape).
+    ``outputs``: outputs of one copy, shape (b, *output shape).
+    ``copies``: number of independent randomizations by ``part``. All copies may have the worst pair
+        of inputs together, so that their log-ratios add up.
+    ``groups``: number of groups of equal size into which the copies are divided. Copies in one
+        group have the same pair of inputs. Different groups may have different pairs, or the same
+        pair in exchanged order. The exchanged order is worse at delta > 0 if the two directions of
+        the pair are not equally distinguishable.
+    ``part``: the mechanism of one copy; None if the mechanism has a single copy, itself.
+    ``exhaustive``: whether ``outputs`` lists all outputs of positive probability, and every ordered
+        pair of inputs of one copy is, at every epsilon, at most as distinguishable as some ordered
+        pair among ``inputs``.
+    ``name_input``, ``name_output``: functions that describe an input or an output as text, for the
+        description of a distinguishing event.
     """
 
     inputs: NDArray[Any]
@@ -113,46 +117,56 @@ class WorstCase:
 
 
 class Mechanism(Protocol):
-    """A local randomizer: a distribution over outputs for every input of its domain.
+    """A local randomizer: a probability distribution over outputs for every input of its domain.
 
-    Shapes follow numpy's generators. ``value`` has shape (*batch, *domain.shape). An output has
-    shape (*size, *output_shape), where ``size`` defaults to the batch, which must broadcast to it.
+    Shapes follow numpy's generators. An input ``value`` has shape (*batch, *domain.shape). An
+    output has shape (*size, *output_shape); ``size`` defaults to the batch, which must broadcast to
+    ``size``.
     """
 
     @property
     def domain(self) -> Domain:
-        """Inputs for which the distribution is defined."""
+        """Set of inputs that the mechanism accepts."""
         ...
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one output."""
+        """Shape of one output, without batch axes."""
         ...
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws outputs; InputError if ``value`` is outside the domain."""
+        """Draws an output for every input; raises InputError if ``value`` is outside the domain."""
         ...
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Exact log-probability (or log-density) of ``output`` given ``value``, broadcast."""
+        """Returns the exact log-probability or log-density of ``output`` given ``value``; arguments
+        broadcast.
+        """
         ...
 
     def worst_case(self) -> WorstCase | None:
-        """Inputs and outputs that attain the largest log-ratio; None if it is unbounded."""
+        """Returns inputs and outputs that attain the largest log-ratio; None if the log-ratio is
+        unbounded.
+        """
         ...
 
     def event(self) -> dp.DpEvent:
-        """Event that an accountant charges for one use; it dominates every pair of inputs."""
+        """Returns the accounting event from which accountants compute the epsilon of one use; it
+        covers every pair of inputs.
+        """
         ...
 
 
 @runtime_checkable
 class PrivacyCurve(Protocol):
-    """A mechanism that knows its whole privacy curve, though its outputs are infinitely many."""
+    """A mechanism with an exact privacy curve, delta as a function of epsilon, though its outputs
+    are infinitely many.
+    """
 
     def delta(self, epsilon: float) -> float:
-        """The smallest delta at ``epsilon`` over all ordered pairs of inputs, exactly.
+        """Returns the smallest delta that holds at ``epsilon`` for all ordered pairs of inputs,
+        exactly.
 
-        This is the largest hockey-stick divergence, which never rises with epsilon.
+        This is the largest hockey-stick divergence over the pairs. It never rises with epsilon.
         """
         ...

@@ -1,4 +1,4 @@
-"""Upload of several components with Laplace noise, each with its own budget."""
+"""Laplace noise on an upload of several components, each with its own epsilon per coordinate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from fedrec_auditor.targets.settings import AboveZero, Checked, Range, Whole, ch
 
 @dataclass(frozen=True, slots=True)
 class NoisyComponent(Checked):
-    """A named run of ``size`` coordinates, each with the budget ``epsilon``."""
+    """One named component of an upload.
+
+    name: name of the component.
+    size: number of coordinates.
+    epsilon: epsilon of each coordinate.
+    """
 
     name: str
     size: Whole
@@ -27,19 +32,20 @@ class NoisyComponent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ComponentLaplace(Laplacian):
-    """Clipping to [-c, c] and Laplace noise of scale 2c/eps_i for each component i of an upload.
+    """Clips each coordinate to [-c, c] and adds Laplace noise, with one scale per component.
 
+    The noise on the coordinates of component i has the scale 2c/eps_i.
     The epsilon of one coordinate is eps_i, and that of an upload is the sum over its coordinates.
 
-    Elementwise clipping bounds a coordinate to a range of 2c, so that a scale of c/eps_i would
-    spend 2 eps_i. The budget is that of one coordinate. A user sends all coordinates, and all may
-    depend on the same secret, so that the upload spends exactly ``epsilon`` = sum of size_i eps_i:
-    opposite corners of the box attain it. The noise covers every row of an item table. With noise
-    on touched rows only, an untouched row would equal the broadcast and reveal with certainty that
-    it was not touched.
+    Clipping bounds a coordinate to a range of width 2c, so that a scale of c/eps_i would spend 2
+    eps_i. A user sends all coordinates, and all may depend on the same secret. The upload therefore
+    spends exactly ``epsilon`` = sum of size_i eps_i, which opposite corners of the box attain. The
+    noise covers every row of an item table. If only touched rows had noise, an untouched row would
+    equal the broadcast and reveal with certainty that it was not touched.
 
-    Source: Zhang et al., Algorithm 2 and eq. 11-12 (noise factor 2 delta/p(theta), delta = c).
-    Inputs and outputs are the components laid end to end, (*batch, total size).
+    ``components`` are the components with their sizes and eps_i; ``clip`` is c. Inputs and outputs
+    are the concatenated components, (*batch, total size). Source: Zhang et al., Algorithm 2 and eq.
+    11-12 (noise factor 2 delta/p(theta), delta = c).
     """
 
     components: tuple[NoisyComponent, ...]
@@ -49,42 +55,42 @@ class ComponentLaplace(Laplacian):
         check(self)
         names = [component.name for component in self.components]
         if not names or len(set(names)) < len(names):
-            raise InputError(f"Expected components of different names, got {names}. Rename them.")
+            raise InputError(f"Expected components with distinct names, got {names}. Rename them.")
 
     @property
     def epsilon(self) -> float:
-        """Epsilon of one upload: the sum over all coordinates."""
+        """Epsilon of one upload: the sum over all its coordinates."""
         return math.fsum(component.size * component.epsilon for component in self.components)
 
     @property
     def domain(self) -> Domain:
-        """All real vectors of all components laid end to end; entries are clipped."""
+        """All real vectors of the concatenated components; their entries are clipped."""
         size = sum(component.size for component in self.components)
         return Domain(low=-math.inf, high=math.inf, shape=(size,))
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Scale 2c/eps_i of every coordinate."""
+        """Noise scale 2c/eps_i of every coordinate, shape (total size,)."""
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """The vector, clipped elementwise."""
+        """Returns the input, clipped elementwise to [-c, c]."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 
     def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Views of the components of an upload, (*batch, size) each."""
+        """Returns views of the components of ``upload`` by name, each of shape (*batch, size)."""
         ends = np.cumsum([component.size for component in self.components])[:-1]
         parts = np.split(upload, ends, axis=-1)
         return {c.name: part for c, part in zip(self.components, parts, strict=True)}
 
     def worst_case(self) -> WorstCase:
-        """Two opposite corners of the box, as inputs and as outputs."""
+        """Returns two opposite corners of the box as inputs and as outputs."""
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
         return WorstCase(inputs=corners, outputs=corners)
 
     def event(self) -> dp.DpEvent:
-        """Laplace noise for every coordinate of every component."""
+        """Returns the composition of one Laplace mechanism per coordinate of every component."""
         return dp.ComposedDpEvent(
             [
                 dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0 / component.epsilon), component.size)

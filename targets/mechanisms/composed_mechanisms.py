@@ -1,4 +1,4 @@
-"""Mechanisms made of other mechanisms: clipped, repeated, side by side, shuffled, averaged."""
+"""Mechanisms built from other mechanisms: clipped, repeated, entry by entry, shuffled, averaged."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from fedrec_auditor.targets.settings import AboveZero, Range, Whole, check
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """A mechanism whose input is any real number, clipped to the inner mechanism's interval.
+    """Clips the input to the interval of an inner mechanism and then applies this mechanism.
 
-    Every entry is clipped to [low, high] of the inner mechanism; epsilon is the inner epsilon.
+    Every entry is clipped to [low, high] of the domain of ``mechanism``; epsilon does not change.
 
-    Clipping yields every input of the inner domain and no other, so that the worst pair is the
-    inner one, and epsilon does not change. It must come before the noise, and its bounds must not
-    depend on the data: clipping after the noise does not bound the input. "Laplace noise with
-    clipping" (eq. 12 of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``: its
-    epsilon is that of one coordinate, while the user sends all d coordinates and spends d epsilon.
+    Clipping maps all real numbers onto the inner domain, so that the worst pair is that of the
+    inner mechanism. Clipping must come before the noise, and its bounds must not depend on the
+    data: clipping after the noise does not bound the input. "Laplace noise with clipping" (eq. 12
+    of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``. Its claimed epsilon is that
+    of one coordinate, while the user sends all d coordinates and spends d epsilon.
 
-    Inputs are any real numbers, (*batch, *inner domain shape). A mechanism that knows its privacy
-    curve is also a ``PrivacyCurve`` when clipped.
+    Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
+    curve (``PrivacyCurve``) if the inner mechanism has one.
     """
 
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism) -> Self:
-        """Returns a ``PrivacyCurve`` if ``mechanism`` is one."""
+        """Returns an instance with a privacy curve if ``mechanism`` has one."""
         kind = _Curved if isinstance(mechanism, PrivacyCurve) else Clipped
-        # ``replace`` may call one kind to make the other, which Python would not initialise.
+        # ``replace`` may call one class to make an instance of the other class, which Python
+        # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism)
         return made  # type: ignore[return-value]
 
@@ -53,12 +54,14 @@ class Clipped:
         inner = self.mechanism.domain
         if inner.values is not None or math.inf in (-inner.low, inner.high):
             raise InputError(
-                f"Expected a mechanism on an interval, got one on {inner}. Do not clip its input."
+                f"Expected mechanism on a finite interval, got {inner}. Do not clip its input."
             )
 
     @property
     def domain(self) -> Domain:
-        """All real numbers; numbers out of range are clipped."""
+        """All real numbers, in the shape of the inner domain; numbers outside its range are
+        clipped.
+        """
         return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
 
     @property
@@ -67,19 +70,25 @@ class Clipped:
         return self.mechanism.output_shape
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Clips ``value`` and randomizes it by the inner mechanism."""
+        """Clips ``value`` and draws outputs of the inner mechanism."""
         return self.mechanism.randomize(self._clip(value), rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of the inner mechanism at the clipped value."""
+        """Returns the log-probability of ``output`` under the inner mechanism at the clipped
+        ``value``.
+        """
         return self.mechanism.log_prob(output, self._clip(value))
 
     def worst_case(self) -> WorstCase | None:
-        """The inner worst case, because every input is clipped to the inner domain."""
+        """Returns the worst case of the inner mechanism, because clipping reaches every input of
+        its domain.
+        """
         return self.mechanism.worst_case()
 
     def event(self) -> dp.DpEvent:
-        """Event of the inner mechanism, which clipping cannot worsen."""
+        """Returns the accounting event of the inner mechanism, whose epsilon clipping does not
+        change.
+        """
         return self.mechanism.event()
 
     def _clip(self, value: ArrayLike) -> NDArray[Any]:
@@ -88,35 +97,33 @@ class Clipped:
 
 
 class _Curved(Clipped):
-    """A clipped mechanism whose inner mechanism knows its privacy curve."""
-
     __slots__ = ()
     __qualname__ = "Clipped"
 
     def delta(self, epsilon: float) -> float:
-        """Privacy curve of the inner mechanism."""
+        """Returns the delta of the inner mechanism at ``epsilon``."""
         assert isinstance(self.mechanism, PrivacyCurve)
         return self.mechanism.delta(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Product(Uses):
-    """A vector whose entries are randomized independently and may all differ.
+    """Randomizes each entry of a vector independently by the same mechanism.
 
-    ``count`` independent uses on ``count`` inputs: epsilon adds up, and exactly so.
+    The epsilon of the vector is exactly ``count`` times the epsilon of one entry.
 
-    The epsilons add up at delta 0. At delta > 0 the worst pair may have the worst pair of one entry
-    in some places, and the same pair exchanged in others: two bits (0, 1) against (1, 0). Normal
-    noise adds up in squares, and the product then knows its privacy curve: its mu is sqrt(count)
-    times the mu of one entry.
+    Two vectors may differ in every entry, so that all entries may have the worst pair of one entry
+    together. The sum of epsilons is exact at delta 0. At delta > 0 the worst pair of vectors may
+    have the worst pair of one entry in some positions and the exchanged pair in others, such as two
+    bits (0, 1) against (1, 0). Gaussian noise has a privacy curve, whose mu is sqrt(count) times
+    the mu of one entry.
 
-    Two vectors may differ in every entry, so that the worst pair of one entry can stand in all
-    entries. Inputs are (*batch, count, *inner domain), outputs (*size, count, *inner output).
+    Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
 
     @property
     def domain(self) -> Domain:
-        """The inner domain, ``count`` times."""
+        """Vectors of ``count`` inputs of the inner mechanism."""
         inner = self.mechanism.domain
         return replace(inner, shape=(self.count, *inner.shape))
 
@@ -124,13 +131,15 @@ class Product(Uses):
         return values
 
     def worst_case(self) -> WorstCase | None:
-        """The worst case of one entry, with ``count`` times its copies, each copy its own group."""
+        """Returns the worst case of one entry, with ``count`` times as many copies, each in its own
+        group.
+        """
         one = Uses.worst_case(self)
         return None if one is None else replace(one, groups=one.groups * self.count)
 
 
 class _NormalProduct(Product, NormalUses):
-    """Entries with normal noise."""
+    """A product whose entries have Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Product"
@@ -141,13 +150,13 @@ Product.kinds = (Product, _NormalProduct)
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Uses):
-    """Fresh reports on the same input, as if a client uploads in every round.
+    """Draws several independent outputs for the same input, as a client does in several rounds.
 
-    The epsilons of ``count`` reports add up; the sum is attained, because all reports may be the
-    same worst output. For normal noise the privacy curve is known: its mu is sqrt(count) times the
-    mu of one report.
+    The epsilons of the ``count`` outputs add up. The sum is attained, because all outputs may be
+    the same worst output. With Gaussian noise the mechanism has a privacy curve, whose mu is
+    sqrt(count) times the mu of one output.
 
-    Inputs are (*batch, *inner domain), outputs (*size, count, *inner output).
+    Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
 
     @property
@@ -160,7 +169,7 @@ class Repeated(Uses):
 
 
 class _NormalRepeated(Repeated, NormalUses):
-    """Reports with normal noise."""
+    """Repeated outputs with Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Repeated"
@@ -176,29 +185,33 @@ _RARE = 750.0
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(UnitEntry):
-    """Number of positive reports among the shuffled binary reports of ``n_users`` users.
+    """Counts the positive reports among the shuffled binary reports of ``n_users`` users.
 
-    The number of +B among all shuffled reports, if all other users hold -1.
+    The input is the entry of one user, and all other users have the entry -1.
 
-    Each user sends +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in [-1,
-    1]. The value is one user's entry, and the output, in 0 ... n, is the number of +B reports. A
-    shuffle of binary reports reveals only that number. It is also sufficient for one-coordinate
-    reports of users at the corners, because all users draw coordinates from the same distribution.
-    The other users are fixed: a lower bound of epsilon for this distribution is also one for the
-    shuffle, but an upper bound is not.
+    Each user reports +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in [-1,
+    1], else -B; eps is ``epsilon``. The output is the number of +B reports, from 0 to n. A shuffle
+    of binary reports reveals only this number. The number is also a sufficient statistic for
+    one-coordinate reports of users at the corners, because all users draw coordinates from the same
+    distribution. The entries of the other users are fixed. A lower bound of epsilon for this
+    distribution is therefore also a lower bound for the shuffle, but an upper bound is not.
     """
 
     epsilon: AboveZero
     n_users: Whole
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws the numbers of +B reports, int64 of shape ``size``."""
+        """Draws numbers of positive reports, int64 of shape ``size``."""
         values = self.domain.spread(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
         return np.asarray(others + self._report.bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(number of +B | value), broadcast; -inf for an impossible number."""
+        """Returns the log-probability that ``output`` reports are positive if one user's entry is
+        ``value``.
+
+        The result is -inf for an impossible number.
+        """
         count, vector = np.asarray(output), self.domain.check(value)[..., None]
         return np.asarray(
             np.logaddexp(
@@ -208,10 +221,11 @@ class Shuffled(UnitEntry):
         )
 
     def worst_case(self) -> WorstCase:
-        """The two corners, and every number of +B; among millions of users only likely numbers.
+        """Returns the entries 1 and -1 as inputs, and the numbers of positive reports as outputs.
 
-        Numbers less likely than e^-745, the smallest double, are left out (by Bernstein's
-        inequality). Both ends are included, because they have the largest log-ratio.
+        Above a million users, numbers with a probability below e^-745, the smallest double, are
+        left out (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included,
+        because they have the largest log-ratio.
         """
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
         return WorstCase(
@@ -223,13 +237,14 @@ class Shuffled(UnitEntry):
         )
 
     def event(self) -> dp.DpEvent:
-        """One shuffle of one binary report per user."""
+        """Returns the accounting event of one shuffle of one binary report per user."""
         return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
     def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
-        """ln P(number of +B of the other users); for millions of users from the probability itself.
+        """Returns ln P(number of +B reports of the other users is ``count``).
 
-        Differences of log-factorials would lose too many digits there.
+        Above a million users, the logarithm of the probability is computed, because differences of
+        log-factorials lose too many digits.
         """
         others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         if self.n_users <= _MANY:
@@ -241,7 +256,7 @@ class Shuffled(UnitEntry):
         return np.asarray(found)
 
     def _likely(self) -> NDArray[np.int64]:
-        """The likely numbers of +B, and 0 and n."""
+        """Returns the numbers of +B reports that are likely, and 0 and n."""
         others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         width = math.sqrt(2.0 * _RARE * others.var()) + _RARE
         low = max(1, math.floor(others.mean() - width))
@@ -255,21 +270,23 @@ class Shuffled(UnitEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateAverage(RealVector, Normal):
-    """Server's noisy average of clipped updates, and the noisy share of unclipped clients.
+    """Noisy average of clipped updates, and noisy share of clients whose update was not clipped.
 
-    A round of DP-PrivRec: step * (average of updates clipped to S) and the share b, noisy.
+    One round of DP-PrivRec releases both: step * (average of updates clipped to S), and the share
+    b.
 
-    One of ``batch`` = M clients is replaced. The other clients are fixed (at update 0, without
-    loss, because they only shift the output). The sensitivity of the average is 2S/M. That of the
-    share is 1/M, where the paper states 2/M: b lies in {0, 1}. With the paper's noise, sigma_Delta
-    = (2S/M) z / sqrt(1 - h) and sigma_b = (2/M) z / sqrt(h), the two distances in units of noise
-    are step sqrt(1 - h)/z and sqrt(h)/(2z). An update of norm S and an opposite one beyond S attain
-    both. So
+    One of ``batch`` = M clients is replaced. The other clients are fixed at update 0, without loss
+    of generality, because they only shift the output. The sensitivity of the average is 2S/M. The
+    sensitivity of the share is 1/M, because b lies in {0, 1} for one client; the paper states 2/M.
+    With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) and sigma_b = (2/M) z / sqrt(h),
+    the two distances in standard deviations are step sqrt(1 - h)/z and sqrt(h)/(2z). An update of
+    norm S and an opposite update of larger norm attain both. So
 
         mu = sqrt(step^2 (1 - h) + h/4) / z,
 
-    where the paper's doubled sensitivity of the share gives 1/z at step 1, on the safe side. The
-    paper is wrong in three places:
+    while the paper's doubled sensitivity of the share gives 1/z at step 1, which is larger and
+    therefore safe. The symbols are S = ``clip``, z = ``multiplier``, h = ``balance``. The paper is
+    wrong in three places:
 
     * Line 9 adds the noise after the step alpha3, so that a larger step is not accounted for: the
     multiplier is no longer z once step^2 (1 - h) + h/4 > 1.
@@ -278,10 +295,10 @@ class PrivateAverage(RealVector, Normal):
     * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``):
     then the share is not informative, mu = step sqrt(1 - h)/z, and S drifts through zero.
 
-    The server adds the noise: its broadcast shows these outputs, while the server itself sees every
-    update without noise. Source: Wang et al. 2021 (VLDB J.), Algorithm 2 lines 8-11 and 22-23,
-    Theorem 1, section 2.3.4. Inputs are raw updates, (*batch, dimension); an output is [average,
-    share], dimension + 1 long.
+    The server adds the noise. Clients see these outputs in its broadcast, while the server itself
+    sees every update without noise. Inputs are updates before clipping, (*batch, dimension); an
+    output is [average, share], of length dimension + 1. Source: Wang et al. 2021 (VLDB J.),
+    Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
 
     multiplier: AboveZero
@@ -298,24 +315,31 @@ class PrivateAverage(RealVector, Normal):
 
     @property
     def mu(self) -> float:
-        """Distance of the worst pair in standard deviations, for both queries together."""
+        """Distance of the worst pair in standard deviations, for the average and the share
+        together.
+        """
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (dimension + 1,): the noisy average and the noisy share."""
+        """Shape (dimension + 1,): the noisy average, followed by the noisy share."""
         return (self.dimension + 1,)
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Standard deviations: sigma_Delta for entries of the average, sigma_b for the share."""
+        """Standard deviations of the noise, shape (dimension + 1,): of the average, and last of the
+        share.
+        """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """The vector [step * clipped update / M, (M - 1 + b) / M]."""
+        """Returns the output without noise: the average of updates times ``step``, then the share.
+
+        With M = ``batch`` it is [step * clipped update / M, (M - 1 + b) / M].
+        """
         clipped = clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped
         share = (self.batch - 1 + kept) / self.batch
@@ -324,23 +348,24 @@ class PrivateAverage(RealVector, Normal):
 
 @dataclass(frozen=True, slots=True)
 class Identity(OneBit):
-    """No protection: the upload is the value itself.
+    """Outputs the input bit without protection.
 
-    The output is the input: epsilon is infinite, as any output names its input.
+    The output equals the input, so that epsilon is infinite.
 
-    The mechanism acts elementwise on arrays of bits, which suffice to show this. Outputs are bool.
+    The mechanism acts elementwise on arrays of bits, and outputs are bool. Bits suffice as inputs
+    to show that epsilon is infinite.
     """
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """The value, bool of shape ``size``; ``rng`` is not used."""
+        """Returns the value as bool of shape ``size``; ``rng`` is not used."""
         return self.domain.spread(value, size).astype(bool)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """0 if output and value agree, else -inf."""
+        """Returns 0 if ``output`` equals ``value``, else -inf."""
         return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Both bits and both outputs, which are all of them."""
+        """Returns both bits as inputs and both bits as outputs."""
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -350,5 +375,5 @@ class Identity(OneBit):
         )
 
     def event(self) -> dp.DpEvent:
-        """A non-private event, because the output is the input."""
+        """Returns the non-private event, because the output equals the input."""
         return dp.NonPrivateDpEvent()

@@ -1,4 +1,4 @@
-"""Discrete Gaussian and discrete Laplace noise: integers, drawn exactly."""
+"""Discrete Gaussian and discrete Laplace noise on a grid, sampled exactly as integers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from fedrec_auditor.targets.mechanisms.parts.uses import PureEpsilon, at_least, 
 from fedrec_auditor.targets.settings import AboveZero
 
 _DIGITS = 2**53
-# The sums stop this many sigmas out: the omitted outputs contribute less than 2^-60 of a sum.
+# Number of sigmas after which sums stop; the omitted outputs contribute less than 2^-60 of a sum.
 _TAIL = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian(OnGrid):
-    """Gaussian noise on a grid, so that doubles reveal no more than the distribution does.
+    """Adds discrete Gaussian noise on a grid, which does not leak through floating-point rounding.
 
-    P(k steps) proportional to e^(-(k step)^2/(2 sigma^2)): no epsilon holds at delta 0.
+    P(k steps) is proportional to e^(-(k step)^2/(2 sigma^2)); no epsilon holds at delta 0.
 
     The log-ratio of two inputs grows without bound. With the sensitivity D = width step the
-    mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian is (Canonne, Kamath and Steinke 2020, Theorem
-    4). Its privacy curve at delta > 0 differs: at some deltas it is above the Gaussian's. The input
-    is rounded to the grid; see ``OnGrid``. The output is unbiased about the rounded input.
+    mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne, Kamath and Steinke
+    2020, Theorem 4). Its privacy curve at delta > 0 differs from the Gaussian one and is above it
+    at some deltas. The input is rounded to the grid, see ``OnGrid``; the output is unbiased about
+    the rounded input.
 
-    Sampled as in Algorithm 3 there, from integers alone except for the acceptance probability, a
-    double: a probability is off by a relative 1e-14 at most, and none is zero.
+    The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
+    acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
+    probability becomes 0. ``sigma`` is the standard deviation of the continuous Gaussian with the
+    same exponent.
     """
 
     sigma: AboveZero
@@ -43,12 +46,14 @@ class DiscreteGaussian(OnGrid):
         self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
 
     def delta(self, epsilon: float) -> float:
-        """Sum of P - e^epsilon Q for the two ends over the outputs whose ratio exceeds e^epsilon.
+        """Returns the exact delta at ``epsilon``.
 
-        No term is negative, and the omitted terms amount to less than rounding. Other pairs are
-        closer, and their divergences smaller: the outputs of larger ratio are those below some k,
-        so that the divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the
-        distance. F is the cumulative distribution.
+        This is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P and Q
+        are the distributions for the two ends of the range. No term is negative, and the omitted
+        terms amount to less than rounding errors. Other pairs of inputs have smaller divergences,
+        because they are closer: the outputs of larger ratio are those below some k, so that the
+        divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the distance. F
+        is the cumulative distribution function of the noise.
         """
         sigma, width = self.sigma / self.step, self.width
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
@@ -59,11 +64,11 @@ class DiscreteGaussian(OnGrid):
         return float(terms.sum())
 
     def worst_case(self) -> None:
-        """None, because the log-ratio has no bound."""
+        """None, because the log-ratio of probabilities has no bound."""
         return None
 
     def event(self) -> dp.DpEvent:
-        """Zero-concentrated privacy, which holds at every order."""
+        """Returns the accounting event of zCDP with rho = sensitivity^2/(2 sigma^2)."""
         return dp.ZCDpEvent((self.width * self.step / self.sigma) ** 2 / 2.0)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
@@ -89,7 +94,9 @@ class DiscreteGaussian(OnGrid):
 
 
 def _log_total(sigma: float) -> float:
-    """ln of the sum of e^(-k^2/(2 sigma^2)) over integers k; by Poisson summation if it is wide."""
+    """Returns ln of the sum of e^(-k^2/(2 sigma^2)) over all integers k; Poisson summation if sigma
+    >= 1.
+    """
     k = np.arange(1.0, 40.0)
     if sigma < 1.0:
         return math.log1p(2.0 * float(np.exp(-0.5 * (k / sigma) ** 2).sum()))
@@ -99,15 +106,15 @@ def _log_total(sigma: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace(PureEpsilon, OnGrid):
-    """Laplace noise on a grid, so that doubles reveal no more than the distribution does.
+    """Adds discrete Laplace noise on a grid, which does not leak through floating-point rounding.
 
-    P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
+    P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale); epsilon = width step/scale, exactly.
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
     an integer, drawn by comparing integers, and its range has no end that depends on the input. The
-    input is rounded to the grid; see ``OnGrid``. The output is unbiased about the rounded input.
-    Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and Steinke
-    2020, Algorithm 2.
+    input is rounded to the grid, see ``OnGrid``; the output is unbiased about the rounded input.
+    ``scale`` is the scale of the Laplace noise. Source: Ghosh, Roughgarden and Sundararajan 2009;
+    sampled as in Canonne, Kamath and Steinke 2020, Algorithm 2.
     """
 
     scale: AboveZero
@@ -118,7 +125,9 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
 
     @classmethod
     def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
-        """Noise with the smallest scale, as a double, whose epsilon is at most ``epsilon``."""
+        """Returns the mechanism with the smallest scale, as a double, at which an entry's epsilon
+        is at most ``epsilon``.
+        """
         check_rate_epsilon(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).width
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
@@ -126,15 +135,18 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry."""
+        """Exact epsilon of one entry, width step/scale."""
         return self.width * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
-        """Exact delta: sum of P - e^epsilon Q for the ends over outputs of a ratio above e^epsilon.
+        """Returns the exact delta at ``epsilon``.
 
-        The outputs up to the one end all have the ratio e^eps. Beyond it, the log-ratio of each of
-        the ``inner`` outputs is two steps smaller than the one before. Other pairs are closer, and
-        their divergences smaller, because the cumulative function is shifted by less.
+        This is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P and Q
+        are the distributions for the two ends of the range. All outputs up to the first end have
+        the ratio e^(self.epsilon). Beyond it, the log-ratio of each of the ``inner`` outputs is two
+        steps smaller than that of the previous output. Other pairs of inputs have smaller
+        divergences, because they are closer and the cumulative distribution function is shifted by
+        less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
@@ -144,9 +156,9 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
         return (outer + gained) / (1.0 + math.exp(-rate))
 
     def worst_case(self) -> WorstCase:
-        """The two ends of the range, as inputs and as outputs.
+        """Returns the two ends of the range as inputs, and the rounded ends as outputs.
 
-        Outputs beyond the ends have the same ratio.
+        Outputs beyond the ends have the same log-ratio.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)

@@ -1,4 +1,4 @@
-"""Mechanisms with Gaussian noise: on numbers, vectors, samples, embeddings, and noise shares."""
+"""Mechanisms with Gaussian noise: on numbers, vectors, sampled sums and noisy aggregates."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from fedrec_auditor.targets.settings import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(BoundedEntry, Normal):
-    """Gaussian noise on every entry.
+    """Adds independent Gaussian noise to every entry.
 
-    Noise N(0, sigma^2) on an entry in [low, high]: no epsilon holds at delta 0.
+    The noise is N(0, sigma^2) on an entry in [low, high]; no epsilon holds at delta 0.
 
     The log-ratio of two inputs grows without bound towards large outputs. At delta > 0 the exact
     privacy curve is that of mu = (high - low)/sigma (Balle and Wang 2018, Theorem 8). The mechanism
@@ -63,7 +63,11 @@ class Gaussian(BoundedEntry, Normal):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
-        """The smallest noise with which one entry is (epsilon, delta)-private, for any epsilon."""
+        """Returns the mechanism with the smallest sigma at which one entry has (epsilon,
+        delta)-differential privacy.
+
+        The curve is exact, so that any epsilon is allowed, also above 1.
+        """
         check_range(low, high)
         return cls(sigma=(high - low) / gaussian_mu(epsilon, delta), low=low, high=high)
 
@@ -75,16 +79,17 @@ class Gaussian(BoundedEntry, Normal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorGaussian(RealVector, Normal):
-    """Gaussian noise on a vector whose L2 norm is first clipped.
+    """Clips the L2 norm of a vector and adds Gaussian noise to every entry.
 
-    x min(1, C/|x|) + N(0, sigma^2 I): mu = 2C/sigma, for any pair of vectors.
+    The output is x min(1, C/|x|) + N(0, sigma^2 I); mu = 2C/sigma for the worst pair of vectors.
 
-    Two vectors of norm C may be opposite, so that the sensitivity is 2C if one vector is replaced
-    by another. The sensitivity is C only if a vector is added or removed, that is, compared with 0.
-    No epsilon holds at delta 0. The unit is the whole vector: mu does not depend on its length,
-    unlike noise that is calibrated to one entry. Noise must cover every entry, also the entries
-    that are 0 because nothing touched them: an entry without noise distinguishes 0 from all other
-    values with certainty, and so reveals which rows of an item table a user touched.
+    C is ``clip`` and ``dimension`` is the length of the vector. Two vectors of norm C may be
+    opposite, so that the sensitivity is 2C if one vector is replaced by another. The sensitivity is
+    C only if a vector is added or removed, that is, compared with 0. No epsilon holds at delta 0.
+    The unit is the whole vector: mu does not depend on its length, in contrast to noise that is
+    calibrated to one entry. The noise must cover every entry, also entries that are 0 because no
+    data touched them. An entry without noise distinguishes 0 from all other values with certainty,
+    and so reveals which rows of an item table a user touched.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     Zhang et al. (section 5), which prints neither C, sigma nor delta.
@@ -100,42 +105,51 @@ class VectorGaussian(RealVector, Normal):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
-        """The smallest noise that is (epsilon, delta)-private for any pair, for any epsilon."""
+        """Returns the mechanism with the smallest sigma at which every pair of vectors has
+        (epsilon, delta)-privacy.
+
+        The curve is exact, so that any epsilon is allowed, also above 1.
+        """
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:
-        """Distance of two opposite vectors in standard deviations of the noise, 2C/sigma."""
+        """Distance of two opposite vectors of norm ``clip`` in standard deviations, 2
+        clip/sigma.
+        """
         return 2.0 * self.clip / self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """The vector, clipped in norm, to which the noise is added."""
+        """Returns the vector, scaled down to a norm of at most ``clip``, before noise."""
         return clip_norm(value, self.clip)
 
 
+# Numbers of draws with a smaller probability are left out, which lowers the curve by at most their
+# total probability.
 _RARE = 1e-30
-"""Numbers of uses with a smaller probability are left out, which lowers the curve by as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedGaussian(Checked):
-    """Gaussian noise on a number that enters randomly drawn uses, with the draws revealed.
+    """Adds Gaussian noise to randomly sampled sums; the adversary sees which sums are sampled.
 
-    K Gaussians of multiplier z, K ~ Binomial(count, q): delta(eps) = E delta(eps; sqrt(K)/z).
+    delta(eps) = E delta(eps; sqrt(K)/z): the mean over K ~ Binomial(count, q) of K composed
+    Gaussians.
 
-    In each of ``count`` uses the row that contains the value is drawn with probability q =
-    ``sampling_probability``. The value, in [0, 1] in units of the sensitivity, enters the noisy sum
-    N(0, z^2) only if the row is drawn. The adversary sees all sums and all draws, because the row
-    has other values of the same size, whose sums show whether it is drawn. The adversary therefore
-    adds up the right K sums, which together equal one Gaussian of mu = sqrt(K)/z. The draws do not
-    depend on the value, so that the curve is exactly the mean of the curves given K. Sampling by
-    rows does not amplify privacy for one value in a row of several; for a row of one value, or for
-    whole rows, see ``SampledGaussian``.
+    In each of ``count`` uses, the data row that contains the number is drawn with probability q =
+    ``sampling_probability``. The number lies in [0, 1], in units of the sensitivity. It enters the
+    noisy sum N(0, z^2), z = ``noise_multiplier``, only if the row is drawn. The adversary sees all
+    sums and all draws, because the row has other values of the same size, whose sums show whether
+    the row is drawn. The adversary therefore adds up the K sums of the drawn uses, which together
+    equal one Gaussian of mu = sqrt(K)/z. The draws do not depend on the number, so that the privacy
+    curve is exactly the mean of the curves given K. Sampling by rows does not amplify privacy for
+    one value in a row of several values. For a row of one value, or for whole rows, see
+    ``SampledGaussian``.
 
-    An output is [mark, sum] per use, (count, 2): the mark is N(0, 1), and below its q-quantile if
-    the row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied to the privacy
-    per rating of section 2.2.1, which the paper's accountant treats as amplified.
+    An output holds [mark, sum] per use, shape (count, 2). The mark is N(0, 1), and is below its
+    q-quantile if the row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied
+    to the privacy per rating of section 2.2.1, which the paper's accountant treats as amplified.
     """
 
     noise_multiplier: AboveZero
@@ -153,18 +167,20 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): for every use the mark of the draw, and the noisy sum."""
+        """Shape (count, 2): the mark of the draw and the noisy sum of every use."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws marks and sums, float64 of shape (*size, count, 2)."""
+        """Draws pairs [mark, sum], float64 of shape (*size, count, 2)."""
         values = self.domain.spread(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
         sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of marks and sums given the value, broadcast."""
+        """Returns the log-density of the marks and sums in ``output`` given ``value``; arguments
+        broadcast.
+        """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
         center = values[..., None] * self._drawn(marks)
@@ -172,11 +188,15 @@ class RevealedGaussian(Checked):
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None, because the log-ratio has no bound."""
+        """None, because the log-ratio of probabilities has no bound."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """Mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
+        """Returns the exact delta at ``epsilon``: the mean over the number K of drawn uses.
+
+        Given K it is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu =
+        sqrt(K)/noise_multiplier.
+        """
         counts = np.arange(1, self.count + 1)
         weights = stats.binom.pmf(counts, self.count, self.sampling_probability)
         kept = weights > _RARE
@@ -186,7 +206,9 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Gaussians that happen at random, where the adversary knows which of them happen."""
+        """Returns the composition of randomly sampled Gaussians, with the draws known to the
+        adversary.
+        """
         one = dp.GaussianDpEvent(self.noise_multiplier)
         return dp.SelfComposedDpEvent(
             dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
@@ -196,33 +218,34 @@ class RevealedGaussian(Checked):
         return np.asarray(marks < stats.norm.ppf(self.sampling_probability))
 
 
+# Number of cells per sum, and their range beyond the outer centers, in standard deviations.
 _CELLS, _REACH = 1 << 15, 9.5
-"""Number of cells of one sum, and their reach beyond the outer centers, in standard deviations."""
+# Log-probability below which a cell is left out.
 _RARE_LOG = -92.0
-"""Log-probability below which a cell is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGaussian(Checked):
-    """Gaussian noise on sums that a unit enters in randomly drawn steps, with the draws secret.
+    """Adds Gaussian noise to sums in which a unit takes part in secret, randomly drawn steps.
 
-    ``rounds`` sums of ``local_steps`` noisy steps; the unit takes part in a share q of all steps.
+    ``rounds`` is the number of sums, and ``local_steps`` the number of noisy steps per sum. The
+    unit is drawn in each step with probability q = ``sampling_probability``.
 
-    The noise of a step is N(0, z^2), z = ``noise_multiplier``. If the unit is present and drawn, it
-    adds its shift, which is 1. If the unit is absent, a drawn step subtracts ``opposite``: 0 for a
-    unit that is added or removed, above 0 for a change after which the remaining data pull the
-    other way. The adversary sees only the sum of each round. With K ~ Binomial(local_steps, q) the
-    sum is a mixture of N(K, local_steps z^2), or of N(-K opposite, local_steps z^2), and rounds are
-    independent. With one step per round and ``opposite`` 0 this is the Poisson-sampled Gaussian for
-    both directions of adding and removing. The rows of one unit have the same distribution if a
-    fixed number of rows is drawn.
+    The noise of a step is N(0, z^2), z = ``noise_multiplier``. If the unit is present, a step in
+    which it is drawn adds 1. If the unit is absent, the same step subtracts ``opposite``. This is 0
+    for a unit that is added or removed, and above 0 for a change after which the remaining data
+    shift the sum in the opposite direction. The adversary sees only the sum of each round. With K ~
+    Binomial(local_steps, q) the sum is a mixture of N(K, local_steps z^2) if the unit is present,
+    or of N(-K opposite, local_steps z^2) if it is absent. Rounds are independent. With one step per
+    round and ``opposite`` 0 this is the Poisson-sampled Gaussian for both directions of adding and
+    removing. The rows of one unit have the same distribution if a fixed number of rows is drawn.
 
-    ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are on a grid
-    (``curve_below``). The ratio of the two densities increases with the sum, so that the bound also
-    holds for any system whose shifts are at least as large.
+    ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are rounded to a
+    grid (``curve_below``). The ratio of the two densities increases with the sum, so that the bound
+    also holds for any system whose shifts are at least as large.
 
-    The value is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
-    (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
+    The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
+    shape (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
 
     noise_multiplier: Positive
@@ -233,33 +256,37 @@ class SampledGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """The values 0 and 1."""
+        """The values 0 (the unit is absent) and 1 (the unit is present)."""
         return Domain(low=0.0, high=1.0, values=(0.0, 1.0))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(rounds,)."""
+        """Shape (rounds,): one normalized sum per round."""
         return (self.rounds,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws sums, float64 of shape (*size, rounds)."""
+        """Draws normalized sums, float64 of shape (*size, rounds)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.rounds)
         drawn = rng.binomial(self.local_steps, self.sampling_probability, shape)
         return np.asarray(rng.standard_normal(shape) + drawn * self._shift(values)[..., None])
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of the sums given the value, broadcast."""
+        """Returns the log-density of the sums in ``output`` given ``value``; arguments
+        broadcast.
+        """
         outputs = np.asarray(output, dtype=np.float64)
         shift = self._shift(self.domain.check(value))[..., None]
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None, because the log-ratio has no bound."""
+        """None, because the log-ratio of probabilities has no bound."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """Lower bound of delta for presence against absence, over all rounds together."""
+        """Returns a lower bound of delta at ``epsilon``, for presence against absence over all
+        rounds together.
+        """
         return _composed(
             1.0 / self._unit,
             self.opposite / self._unit,
@@ -269,7 +296,9 @@ class SampledGaussian(Checked):
         ).delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Gaussian of every step, as if the adversary saw the drawn steps, which stay secret."""
+        """Returns the accounting event of sampled Gaussians whose draws the adversary sees, which
+        dominates secret draws.
+        """
         one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps
         return dp.SelfComposedDpEvent(
@@ -289,7 +318,9 @@ class SampledGaussian(Checked):
 
 
 def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Numbers of draws of the unit in a round, and the logarithms of their probabilities."""
+    """Returns the possible numbers of draws of the unit in a round, and the logarithms of their
+    probabilities.
+    """
     counts = np.arange(steps + 1)
     return counts, stats.binom.logpmf(counts, steps, rate)
 
@@ -297,7 +328,9 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 def _log_mixture(
     x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-density of a mixture of unit normals whose centers are multiples of ``shift``."""
+    """Returns the log-density at ``x`` of a mixture of unit normals centered at ``counts`` times
+    ``shift``.
+    """
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
         z = x - count * shift
@@ -307,7 +340,9 @@ def _log_mixture(
 
 @lru_cache(maxsize=8)
 def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> CurveBelow:
-    """Privacy curve of all rounds, for presence against absence, with one output per cell."""
+    """Computes the privacy curve of all rounds, for presence against absence, with one output per
+    cell.
+    """
     counts, log_weights = _draws(steps, rate)
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
@@ -320,7 +355,9 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> C
 def _log_masses(
     edges: NDArray[np.float64], shift: float, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-probabilities of the cells between ``edges`` under the mixture of unit normals."""
+    """Returns the log-probabilities of the cells between ``edges`` under a mixture of unit
+    normals.
+    """
     found = np.full(len(edges) - 1, -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
         found = np.logaddexp(found, log_p + normal_masses(edges - count * shift))
@@ -328,34 +365,38 @@ def _log_masses(
 
 
 def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
-    """The nearest vector without negative entries and |.|^2 <= ``bound``, along the last axis."""
+    """Projects an embedding, along the last axis, to the vectors without negative entries and with
+    |.|^2 <= ``bound``.
+    """
     positive = np.maximum(np.asarray(embedding, dtype=np.float64), 0.0)
     return clip_norm(positive, math.sqrt(bound))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingGaussian(Normal):
-    """Noisy gradient of one rating whose sensitivity is bounded by clipping the embeddings.
+    """Noisy gradient of the squared error of one rating; clipped embeddings bound its sensitivity.
 
-    The gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
+    The output is the gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
 
-    The value is one rating x in [0, R] of a known user and item, or -1 (any negative number) for no
-    rating: the paper's neighbours add or remove one rating. Embeddings are first projected
+    The input is one rating x in [0, R] of a known user and item, or -1 (any negative number) for no
+    rating: the paper's neighbouring inputs add or remove one rating. R is ``bound``, u is ``user``,
+    v is ``item``, and ``joint`` adds the gradient in u. Embeddings are first projected
     (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
-    (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Both bounds are
-    attained, at orthogonal u and v of norm sqrt(R) and x = R, jointly too (``worst``). At given
-    embeddings a rating may also be replaced by another. The centers are then |w| 2R apart, with w =
-    u or (u, v): as far as by the worst addition, so that any pair has the paper's sensitivity.
+    (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Orthogonal u and v
+    of norm sqrt(R) attain both bounds at x = R (``worst``). At given embeddings a rating may also
+    be replaced by another rating. The centers are then |w| 2R apart, with w = u or (u, v). The
+    worst addition of a rating moves the center as far, so that every pair of inputs has at most the
+    paper's sensitivity.
 
-    ``mu`` and the curve are those of the given embeddings. ``event`` charges the worst embeddings,
-    because they change from step to step. It assumes that the embeddings do not depend on the
-    rating. This holds for noisy, published embeddings, but not for user embeddings pre-trained
-    without noise: there one rating changes u, and with it every row of that user. The noise must be
-    on every row of the item table. With noise on touched rows only, a row without a rating would be
-    exactly 0, and a row with one almost never.
+    ``mu`` and the privacy curve are those of the given embeddings. ``event`` uses the worst
+    embeddings, because embeddings change from step to step. It assumes that the embeddings do not
+    depend on the rating. This holds for noisy, published embeddings. It does not hold for user
+    embeddings that were pre-trained without noise: one rating changes u, and with it every row of
+    that user. The noise must be on every row of the item table. If only touched rows had noise, a
+    row without a rating would be exactly 0, and a row with a rating almost never.
 
-    Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating). Outputs
-    are the row's gradient in v, p entries long, or [in u, in v], 2p long.
+    Outputs are the item row's gradient in v, of length p, or [in u, in v], of length 2p. Source: Li
+    et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
 
     sigma: AboveZero
@@ -368,53 +409,58 @@ class EmbeddingGaussian(Normal):
         check(self)
         if not len(self.user) == len(self.item) > 0:
             raise InputError(
-                f"Expected user and item of the same length above 0, got {len(self.user)} and "
-                f"{len(self.item)}. Give two embeddings of the same model."
+                f"Expected user and item to have the same length above 0, got {len(self.user)} "
+                f"and {len(self.item)}. Give two embeddings of the same model."
             )
         if not self._factors.any():
             raise InputError(
-                "Expected embeddings with a gradient that depends on the rating, got projections "
-                "of 0: the gradient is always 0. Give an embedding with a positive entry."
+                "Expected user and item with a gradient that depends on the rating, got embeddings "
+                "whose gradient is always 0. Give embeddings with a positive entry."
             )
         check_mu(self.mu, "sigma")
 
     @classmethod
     def worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
-        """The mechanism at embeddings that attain the sensitivity."""
+        """Returns the mechanism at embeddings that attain the largest sensitivity."""
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
 
     @property
     def sensitivity(self) -> float:
-        """Largest sensitivity over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) jointly."""
+        """Largest sensitivity over all embeddings, with R = ``bound``: 2 R^(3/2), or 2 sqrt(2)
+        R^(3/2) if ``joint``.
+        """
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
     @property
     def mu(self) -> float:
-        """Distance of the ratings 0 and R at these embeddings in standard deviations, 2R|w|/sigma.
+        """Distance between the noiseless outputs of the lowest and the highest rating, in standard
+        deviations.
 
-        No added or removed rating moves the center farther.
+        No added or removed rating moves the output farther at these embeddings.
         """
         return 2.0 * self.bound * math.hypot(*self._factors) / self.sigma
 
     @property
     def domain(self) -> Domain:
-        """A rating in [0, R], or -1 for no rating."""
+        """A rating in [0, bound], or -1 for no rating."""
         return Domain(low=-1.0, high=self.bound)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (p,), or (2p,) jointly."""
+        """Shape of one gradient: the length of an embedding, or twice this length if ``joint``."""
         return self._factors.shape
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """The gradient; 0 without a rating."""
+        """Returns the gradient without noise; 0 if the rating is absent (negative)."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
     def event(self) -> dp.DpEvent:
-        """Gaussian noise at the sensitivity of the worst embeddings."""
+        """Returns the accounting event of Gaussian noise at the sensitivity of the worst
+        embeddings.
+        """
         return dp.GaussianDpEvent(self.sigma / self.sensitivity)
 
     @property
@@ -426,13 +472,14 @@ class EmbeddingGaussian(Normal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseReplacement(NoiseShares, NormalCurve):
-    """Two rounds of secure aggregation in which clients replace their noise by smaller noise.
+    """Secure aggregation in two rounds, in which clients replace their Gaussian noise by less.
 
-    All messages of one iteration at LFL-SGDMF's server: mu = sensitivity/(sigma sqrt(v)).
+    An output holds all messages of one iteration of LFL-SGDMF at the server; mu =
+    sensitivity/(sigma sqrt(v)).
 
-    ``NoiseShares`` describes the messages, their senders and v, ``variance``; the noise has
-    variance zeta1 sigma^2 and zeta2 sigma^2. The output is [S, R_1, R_2, ...], with one R for every
-    honest user of round 2.
+    ``NoiseShares`` describes the messages, their senders and v, ``variance``. The noise of the two
+    rounds has variance zeta1 sigma^2 and zeta2 sigma^2. An output is [S, R_1, R_2, ...], with one R
+    for every honest user of round 2.
 
     The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
@@ -440,11 +487,11 @@ class NoiseReplacement(NoiseShares, NormalCurve):
     reveal their noise, make v smaller. With ``repaired`` v is ``claimed_variance``, which is at
     least 1 if all are honest.
 
-    The value is one user's gradient along the direction in which it can change, in [0,
-    sensitivity]; 0 stands for a missing rating (the paper's neighbours add or remove one rating, so
-    that the sensitivity is 2 R^(3/2)). The gradients of the other users are fixed at 0. The noise
-    across that direction is independent of all messages. Source: Li et al. 2021, section 6.1,
-    Theorem 5 and its proof.
+    The input is one user's gradient along the direction in which it can change, in [0,
+    sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
+    remove one rating, so that the sensitivity is 2 R^(3/2). The gradients of the other users are
+    fixed at 0. The noise across that direction is independent of all messages. Source: Li et al.
+    2021, section 6.1, Theorem 5 and its proof.
     """
 
     sigma: AboveZero
@@ -454,14 +501,14 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         NoiseShares.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
-                f"Expected colluding to leave an honest user's noise, got "
-                f"colluding={self.colluding!r} of replaced={self.replaced!r}. Give a smaller one."
+                f"Expected at least one honest user with noise, got colluding={self.colluding!r} "
+                f"of replaced={self.replaced!r}. Give a smaller number of colluding users."
             )
         check_mu(self.mu, "sigma")
 
     @property
     def mu(self) -> float:
-        """Sensitivity over the standard deviation of unknown noise, sensitivity/(sigma sqrt(v))."""
+        """Sensitivity in standard deviations of the noise that hides the input from the server."""
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
@@ -471,11 +518,15 @@ class NoiseReplacement(NoiseShares, NormalCurve):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (1 + replaced - colluding,)."""
+        """Shape (1 + replaced - colluding,): the sum of round 1, and one message per honest
+        survivor of round 2.
+        """
         return (1 + self.replaced - self.colluding,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Runs both rounds with separate noise of each survivor; float64 (*size, *output_shape)."""
+        """Simulates both rounds with independent noise per survivor, float64 of shape (*size,
+        *output_shape).
+        """
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
         stays = rng.normal(0.0, self.sigma * math.sqrt(self.zeta2), shape)
@@ -490,7 +541,9 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         return np.concatenate([total[..., None], messages], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of the messages, plus that of S given the messages."""
+        """Returns the log-density of all messages in ``output`` given the gradient ``value``;
+        arguments broadcast.
+        """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]
         spread = self.zeta1 - self.zeta2 if self.repaired else self.zeta1 + self.zeta2

@@ -1,4 +1,4 @@
-"""Laplace noise on one number, also snapped to a grid against leaks of floating point."""
+"""Laplace noise on one number, and a variant that is safe against floating-point leaks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from fedrec_auditor.targets.settings import AboveZero, Finite, check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laplace(BoundedEntry, Laplacian):
-    """Laplace noise on every entry.
+    """Adds independent Laplace noise to every entry.
 
-    Noise of scale b on an entry in [low, high]: epsilon = (high - low)/b, and exactly so.
+    Noise of scale b on an entry in [low, high] has an epsilon of exactly (high - low)/b.
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input. The
-    whole range counts, not its half: a scale of delta/eps for entries clipped to [-delta, delta]
-    has an epsilon of 2 eps, a common error. Source: Dwork, McSherry, Nissim and Smith 2006.
+    sensitivity is the whole range, not half of it. A common error is a scale of delta/eps for
+    entries clipped to [-delta, delta], which has an epsilon of 2 eps.
+
+    ``scale`` is b; ``low`` and ``high`` are the ends of the range. Source: Dwork, McSherry, Nissim
+    and Smith 2006.
     """
 
     scale: AboveZero
@@ -41,28 +44,31 @@ class Laplace(BoundedEntry, Laplacian):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry."""
+        """Exact epsilon of one entry, (high - low)/scale."""
         return (self.high - self.low) / self.scale
 
     @property
     def noise_scale(self) -> float:
-        """Scale b of the noise."""
+        """Scale of the Laplace noise, the setting ``scale``."""
         return self.scale
 
     def worst_case(self) -> WorstCase:
-        """The two ends of the range, as inputs and as outputs.
+        """Returns the two ends of the range, as inputs and as outputs.
 
-        Outputs beyond the ends have the same ratio.
+        Outputs beyond the ends have the same log-ratio.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=ends)
 
     def delta(self, epsilon: float) -> float:
-        """Exact delta of the two ends: 1 - e^((``epsilon`` - epsilon of the entry)/2)."""
+        """Returns the exact delta at ``epsilon``, which the two ends of the range attain.
+
+        This is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon.
+        """
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 
     def event(self) -> dp.DpEvent:
-        """Laplace noise for the sensitivity high - low."""
+        """Returns the accounting event of Laplace noise for the sensitivity high - low."""
         return dp.LaplaceDpEvent(self.scale / (self.high - self.low))
 
 
@@ -73,21 +79,24 @@ _MOST_STEPS = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnappedLaplace(PureEpsilon, BoundedEntry):
-    """Laplace noise on a grid, without the low-order bits, which would reveal the input.
+    """Adds Laplace noise to an entry and rounds the sum to a grid, against floating-point leaks.
 
-    An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
+    The sum is rounded to multiples of a power of two and clamped to [-bound, bound].
 
-    The grid is the smallest power of two that is at least ``scale``. Rounding and clamping lose
-    information, so that epsilon is at most (high - low)/scale. It equals that value if the clamp
-    leaves an output on both sides of [low, high]; ``epsilon`` is exact in all cases.
+    The step of the grid is the smallest power of two that is at least ``scale``. Rounding and
+    clamping lose information, so that epsilon is at most (high - low)/scale. It equals that value
+    if the clamp leaves outputs on both sides of [low, high]. The property ``epsilon`` is exact in
+    all cases.
 
-    Source: Mironov 2012 (the snapping mechanism). There the noise is the logarithm of a double,
-    which costs a little more epsilon. Here the rounded sum is drawn from its own distribution, by
-    comparing integers: it stays in the cell of the entry, or leaves the cell on one side and
-    continues by a geometric number of cells. The distribution below is therefore exactly that of
-    the sampler. The entry is first rounded to 2^-20 of the grid, and ``scale`` up to 2^-30 of it,
-    so that both are integers. The mechanism acts elementwise on arrays of any shape; outputs are
-    float64.
+    Source: Mironov 2012 (the snapping mechanism). The noise of that paper is the logarithm of a
+    double, which costs slightly more epsilon. This class draws the rounded sum directly from its
+    distribution, by comparing integers: the sum stays in the cell of the entry, or leaves the cell
+    on one side and moves on by a geometric number of cells. The log-probabilities are therefore
+    exactly those of the sampler. The entry is first rounded to 2^-20 of a step, and ``scale`` is
+    rounded up to 2^-30 of a step, so that both are integers.
+
+    The mechanism acts elementwise on arrays of any shape; outputs are float64. ``low`` and ``high``
+    are the ends of the range of an entry.
     """
 
     scale: AboveZero
@@ -100,29 +109,33 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         if not -self.bound <= self.low < self.high <= self.bound:
             raise InputError(
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
-                f"high={self.high!r}, bound={self.bound!r}. Widen the bound."
+                f"high={self.high!r}, bound={self.bound!r}. Give a larger bound."
             )
         if not self.bound / self.grid <= _MOST_STEPS:
             raise InputError(
-                f"Expected a bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
-                f"bound={self.bound!r}. Noise of this scale is never so large: lower the bound."
+                f"Expected bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
+                f"bound={self.bound!r}. Lower the bound; noise of this scale does not reach it."
             )
 
     @property
     def grid(self) -> float:
-        """Step of the outputs."""
+        """Distance between neighbouring outputs: the smallest power of two that is at least
+        ``scale``.
+        """
         mantissa, exponent = math.frexp(self.scale)
         return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry: the largest log-ratio over all outputs."""
+        """Exact epsilon of one entry: the largest absolute log-ratio over all outputs."""
         worst_case = self.worst_case()
         first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
         return float(np.abs(first - second).max())
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws multiples of the grid, float64 of shape ``size``, exactly from the distribution."""
+        """Draws multiples of ``grid`` exactly from the distribution of ``log_prob``, float64 of
+        shape ``size``.
+        """
         values = self.domain.spread(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
@@ -134,13 +147,15 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         return np.asarray(out.reshape(values.shape))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf except for multiples of the grid in +-bound."""
+        """Returns ln P(output | value); -inf for an output that is not a multiple of ``grid``
+        within the clamp.
+        """
         out = np.asarray(output, dtype=np.float64) / self.grid
         cell, offset = self._cell(self.domain.check(value))
         rate = _DIGITS / float(self._scale)
         at, moved = offset / _FINE, out - cell
         side = np.where(moved < 0, -1.0, 1.0)
-        # ln P(this output or one farther away, on its side).
+        # ln P(the output lies on this side, at this distance or farther away).
         beyond = math.log(0.5) - (np.abs(moved) - 0.5 - side * at) * rate
         last = np.abs(out) == self._max_steps
         away = beyond + np.where(last, 0.0, math.log(-math.expm1(-rate)))
@@ -153,10 +168,11 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """The two ends of the range, and every output.
+        """Returns the two ends of the range as inputs, and every possible output.
 
-        The distribution is log-concave in the distance, so that the outputs of larger ratio are
-        those on one side, and the ends differ most in the probability of one side.
+        The distribution is log-concave in the distance from the input. The outputs whose ratio
+        exceeds a threshold are therefore all outputs on one side of some point, and no pair of
+        inputs differs more in the probability of one side than the two ends.
         """
         return WorstCase(
             inputs=np.array([self.low, self.high]),
@@ -166,7 +182,7 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
 
     @property
     def _scale(self) -> Fraction:
-        """``scale`` in units of 2^-30 of the grid, an integer, rounded up."""
+        """``scale`` in units of 2^-30 of a step of the grid, rounded up to an integer."""
         return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid) * _DIGITS))
 
     @property
@@ -175,7 +191,9 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         return math.ceil(self.bound / self.grid)
 
     def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Nearest multiple of the grid, and the entry's offset from it in 2^-20 of the grid."""
+        """Returns the index of the nearest grid point, and the entry's offset from it in 2^-20 of a
+        step.
+        """
         fine = np.asarray(np.rint(value / self.grid * _FINE), dtype=np.int64)
         cell = (fine + _FINE // 2) // _FINE
         return cell, fine - cell * _FINE

@@ -1,4 +1,4 @@
-"""Bounded local reports: flipped bits, one coordinate, three values, piecewise numbers."""
+"""Mechanisms with bounded reports: flipped bits, one coordinate's sign, three values, intervals."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _BYTE = 256
 
 @dataclass(frozen=True, slots=True)
 class BitFlip(OneBit):
-    """Bit flipping: every bit is kept or flipped independently, at rates that depend on it.
+    """Keeps or flips every bit independently, at rates that depend on the bit.
 
-    P(1 | 1) = p and P(1 | 0) = q: epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
+    P(1 | 1) = p and P(1 | 0) = q; epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
 
-    Both ratios count. It is a common error that p/q <= e^eps alone bounds epsilon (Gao et al. 2020,
-    section on asymmetric flipping, eq. 11: p = 1, q = e^-eps): there a reported 0 proves a 0, and
-    epsilon is infinite. With q = p e^-eps the other ratio is within e^eps only if p <=
-    e^eps/(1+e^eps).
+    Both ratios count. A common error is that p/q <= e^eps alone bounds epsilon (Gao et al. 2020,
+    section on asymmetric flipping, eq. 11: p = 1, q = e^-eps). At these rates a reported 0 proves a
+    0, and epsilon is infinite. With q = p e^-eps the ratio (1-q)/(1-p) is at most e^eps only if p
+    <= e^eps/(1+e^eps).
 
     The mechanism acts elementwise on arrays of any shape: every entry is a separate input, in {0,
     1}. Vectors in which every bit may differ are a ``Product`` of this mechanism. Outputs are bool.
@@ -51,10 +51,11 @@ class BitFlip(OneBit):
 
     @classmethod
     def symmetric(cls, epsilon: float) -> Self:
-        """Randomized response, p = 1 - q = e^eps/(1+e^eps): exactly epsilon-private per bit.
+        """Returns randomized response with p = 1 - q = e^eps/(1+e^eps), which has exactly
+        ``epsilon`` per bit.
 
-        p is rounded down, so that the epsilon of the stored numbers never exceeds ``epsilon`` (it
-        is below by 1e-12 at 10 and 1e-7 at 20; doubles near 1 allow no epsilon above 36.7).
+        p is rounded down, so that the epsilon of the stored rates never exceeds ``epsilon``. It is
+        lower by 1e-12 at epsilon 10 and by 1e-7 at 20. Doubles near 1 allow no epsilon above 36.7.
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -63,19 +64,24 @@ class BitFlip(OneBit):
 
     @classmethod
     def asymmetric(cls, epsilon: float) -> Self:
-        """p = 1, q = e^-eps (Gao et al. 2020, eq. 11): claimed epsilon, in truth infinite."""
+        """Returns the mechanism of Gao et al. 2020, eq. 11, p = 1 and q = e^-epsilon; its exact
+        epsilon is infinite.
+        """
         return cls(1.0, math.exp(-check_epsilon(epsilon)))
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one bit; infinite if an output is possible for only one of the bits."""
+        """Exact epsilon of one bit; infinite if some output is possible for only one of the two
+        bits.
+        """
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Flips bits, bool of shape ``size``: one random byte per bit, a double after a tie.
+        """Flips bits, bool of shape ``size``.
 
-        The rates are exact up to rounding up to a multiple of 2^-61: the probability of an output
-        differs from p or q by less than 4.4e-19.
+        Each bit uses one random byte and, if the byte does not decide, one random double. The rates
+        are exact up to rounding up to a multiple of 2^-61: the probability of an output differs
+        from p or q by less than 4.4e-19.
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
@@ -85,12 +91,12 @@ class BitFlip(OneBit):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Flips every client's bits (n, M) with draws of its own stream: (n, M).
+        """Flips the bits of n clients, shape (n, M), with each client's own random stream.
 
-        The distribution is that of ``randomize``. The j-th bit of a client takes byte j of its
-        stream and, after a tie, a word of a separate stream, so that the output depends only on the
-        client's bits and seed. Memory beyond the result is about 3 bytes per bit: give clients in
-        blocks.
+        The distribution is that of ``randomize``. The j-th bit of a client uses byte j of its
+        stream and, if the byte does not decide, a word of a separate stream. The output of a client
+        therefore depends only on its bits and its seed. Memory beyond the result is about 3 bytes
+        per bit: pass clients in blocks.
         """
         bits = self._bits(value)
         width = bits.shape[1]
@@ -106,14 +112,14 @@ class BitFlip(OneBit):
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for an impossible output."""
+        """Returns ln P(output | value); -inf for an impossible output."""
         out, bits = np.asarray(output), self._bits(value)
         one = np.where(bits, _log(self.p), _log(self.q))
         zero = np.where(bits, _log1m(self.p), _log1m(self.q))
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
     def worst_case(self) -> WorstCase:
-        """Both bits and both outputs, which are all of them."""
+        """Returns both bits as inputs and both bits as outputs."""
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -123,10 +129,11 @@ class BitFlip(OneBit):
         )
 
     def event(self) -> dp.DpEvent:
-        """Randomized response over two buckets if p + q = 1 exactly, otherwise our own event.
+        """Returns the accounting event of randomized response if p + q = 1 exactly, otherwise the
+        event of bit flips at p and q.
 
-        The sum of doubles is not used: 1 + 1e-17 rounds to 1, and a bit that proves a 0 would be
-        charged as a bit that makes a 0 only likely.
+        The rounded sum of doubles is not used, because 1 + 1e-17 rounds to 1: a bit that proves a 0
+        would then be accounted for as a bit that makes a 0 only likely.
         """
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return dp.RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
@@ -138,7 +145,10 @@ class BitFlip(OneBit):
         noise: NDArray[np.uint8],
         rest: Callable[[NDArray[np.intp]], NDArray[np.float64]],
     ) -> NDArray[np.bool_]:
-        """Flips ``bits`` (n,) by one byte each, and after a tie by ``rest`` of their positions."""
+        """Flips ``bits`` (n,) by one byte of ``noise`` each.
+
+        ``rest`` draws uniform numbers for the positions of bits that the byte does not decide.
+        """
         p_byte, q_byte = int(self.p * _BYTE), int(self.q * _BYTE)
         # Bitwise selection: several times faster than np.where on booleans.
         out = _select(bits, noise < p_byte, noise < q_byte)
@@ -174,17 +184,17 @@ def _log_ratio(a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OneCoordinate(Checked):
-    """One coordinate of a vector, drawn uniformly and reported as a randomized sign.
+    """Draws one coordinate of a vector uniformly and reports its sign after randomized response.
 
-    A report of one coordinate is exactly epsilon-private, whatever the vector.
+    A report has exactly the given ``epsilon``, whatever the vector and its ``dimension``.
 
     The coordinate c is uniform for every input. Then P(bit = 1 | v) = (v_c (e^eps - 1) + e^eps + 1)
-    / (2 e^eps + 2), and the server reads +B or -B with B = (e^eps + 1)/(e^eps - 1) dimension, whose
-    mean is v. The formula needs every entry in [-1, 1] (``project``): beyond (e^eps+1)/(e^eps-1)
-    its value is not a probability.
+    / (2 e^eps + 2). The server decodes the bit as +B or -B with B = (e^eps + 1)/(e^eps - 1)
+    dimension, whose mean is v. The formula requires entries in [-1, 1] (see ``project``): for
+    entries beyond (e^eps+1)/(e^eps-1) its value is not a probability.
 
-    Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016). Inputs are
-    (*batch, dimension); an output is int64 [coordinate, bit].
+    Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit]. Source: Minto et
+    al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
     """
 
     epsilon: RateOrNone
@@ -192,59 +202,68 @@ class OneCoordinate(Checked):
 
     @property
     def magnitude(self) -> float:
-        """Value B of a positive bit in the server's unbiased estimate; infinite at epsilon 0."""
+        """Value B that the server assigns to a positive bit in its unbiased estimate; infinite at
+        epsilon 0.
+        """
         if self.epsilon == 0:
             return math.inf
         return self.dimension / math.tanh(self.epsilon / 2)
 
     @property
     def domain(self) -> Domain:
-        """Vectors (dimension,) of entries in [-1, 1]."""
+        """Vectors of shape (dimension,) with entries in [-1, 1]."""
         return Domain(low=-1, high=1, shape=(self.dimension,))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (2,): the coordinate, and its bit."""
+        """Shape (2,): the coordinate and its bit."""
         return (2,)
 
     def project(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Clips every entry to [-1, 1], as callers must before ``randomize`` and ``bits``."""
+        """Clips every entry to [-1, 1]; callers must do so before ``randomize`` and ``bits``."""
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
     def coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draws coordinates, so that only the entries there need be computed."""
+        """Draws coordinates to report, uniformly; the caller then computes only the entries at
+        these coordinates.
+        """
         return rng.integers(0, self.dimension, size=size)
 
     def bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
-        """Draws the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
+        """Draws the reported bits of entries ``value_at``, in any shape; raises InputError for
+        entries outside [-1, 1].
+        """
         shape = np.shape(value_at)
         return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
 
     def coordinates_at(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Coordinates of uniform draws from [0, 1), each of probability 1/dimension up to 2^-53."""
+        """Maps uniform draws from [0, 1) to coordinates, each with probability 1/dimension up to
+        2^-53.
+        """
         return (draw * self.dimension).astype(np.int64)
 
     def bits_at(
         self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Bits of entries ``value_at``, given two uniform draws from [0, 1) for each.
+        """Computes the reported bits of entries ``value_at`` from two uniform draws in [0, 1) per
+        entry.
 
-        A corner is drawn, then its bit is flipped. The code draws the rarer of the two corners, at
-        a rate rounded up to a multiple of 2^-53. A rate close to 1 would round to 1 above epsilon
-        37, and a bit would then prove a corner.
+        ``corner`` rounds the entry to -1 or 1 at random, and ``flip`` decides whether the resulting
+        bit is flipped. The code flips at the smaller rate, rounded up to a multiple of 2^-53. A
+        rate close to 1 would round to 1 above epsilon 37, and a bit would then prove a corner.
         """
         share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws reports, int64 of shape (*size, 2)."""
+        """Draws reports [coordinate, bit], int64 of shape (*size, 2)."""
         vectors = self.domain.spread(value, size)
         index = self.coordinates(rng, vectors.shape[:-1])
         bits = self.bits(np.take_along_axis(vectors, index[..., None], axis=-1)[..., 0], rng)
         return np.stack([index, bits], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P([coordinate, bit] | value), broadcast; -inf for an impossible output."""
+        """Returns ln P([coordinate, bit] | value); -inf for an impossible output."""
         out, vectors = np.asarray(output), self.domain.check(value)
         shape = np.broadcast_shapes(out.shape[:-1], vectors.shape[:-1])
         index, bit = np.broadcast_to(out[..., 0], shape), np.broadcast_to(out[..., 1], shape)
@@ -256,7 +275,9 @@ class OneCoordinate(Checked):
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """The two opposite corners, all +1 and all -1, and every output."""
+        """Returns two opposite corners as inputs, all entries +1 and all entries -1, and every
+        output.
+        """
         inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
         coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
         return WorstCase(
@@ -268,30 +289,37 @@ class OneCoordinate(Checked):
         )
 
     def event(self) -> dp.DpEvent:
-        """Randomized response over two buckets; the coordinate does not depend on the input."""
+        """Returns the accounting event of randomized response on one bit, because the coordinate
+        does not depend on the input.
+        """
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
-        """P(bit = 1) as a mixture of the two corners, which loses no digits at large epsilon."""
+        """Returns P(bit = 1) as a mixture of the two corners, which loses no digits at large
+        epsilon.
+        """
         share = (1.0 + np.asarray(value_at, dtype=np.float64)) / 2.0
         return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
 class Ternary(OneNumber):
-    """One number, reported as one of three values: a fixed size with either sign, or 0.
+    """Reports one number as one of three values: a fixed size with either sign, or 0.
 
-    +r with max(x, 0)/r, -r with max(-x, 0)/r, else 0, for x in [-B, B]: unbiased.
+    The report is +r with probability max(x, 0)/r, -r with max(-x, 0)/r, else 0, for x in [-B, B];
+    it is unbiased.
 
-    No epsilon is finite: +r is impossible for x <= 0, so that a report other than 0 proves a sign.
-    Its probability is at most B/r, which is the smallest delta, at every epsilon.
-    With a ``share`` above B/r all three reports are always possible: the report is +r or -r with
-    that probability for every x, and +r with share/2 + x/(2r). Then epsilon is ln((share +
-    B/r)/(share - B/r)), and the report is also unbiased.
+    B is ``bound`` and r is ``size``. Without a ``share`` no epsilon is finite: +r is impossible for
+    x <= 0, so that a report other than 0 proves a sign. Its probability is at most B/r, which is
+    the smallest delta, at every epsilon. With a ``share`` above B/r all three reports are always
+    possible: the report is +r or -r with probability ``share`` for every x, and it is +r with
+    probability share/2 + x/(2r). Then epsilon is ln((share + B/r)/(share - B/r)), and the report is
+    also unbiased.
 
-    Source: ternary quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in
-    the released code of VerticalGNN (entry 37 of the catalogue). The form with a ``share`` is ours.
-    The mechanism acts elementwise on arrays of any shape; outputs are float64.
+    The mechanism acts elementwise on arrays of any shape; outputs are float64. Source: ternary
+    quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in the released
+    code of VerticalGNN (entry 37 of the catalogue). The variant with a ``share`` was designed for
+    this package.
     """
 
     bound: Positive
@@ -303,17 +331,17 @@ class Ternary(OneNumber):
         if self.size < self.bound:
             raise InputError(
                 f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
-                "Give a larger size, so that probabilities are at most 1."
+                "Give a larger size, so that no probability exceeds 1."
             )
         if 0.0 < self.share <= self.delta_least:
             raise InputError(
-                f"Expected share 0, or above bound/size = {self.delta_least:g}, got "
-                f"share={self.share:g}. Raise it, so that every report is possible."
+                f"Expected share of 0 or above bound/size = {self.delta_least:g}, got "
+                f"share={self.share:g}. Give a larger share, so that every report is possible."
             )
 
     @property
     def delta_least(self) -> float:
-        """Largest difference of the probability of one sign between two inputs, B/r."""
+        """Largest difference between two inputs in the probability of one sign, bound/size."""
         return self.bound / self.size
 
     @property
@@ -325,21 +353,25 @@ class Ternary(OneNumber):
 
     @property
     def domain(self) -> Domain:
-        """The interval [-B, B]."""
+        """The interval [-bound, bound]."""
         return Domain(low=-self.bound, high=self.bound)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws reports, float64 of shape ``size``."""
+        """Draws reports, float64; each is -self.size, 0 or self.size."""
         values = self.domain.spread(value, size)
         return self.report(values, rng.random(values.shape))
 
     def report(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Reports of ``values`` in the domain, given numbers that are uniform in (0, 1)."""
+        """Computes the reports of ``values`` in the domain from one uniform draw in (0, 1) per
+        value.
+        """
         plus, nonzero = self._chances(values)
         return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for an output other than the three."""
+        """Returns the log-probability of ``output`` given ``value``; -inf for an impossible
+        output.
+        """
         out = np.asarray(output, dtype=np.float64)
         plus, nonzero = self._chances(self.domain.check(value))
         zero = np.where(out == 0.0, 1.0 - nonzero, 0.0)
@@ -348,7 +380,7 @@ class Ternary(OneNumber):
             return np.asarray(np.log(chance))
 
     def worst_case(self) -> WorstCase:
-        """The two ends of the interval, and all three outputs."""
+        """Returns the two ends of the interval as inputs, and all three reports as outputs."""
         return WorstCase(
             inputs=np.array([self.bound, -self.bound]),
             outputs=np.array([self.size, 0.0, -self.size]),
@@ -356,10 +388,11 @@ class Ternary(OneNumber):
         )
 
     def event(self) -> dp.DpEvent:
-        """A true or random sign that is revealed with a probability, and else no information.
+        """Returns the accounting event of a sign that is revealed with some probability.
 
-        This is exact for the two ends. Without a ``share`` other pairs differ by at most B/r in
-        total variation, which the ends attain at every epsilon.
+        The sign is the input's sign or random. The event is exact for the two ends of the interval.
+        Without a ``share``, other pairs of inputs differ by at most bound/size in total variation,
+        which the ends attain at every epsilon.
         """
         nonzero, noise = self.share or self.delta_least, 0.0
         if self.share:
@@ -367,7 +400,7 @@ class Ternary(OneNumber):
         return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
     def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Probabilities of +r, and of either +r or -r."""
+        """Returns the probability of +r, and the probability of either +r or -r."""
         shift = np.asarray(values, dtype=np.float64) / self.size
         if self.share:
             return (self.share + shift) / 2.0, np.full_like(shift, self.share)
@@ -376,48 +409,52 @@ class Ternary(OneNumber):
 
 _CELLS = 2**48
 PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
-"""Range up to the largest epsilon at which the cells resolve the distribution."""
+"""Allowed values of epsilon; above 40 the cells of ``Piecewise`` no longer resolve the
+distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piecewise(PureEpsilon, UnitEntry):
-    """One number in [-1, 1], reported as a number that is likely near it.
+    """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
-    Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
+    For input x the density is e^eps times as high on [l(x), r(x)] as elsewhere on [-C, C].
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
     the mean output is x. The draw is uniform on [-C, C] with probability e^(-eps/2), else uniform
     on [l, r].
 
-    Source: Wang et al. 2019 (ICDE), Algorithm 2. There l and r are computed per input and a double
-    between them is drawn, which can be a double that reveals the input. Here [-C, C] has 2^48
-    cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell: every output is
-    possible under every input, with the probability that the density gives. The mean is x up to
-    that rounding, 2^-48 C. ``noise`` is rounded up, so that the epsilon of the stored number never
-    exceeds ``epsilon``. The mechanism acts elementwise on arrays of any shape; outputs are float64.
+    Source: Wang et al. 2019 (ICDE), Algorithm 2. The published algorithm computes l and r per input
+    and draws a double between them, and this double can reveal the input. In this class [-C, C] has
+    2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell. Every
+    output is then possible under every input, with the probability that the density gives. The mean
+    is x up to that rounding, 2^-48 C. The property ``noise`` is rounded up, so that the epsilon of
+    the stored number never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any
+    shape; outputs are float64.
     """
 
     epsilon: PiecewiseEpsilon
 
     @property
     def noise(self) -> float:
-        """Probability that the output is drawn without regard to the input: e^(-eps/2)."""
+        """Probability that the output is drawn independently of the input, e^(-epsilon/2), rounded
+        up.
+        """
         return share_of_noise(self.epsilon, _CELLS, self._near)
 
     @property
     def magnitude(self) -> float:
-        """Largest output, C."""
+        """Largest absolute value of an output."""
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws reports, float64 of shape ``size``, exactly from the distribution on the cells."""
+        """Draws reports exactly from the distribution on the cells, float64 of shape ``size``."""
         first = self._first(self.domain.spread(value, size))
         anywhere = bernoulli(self.noise, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``output`` given ``value``, broadcast; -inf outside [-C, C]."""
+        """Returns the log-density of ``output`` given ``value``; -inf beyond ``magnitude``."""
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._first(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._near)
@@ -428,16 +465,20 @@ class Piecewise(PureEpsilon, UnitEntry):
         return np.where(inside, density, -np.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Delta of inputs with disjoint intervals: high (1 - e^(epsilon - eps)) times their width.
+        """Returns the exact delta at ``epsilon``, which the inputs -1 and 1 attain.
 
-        The ends -1 and 1 are such inputs; for overlapping intervals a smaller width counts.
+        The likely intervals [l, r] of these inputs are disjoint. The delta is high (1 - e^(epsilon
+        - eps)) times the length of one interval, where high is the density on it. For overlapping
+        intervals only the part that does not overlap counts.
         """
         near = 1.0 - self.noise * (1.0 - self._near / _CELLS)
         own = math.log(near / self._near) - math.log(self.noise / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:
-        """The two ends, and one output of each of the three pieces that their intervals form."""
+        """Returns the inputs -1 and 1, and one output from each region of constant density under
+        both inputs.
+        """
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
         return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
@@ -448,7 +489,7 @@ class Piecewise(PureEpsilon, UnitEntry):
         return round(_CELLS / (math.exp(self.epsilon / 2.0) + 1.0))
 
     def _first(self, value: NDArray[Any]) -> NDArray[np.int64]:
-        """First cell of [l(x), r(x)]."""
+        """Returns the index of the first cell of [l(x), r(x)]."""
         return np.asarray(np.rint((_CELLS - self._near) * ((1.0 + value) / 2.0)), dtype=np.int64)
 
     def _middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:

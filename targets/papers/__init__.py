@@ -1,1 +1,1 @@
-"""The papers, one folder each: systems, claims and printed numbers."""
+"""Audited papers: each folder holds one paper's systems, privacy claims and printed numbers."""

@@ -1,4 +1,4 @@
-"""A target whose training is a recording, and the recorded messages."""
+"""A target whose training is a recording: it replays the recorded messages."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessages(Component):
-    """One component of a round's n recorded messages, which stay in their files.
+    """One component of a round's n recorded messages, whose numbers stay in their files.
 
     name: name of the component
     files: the files of the messages
     file, place: index of each message's file, and its position in this file (n,)
-    kind, rate, shape: see ``Component``
-    broadcast: the model, which has the rows that messages omit because they did not change
+    kind, rate, shape: as in ``Component``
+    broadcast: the model, which provides the rows that messages omit because they did not change
     sums: sums over all messages by component, if they were recorded
-    n_items: size of the catalogue; items in lists must be below it
+    n_items: number of items; item positions in lists must be smaller
     """
 
     name: str
@@ -75,13 +75,13 @@ class RecordedMessages(Component):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common type of all files' numbers, float32 instead of float16."""
+        """The common data type of the numbers in all files, with float32 instead of float16."""
         each = [file.layouts[self.name].dtype for file in self.files]
         common = np.result_type(*each) if each else np.dtype(np.float64)
         return np.dtype(np.float32) if common == np.float16 else common
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Messages of the clients at these positions, (len(clients), *shape)."""
+        """Reads the messages of the clients at positions ``clients``: (len(clients), *shape)."""
         out = np.zeros((len(clients), *self.shape), self.dtype)
         for index, file, sent in self.pieces(clients):
             if file.layouts[self.name].form is Form.WHOLE:
@@ -93,7 +93,7 @@ class RecordedMessages(Component):
         return out
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Flags of the rows that these clients sent, (len(clients), *shape[:1])."""
+        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not Form.ROWS for each in self.files):
             return out
@@ -104,17 +104,20 @@ class RecordedMessages(Component):
         return out
 
     def total(self) -> NDArray[Any]:
-        """The recorded sum, or else the sum over all clients, by blocks of clients."""
+        """Returns the recorded sum, or else computes the sum over all clients by blocks."""
         if self.sums is not None and self.name in self.sums:
             return np.asarray(self.sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
-        """Messages of the clients at these positions only, in this order."""
+        """Selects the messages of the clients at positions ``clients``, in this order."""
         return replace(super(RecordedMessages, self).take(clients), sums=None)
 
     def pieces(self, clients: Ints) -> Iterator[tuple[NDArray[np.intp], MessageFile, Pieces]]:
-        """File by file: indices into ``clients``, the file, and the clients' messages in it."""
+        """Reads messages file by file.
+
+        Yields indices into ``clients``, the file, and the messages of these clients in the file.
+        """
         files, places = self.file[clients], self.place[clients]
         order = np.lexsort((places, files))
         cuts = np.flatnonzero(np.diff(files[order])) + 1
@@ -128,7 +131,7 @@ class RecordedMessages(Component):
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
-        """Values of rows that messages omit: the broadcast's for a model, zeros otherwise."""
+        """Values of rows that messages omit: for a model the broadcast's, otherwise zeros."""
         if self.kind is not Kind.MODEL:
             return 0
         base = (self.broadcast or {}).get(self.name)
@@ -139,8 +142,8 @@ class RecordedMessages(Component):
     def _within(self, ids: Ints, file: MessageFile) -> Ints:
         if len(ids) and int(ids.max()) >= self.shape[0]:
             raise InputError(
-                f"Expected rows of {self.name!r} below {self.shape[0]} in {file.path}, got "
-                f"{int(ids.max())}. Mend the shape in the manifest."
+                f"Expected row numbers of {self.name!r} below {self.shape[0]} in {file.path}, got "
+                f"{int(ids.max())}. Correct the shape in the manifest."
             )
         return ids
 
@@ -152,19 +155,19 @@ NO_MORE = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RecordedSystem(System):
-    """The recorded system as a target.
+    """A recorded system as a target, whose training yields the recorded rounds.
 
     recording: the recording
-    positions: row in the data of each of the recording's senders (``Recording.senders``, n); -1 for
-        senders that the data do not contain, whose messages are left out, like messages with
-        numbers that are not finite (n,)
-    users: identifiers of the data's rows; with other users the training raises InputError
-    code: a system whose clients send such messages, for adversaries to run
+    positions: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that the
+        data do not contain. Messages of such senders are left out, like messages with numbers that
+        are not finite
+    users: identifiers of the data's rows; the training raises InputError for other users
+    code: a system whose clients send such messages, which adversaries may run; None if unavailable
     rounds: number of rounds that are read, from the first round on
     stated: the claims on the system
-    user_vectors: user vectors of the truth
+    user_vectors: the system's true user vectors, if they were recorded
     notes: notes on the recording
-    assumed, doubt: see ``Origin``
+    assumed, doubt: as in ``Origin``
     """
 
     recording: Recording
@@ -191,7 +194,7 @@ class RecordedSystem(System):
 
     @property
     def origin(self) -> Origin:
-        """Origin of the recorded clients: somebody else's, with or without their code."""
+        """Origin of the recorded clients: somebody else's system, with or without its code."""
         return Origin(
             others=True,
             at_hand=False,
@@ -207,29 +210,29 @@ class RecordedSystem(System):
 
     @property
     def digest(self) -> str:
-        """Digest of the recording's files, by their names, sizes and times."""
+        """Digest of the recording's files, computed from their names, sizes and times."""
         return self.recording.digest
 
     @property
     def unproved(self) -> str:
-        """Reason why nothing is proved: a recording does not state its noise."""
+        """Reason why no upper bound is proved: a recording does not state its noise."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
     def catalogue(self) -> int:
-        """The number of items in the manifest."""
+        """Number of items according to the manifest."""
         return self.recording.manifest.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims that the caller states."""
+        """Returns the claims that the caller states."""
         return self.stated
 
     def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
-        """The system itself, and the notes on the recording."""
+        """Returns the system itself, and the notes on the recording."""
         return self, self.notes
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge according to the manifest."""
+        """Returns the public knowledge according to the manifest."""
         manifest = self.recording.manifest
         return Public(
             algorithm=manifest.algorithm,
@@ -248,7 +251,7 @@ class RecordedSystem(System):
         return self.recording.shown
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """The recorded rounds, whose messages stay in their files.
+        """Yields the recorded rounds, whose messages stay in their files.
 
         Raises InputError unless ``interactions`` has the recorded system's ``users``.
         """
@@ -277,12 +280,12 @@ class RecordedSystem(System):
         )
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
-        """Components in the order of the manifest, then by name; some attacks use this order."""
+        """Names in the order of the manifest, then by name. Some attacks depend on this order."""
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
     def _summed(self, name: str, sums: Tensors, count: int) -> Component:
-        """A component of which only the sum was recorded."""
+        """A component for which only the sum was recorded."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.part(name, str(place))
         shape = sums.heads[name].shape
@@ -314,7 +317,7 @@ class RecordedSystem(System):
             sender = self.recording.senders[np.flatnonzero(self.positions == users[twice[0]])[0]]
             raise InputError(
                 f"Expected one message per sender in round {recorded.number} of "
-                f"{self.recording.path}, got two of {sender!s:.60}. Give each its own round."
+                f"{self.recording.path}, got two of {sender!s:.60}. Use one round per message."
             )
         components = {
             name: self._component(name, files, which[order], place[order], model, sums)
@@ -323,7 +326,7 @@ class RecordedSystem(System):
         return Uploads(users, MappingProxyType(components))
 
     def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of senders in the data, -1 for senders that the data do not contain."""
+        """Rows of senders in the data, or -1 for senders that the data do not contain."""
         return self.positions[np.searchsorted(self.recording.senders, senders)]
 
     def _component(
@@ -357,7 +360,7 @@ class RecordedSystem(System):
         )
         if part.kind in LIST_KINDS:
             for _ in made.pieces(np.arange(len(made))):
-                pass  # reading checks each message
+                pass  # each message is checked when it is read
         return _reports(made, part) if part.kind is Kind.REPORTS else made
 
     def messages(self, calls: UploadRequest) -> NoReturn:
@@ -365,7 +368,7 @@ class RecordedSystem(System):
         raise InputError(NO_MORE)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
-        """Raises Unscored, because recordings do not contain scores of items."""
+        """Raises NoScores, because recordings do not contain scores of items."""
         raise NoScores("A recording does not state how items are scored: utility is not measured.")
 
 
@@ -378,7 +381,7 @@ def _shape(
         layout = file.layouts[name]
         if part.kind is Kind.REPORTS:
             if layout.form is not Form.ROWS or layout.shape:
-                raise file.wrong(f"signs {name!r} and their coordinates", "another form")
+                raise file.wrong(f"signs {name!r} and their coordinates", "other data")
             continue
         if shape is None and layout.form is Form.MOVED and model is not None and name in model:
             shape = model[name].shape
@@ -396,7 +399,7 @@ def _shape(
 
 
 def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
-    """The recorded reports in memory, as coordinates and signs."""
+    """Loads the recorded reports into memory, as coordinates and signs."""
     assert part.magnitude is not None
     assert part.shape is not None
     matrix = (part.shape[0], part.shape[1])
@@ -408,9 +411,9 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.ids >= 0) & (sent.ids < matrix[0] * matrix[1])
         if not ((sent.counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of every sender", "others")
+            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
         if not inside.all():
-            raise file.wrong(f"coordinates of a matrix {matrix}", "others")
+            raise file.wrong(f"coordinates of a matrix {matrix}", "larger ones")
         index[at] = sent.ids.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -31,30 +31,30 @@ from fedrec_auditor.targets.systems.system import ReportDistribution
 from fedrec_auditor.targets.transcript import Channel
 
 MANIFEST = "manifest.json"
+# Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
 LARGEST = 2**28
-"""Maximum number of bytes of a manifest, nearly all of which are identifiers of items."""
+# Key in the manifest for all components that are not named.
 ANY = "*"
-"""Stands for all components that are not named."""
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
-_AXES = 32  # of an array, at most
+_AXES = 32  # maximum number of axes of an array
 _Size = Annotated[int, Field(ge=0, lt=2**31)]
 _Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _titled(value: str) -> str:
     if not TITLE.fullmatch(value):
-        raise ValueError(f"it consists of {TITLED}")
+        raise ValueError(f"a name consists of {TITLED}")
     return value
 
 
 class RecordedPart(BaseModel):
-    """Description of one component of the messages.
+    """Description of one component of the recorded messages.
 
-    kind: meaning of its numbers
-    rate: public learning rate, see ``targets.components.Component``
-    shape: shape of one client's message; required if messages hold only some rows of a table, and
-        for reports; otherwise it is only checked
+    kind: meaning of the component's numbers
+    rate: public learning rate, as in ``targets.components.Component``
+    shape: shape of one client's message; required for reports, and if messages contain only some
+        rows of a table; otherwise it is only checked
     magnitude: the number B of reports +B and -B; required for reports
     """
 
@@ -79,14 +79,14 @@ class Manifest(BaseModel):
 
     format, version: identification of the format
     algorithm: the system's name
-    n_items: size of the catalogue
+    n_items: number of items
     items: identifiers of the items, in the same form as in the truth; by default 0, 1, 2, ...
-    components: descriptions of the messages' components by name, ``"*"`` for all others
+    components: descriptions of the messages' components by name; ``"*"`` describes all others
     route: strongest vantage that the protocol gives to anybody; by default the strongest vantage
         that the recording contains
     parties: number of silos, if senders are silos and not users
-    rows: each item's rows in tables, or its codes in lists; the same number for every item
-    settings: public numbers by name
+    rows: rows of each item in tables, or its codes in lists; equally many for every item
+    settings: public numbers, by name
     channel: public distribution of the randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or
         {"name": "report", "epsilon": 1.0, "dimension": 1}
     """
@@ -124,7 +124,10 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, place: str, **values: Any) -> Manifest:
-        """A manifest of these values; InputError names the first invalid key and ``place``."""
+        """Creates a manifest from its values by key; InputError at the first invalid key.
+
+        ``place`` is the name of the manifest in error messages.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -133,57 +136,63 @@ class Manifest(BaseModel):
             if first["type"] == "extra_forbidden":
                 known = ", ".join(cls.model_fields)
                 raise InputError(
-                    f"Expected one of {known} as a key of {place}, got {key!r}. Rename it."
+                    f"Expected one of {known} as a key of {place}, got {key!r}. Rename the key."
                 ) from error
             if first["type"] == "missing":
-                raise InputError(f"Expected {key} in {place}, got none. Give it.") from error
+                raise InputError(f"Expected the key {key} in {place}, got none. Add it.") from error
             why = first["msg"].removeprefix("Value error, ").rstrip(".")
             raise InputError(
-                f"{place}: {key}={first['input']!r:.60} is refused: {why}. Mend it."
+                f"Expected valid values in {place}, got {key}={first['input']!r:.60}: {why}."
             ) from error
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest in a folder; InputError if missing, too large, not JSON, or invalid."""
+        """Reads the manifest in a folder.
+
+        Raises InputError if it is missing, too large, not JSON, or invalid.
+        """
         path = folder / MANIFEST
         check_regular(path, LARGEST, "a recording's manifest")
         try:
             values = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
-            raise InputError(f"Expected JSON in {path}, got: {error}. Write it anew.") from error
+            raise InputError(f"Expected JSON in {path}, got: {error}. Write it again.") from error
         if not isinstance(values, dict):
-            raise InputError(f"Expected an object in {path}, got {values!r:.60}. Write it anew.")
+            raise InputError(f"Expected a JSON object in {path}, got {values!r:.60}. Correct it.")
         return cls.of(str(path), **values)
 
     def text(self) -> str:
-        """The manifest as JSON text, which is the content of its file."""
+        """Returns the manifest as JSON text, the content of its file."""
         return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
     def part(self, name: str, place: str) -> RecordedPart:
-        """The description of the component of this name; InputError if there is none."""
+        """Returns the description of the component ``name``; InputError if the manifest has none.
+
+        ``place`` is the name of the manifest in error messages.
+        """
         part = self.components.get(name) or self.components.get(ANY)
         if part is None:
             raise InputError(
-                f"Expected components {', '.join(self.components)} in {place}, got {name!r}. "
-                "Name it in the manifest."
+                f"Expected only the components {', '.join(self.components)} of {place}, got "
+                f"{name!r}. Add this component to the manifest."
             )
         return part
 
     @property
     def places(self) -> NDArray[np.int64] | None:
-        """The rows or codes of all items, (n_items, h); None if the manifest has none."""
+        """Rows or codes of all items (n_items, h); None if the manifest has none."""
         if self.rows is None:
             return None
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
     def distribution(self) -> Channel | None:
-        """The public distribution of the randomizer; None if the manifest has none."""
+        """Public distribution of the randomizer; None if the manifest has none."""
         return None if self.channel is None else _channel(self.channel)
 
 
 def channel_values(channel: Channel | None) -> dict[str, float | str] | None:
-    """The description of a channel in a manifest; None if manifests cannot describe it."""
+    """Returns the description of a channel in a manifest; None if it cannot be described."""
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
             return {"name": name} | {f.name: getattr(channel, f.name) for f in fields(channel)}
@@ -194,12 +203,12 @@ def _channel(values: Mapping[str, float | str]) -> Channel:
     given: dict[str, Any] = dict(values)
     kind = _CHANNELS.get(str(given.pop("name", None)))
     if kind is None:
-        raise ValueError(f"its name is one of {', '.join(_CHANNELS)}")
+        raise ValueError(f"the name of a channel is one of {', '.join(_CHANNELS)}")
     known = {field.name for field in fields(kind)}
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
-        raise ValueError(f"beside its name it has the numbers {', '.join(sorted(known))}")
+        raise ValueError(f"besides its name, a channel has the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
-        if types(kind)[name] is int and value % 1.0 == 0.0:  # read as a float
+        if types(kind)[name] is int and value % 1.0 == 0.0:  # the manifest has it as a float
             given[name] = int(value)
     try:
         made: Channel = kind(**given)
@@ -209,6 +218,7 @@ def _channel(values: Mapping[str, float | str]) -> Channel:
 
 
 ROUNDS, TRUTH = "rounds", "truth.npz"
+# Beginnings of the names of files, up to a hyphen or the dot of their suffix.
 BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
     "broadcast",
     "uploads",
@@ -216,12 +226,18 @@ BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
     "aggregate",
     "release",
 )
-"""Beginnings of the names of files, up to a hyphen or the dot of their suffix."""
 
 
 @dataclass(frozen=True)
 class RecordedRound:
-    """The files of one round; ``aggregate`` has the sums of its uploads."""
+    """The files of one recorded round.
+
+    number: number of the round
+    broadcast: the model that the server sent, if it was recorded
+    uploads: files of the clients' messages
+    clear: files of messages that stay linked to senders even under secure aggregation
+    aggregate: sums of the uploads, if they were recorded
+    """
 
     number: int
     broadcast: Tensors | None
@@ -231,7 +247,7 @@ class RecordedRound:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory for the index of the round's messages."""
+        """Number of bytes that the index of the round's messages uses in memory."""
         return sum(file.nbytes for file in (*self.uploads, *self.clear))
 
 
@@ -239,7 +255,8 @@ class RecordedRound:
 class Recording:
     """All files of a recording, whose sizes and senders have been read.
 
-    ``digest`` covers the names, sizes and times of all files, not their content.
+    ``digest`` is computed from the names, sizes and times of all files, not from their content.
+    ``truth`` is the path of the file with the training data, if the recording has one.
     """
 
     path: Path
@@ -251,10 +268,11 @@ class Recording:
 
     @classmethod
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
-        """Opens the recording in a directory; InputError with the first error in its files.
+        """Opens the recording in the directory ``path``, and checks its files.
 
-        Raises InputError, too, as soon as the index of senders exceeds ``memory`` bytes. Reads the
-        head of every file of arrays, which takes about 0.1 ms per file.
+        Raises InputError with the first error in the files, or as soon as the index of senders
+        exceeds ``memory`` bytes. The header of every file of arrays is read, which takes about 0.1
+        ms per file.
         """
         if not path.is_dir():
             raise InputError(
@@ -279,7 +297,7 @@ class Recording:
                     memory -= rounds[-1].nbytes
             elif entry.name != MANIFEST:
                 known = f"{MANIFEST}, {ROUNDS}, {RELEASE}.safetensors, {TRUTH}"
-                raise InputError(f"Expected {known} in {path}, got {entry.name!r}. Remove it.")
+                raise InputError(f"Expected only {known} in {path}, got {entry.name!r}. Remove it.")
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             raise InputError(f"Expected each round once in {path / ROUNDS}, got two. Rename one.")
@@ -287,8 +305,8 @@ class Recording:
         route = manifest.route
         if route is not None and not made.shown.shows(route):
             raise InputError(
-                f"Expected a route that the recording shows ({made.shown}), got route={route} in "
-                f"{path / MANIFEST}. Give route {made.shown}, or log the messages with senders."
+                f"Expected a route that the recording contains ({made.shown}), got route={route} "
+                f"in {path / MANIFEST}. Give route {made.shown}, or record messages with senders."
             )
         return made
 
@@ -300,8 +318,8 @@ class Recording:
             named = {file.senders is not None for file in files}
             if len(named) > 1:
                 raise InputError(
-                    f"Expected senders in all files of {self.path} or in none, got both. Leave out "
-                    "the files without senders."
+                    f"Expected senders in all files of {self.path} or in none, got files with and "
+                    "without senders. Remove the files without senders."
                 )
             return Vantage.SERVER if named.pop() else Vantage.SHUFFLED
         if any(recorded.aggregate is not None for recorded in self.rounds):
@@ -316,7 +334,7 @@ class Recording:
 
     @cached_property
     def senders(self) -> NDArray[Any]:
-        """Names of all clients that sent messages or took part in sums, once each, ascending."""
+        """Distinct names of all clients that sent messages or took part in sums, sorted."""
         lists = []
         for recorded in self.rounds:
             named = [file.senders for file in (*recorded.uploads, *recorded.clear)]
@@ -324,15 +342,16 @@ class Recording:
             lists += [senders for senders in named if senders is not None]
         if len({senders.dtype.kind == "U" for senders in lists}) > 1:
             raise InputError(
-                f"Expected senders of {self.path} to be numbers, or texts, got both. Write texts."
+                f"Expected the senders of {self.path} as numbers or as texts, got both. Use texts."
             )
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def readable(self) -> tuple[Recording, tuple[str, ...]]:
-        """The recording without models and sums that are not finite, and notes on omitted parts.
+        """Returns the recording without parts that contain NaN or infinities, and notes on them.
 
-        Reads all numbers once. Messages that are not finite are left out of their rounds. Raises
-        InputError if more than half of the messages, of the models or of the sums are not finite.
+        All numbers are read once. Models and sums that are not finite are removed; messages that
+        are not finite are left out of their rounds when these are read. Raises InputError if more
+        than half of the messages, of the models or of the sums are not finite.
         """
         files = [file for recorded in self.rounds for file in (*recorded.uploads, *recorded.clear)]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
@@ -344,9 +363,9 @@ class Recording:
         for what, flags in parts.items():
             if 2 * (lost := flags.count(False)) > len(flags):
                 raise InputError(
-                    f"Expected finite numbers in half of the {what} of {self.path} at least, got "
-                    f"NaN or infinities in {lost:,} of {len(flags):,}. Leave out the rounds in "
-                    "which the training broke down, or log them anew."
+                    f"Expected finite numbers in at least half of the {what} of {self.path}, got "
+                    f"NaN or infinities in {lost:,} of {len(flags):,}. Remove the rounds in which "
+                    "the training diverged, or record them again."
                 )
             if lost:
                 notes.append(f"{lost:,} of {len(flags):,} {what} hold NaN or infinities: left out.")
@@ -379,7 +398,7 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
 
 
 def _role(entry: Path) -> str:
-    """The beginning of a file's name, if its format is known; else ""."""
+    """The beginning of a file's name if its format is known, or else ""."""
     return entry.stem.partition("-")[0] if entry.suffix in TENSORS else ""
 
 
@@ -400,7 +419,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             if memory < 0:
                 raise InputError(
                     f"Expected a recording whose senders fit into memory, got more up to {entry}. "
-                    "Leave rounds out, or give more with --memory."
+                    "Remove rounds, or allow more memory by --memory."
                 )
         elif role == BROADCAST:
             broadcast = _once(broadcast, entry)
@@ -408,8 +427,8 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
             aggregate = _once(aggregate, entry)
         else:
             raise InputError(
-                f"Expected {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} as safetensors or "
-                f"npz in {folder}, got {entry.name!r}. Remove it."
+                f"Expected only files {BROADCAST}, {UPLOADS}-*, {CLEAR}-* or {AGGREGATE} of type "
+                f"safetensors or npz in {folder}, got {entry.name!r}. Remove it."
             )
     return RecordedRound(
         number=int(folder.name),
@@ -423,6 +442,6 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
 def _once(before: Tensors | None, entry: Path) -> Tensors:
     if before is not None:
         raise InputError(
-            f"Expected one file {entry.stem}.safetensors or .npz, got {entry}. Remove it."
+            f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."
         )
     return TENSORS[entry.suffix](entry)

@@ -1,4 +1,4 @@
-"""Writer of recordings of any system, and the truth about the recorded senders."""
+"""Writer of recordings of any system, and the true data of the recorded senders."""
 
 from __future__ import annotations
 
@@ -34,21 +34,25 @@ from fedrec_auditor.targets.recorded.recording import (
 from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS, Form, check_regular, finite
 from fedrec_auditor.targets.transcript import Broadcast
 
+# Maximum size in bytes of a file with the truth.
 LARGEST = 2**36
-"""Maximum number of bytes of a file with the truth."""
 _ATTRIBUTE = "attribute:"
 _TABLE = ("indptr", "indices", "ratings")
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The training data, and the users' vectors (n_users, F) if the system keeps them."""
+    """The true data of a recording, with which inferences are compared.
+
+    interactions: the training data
+    user_vectors: the users' vectors (n_users, F), if the system keeps them
+    """
 
     interactions: Interactions
     user_vectors: Floats | None = None
 
     def write(self, path: Path) -> None:
-        """Writes an npz file of plain arrays."""
+        """Writes the data into an npz file of arrays without pickled objects."""
         data = self.interactions
         ratings = data.ratings
         arrays: dict[str, NDArray[Any]] = {
@@ -75,7 +79,7 @@ class Truth:
 
     @classmethod
     def read(cls, path: Path) -> Truth:
-        """Reads a written file; InputError if it is damaged or inconsistent."""
+        """Reads a file that ``write`` has written; InputError if it is damaged or inconsistent."""
         check_regular(path, LARGEST, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
@@ -105,7 +109,7 @@ class Truth:
                 categories = tuple(arrays[f"{_ATTRIBUTE}{key}:categories"].tolist())
                 codes = arrays[name].astype(np.int64)
                 if len(codes) != len(users) or ((codes < 0) | (codes >= len(categories))).any():
-                    raise ValueError(f"codes of {key} that are not codes of its categories")
+                    raise ValueError(f"codes of {key} outside its categories")
                 attributes[key] = Attribute(codes=codes, categories=categories)
         return cls(
             Interactions(
@@ -124,8 +128,8 @@ class Truth:
 
 
 Sender = int | str
-_BLOCK = 1 << 23  # numbers of a file of messages
-_FEW = 0.5  # share of a table's rows below which rows are written one by one
+_BLOCK = 1 << 23  # numbers per file of messages
+_FEW = 0.5  # share of changed rows of a table below which only these rows are written
 _Arrays = dict[str, NDArray[Any]]
 
 
@@ -134,18 +138,18 @@ class RecordingWriter:
 
     Parameters
     ----------
-    path : the directory, created if it does not exist. Other writers with the same settings, in
-        any process, may write to the same directory.
-    n_items : number of items of the catalogue.
+    path : the directory, created if it does not exist. Other writers with the same settings, in any
+        process, may write to the same directory.
+    n_items : number of items in the catalogue.
     algorithm : name of the system: letters, digits, dots and hyphens.
     kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
-        "items", "codes", "vector"), one for all components or one by name.
+        "items", "codes", "vector"), one for all components or one per name.
     rates, shapes, magnitudes : by component: the public learning rate; the shape, required for
         partial tables and for reports; the magnitude B of reports.
-    manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/
-        recorded-uploads.md).
+    manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel``
+        (docs/recorded-uploads.md).
 
-    Raises InputError for an invalid setting, or if another recording is at ``path``.
+    Raises InputError for an invalid setting, or if ``path`` contains another recording.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -209,7 +213,7 @@ class RecordingWriter:
             self._write(self._round, BROADCAST, model)
 
     def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
-        """Writes the message of one sender: by component an array, or a pair (rows, values).
+        """Writes the message of one sender: for each component an array, or a pair (rows, values).
 
         A pair means that the sender sent only these rows of a table. Raises InputError if the
         sender has already sent a message in this round.
@@ -231,9 +235,11 @@ class RecordingWriter:
         *,
         clear: bool = False,
     ) -> None:
-        """Writes a round's messages in files of about 64 MiB, without names if ``senders`` is None.
+        """Writes all messages of a round, in files of about 64 MiB.
 
-        ``clear`` marks messages that stay linked to their senders even under secure aggregation.
+        senders: names of the senders, or None to write the messages without names
+        components: the messages by component
+        clear: whether the messages stay linked to their senders even under secure aggregation
         """
         size = sum(
             part.index.shape[1] if isinstance(part, Reports) else int(np.prod(part.shape))
@@ -258,7 +264,7 @@ class RecordingWriter:
     def aggregate(
         self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
     ) -> None:
-        """Writes the sums of a round's messages, and the clients in these sums, if known."""
+        """Writes the sums of a round's messages, and the ``senders`` of the messages if known."""
         written = {name: _array(name, value) for name, value in sums.items()}
         self._messages(AGGREGATE, written, senders)
 
@@ -312,8 +318,8 @@ class RecordingWriter:
         save_file(arrays, draft, metadata=metadata)
         if not _placed(draft, folder / f"{stem}.safetensors"):
             raise InputError(
-                f"Expected one {stem} in {folder}, got a second one. Begin the next round, and let "
-                "every sender send once per round."
+                f"Expected one file {stem} in {folder}, got a second one. Begin the next round, "
+                "and write one message per sender and round."
             )
 
 
@@ -330,7 +336,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     if not name or ":" in name or name == SENDERS:
         raise InputError(
             f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "
-            "Rename it."
+            "Rename the component."
         )
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -341,7 +347,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
 
 
 def _placed(draft: Path, path: Path) -> bool:
-    """Moves a draft to ``path``, unless a file exists there."""
+    """Moves a draft to ``path`` and returns True, or returns False if a file exists there."""
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Tensors in files from others (safetensors, npz), which are checked and never unpickled."""
+"""Arrays in files from others (safetensors, npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from fedrec_auditor.targets.compute import blocks
 
 
 def check_regular(path: Path, max_size: float, what: str) -> None:
-    """Raises InputError unless ``path`` is a regular file (no link) of up to ``max_size`` bytes.
+    """Checks that ``path`` is a regular file (no link) of at most ``max_size`` bytes.
 
-    ``what`` names the file in errors.
+    Raises InputError if it is not. ``what`` is the name of the file in error messages.
     """
     _check(path, what, stat.S_ISREG, "file")
     if (size := path.stat().st_size) > max_size:
@@ -38,7 +38,10 @@ def check_regular(path: Path, max_size: float, what: str) -> None:
 
 
 def check_folder(path: Path, what: str) -> None:
-    """Raises InputError unless ``path`` is a folder, and not a link to a folder."""
+    """Checks that ``path`` is a folder, not a link; InputError if it is not.
+
+    ``what`` is the name of the folder in error messages.
+    """
     _check(path, what, stat.S_ISDIR, "folder")
 
 
@@ -51,20 +54,20 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
     assert callable(fits)
     if not fits(mode):
         got = "a link" if stat.S_ISLNK(mode) else "something else"
-        raise InputError(f"Expected a {noun} as {what} at {path}, got {got}. Put the {noun} there.")
+        raise InputError(f"Expected a {noun} as {what} at {path}, got {got}. Put a {noun} there.")
 
 
+# Name of the array, or of the header text, with the senders; ending, after a colon, of the names of
+# arrays with the numbers of rows per message.
 SENDERS, COUNTS = "senders", "counts"
-"""Name of the array (or of the text in a header) of senders; ending, after a colon, of the name of
-an array of the numbers of rows per message."""
+# Maximum size of a file in bytes.
 LARGEST = 2**40
-"""Maximum number of bytes of a file."""
+# Maximum number of bytes of the senders, or of the counts, in a compressed file.
 LARGEST_INDEX = 2**28
-"""Maximum number of bytes of the senders, or of the counts, in a compressed file."""
+# Maximum number of characters in a sender's name.
 LONGEST = 1024
-"""Maximum number of characters of a sender's name."""
+# Maximum number of arrays in a file.
 MOST_NAMES = 10_000
-"""Maximum number of arrays of a file."""
 _SAFE = {
     "BOOL": "?",
     "U8": "u1",
@@ -81,12 +84,15 @@ _SAFE = {
     "F64": "<f8",
 }
 Read = Callable[[str, slice], NDArray[Any]]
-"""Reads the rows of a slice of a named array; an array without axes is read in full."""
+"""Function that reads a slice of rows of a named array. An array without axes is read in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Shape and type of an array that has not been read yet."""
+    """Shape and data type of an array that has not been read yet.
+
+    ``fortran`` states whether its numbers are in Fortran order.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -95,17 +101,17 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Tensors(Mapping[str, NDArray[Any]]):
-    """Named arrays of one file, whose heads are read at once and whose numbers are read in slices.
+    """Named arrays of one file. Their shapes are read at once, and their numbers in slices.
 
-    As a mapping it is a model: all arrays except the senders, read in full on access.
+    As a mapping, it is a model: all arrays except the senders, read in full on access.
 
     path: the file
-    heads: shapes and types of the arrays, by name
-    index: the senders and the counts of rows, which have one entry per message
+    heads: shapes and data types of the arrays, by name
+    index: the arrays with one entry per message, which are the senders and the counts of rows
     largest: minimum number of numbers in memory while a slice is read
 
-    Raises InputError if the file is not a regular one, is cut off, or holds other data than
-    numbers.
+    Raises InputError if the file is not a regular file, is incomplete, or contains data that are
+    not numbers.
     """
 
     path: Path
@@ -124,7 +130,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
         if len(heads) > MOST_NAMES:
             raise InputError(
                 f"Expected at most {MOST_NAMES:,} arrays in {self.path}, got {len(heads):,}. "
-                "Put more messages into each."
+                "Put more messages into each array."
             )
         check_senders(index.get(SENDERS), self.path)
         object.__setattr__(self, "heads", heads)
@@ -132,7 +138,10 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
-        """A context with a function that reads slices; InputError if the file is damaged."""
+        """Opens the file: returns a context with a function that reads slices.
+
+        Raises InputError if the file is damaged.
+        """
         try:
             with self._opened() as read:
                 yield read
@@ -142,7 +151,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
             raise self._broken(error) from error
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The whole array of this name; InputError unless its numbers are finite."""
+        """Reads the whole array ``name``; InputError unless its numbers are finite."""
         if name not in self.heads or name == SENDERS:
             raise KeyError(name)
         with self.opened() as read:
@@ -151,7 +160,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all numbers of the file are finite; they are read once."""
+        """Whether all numbers of the file are finite. They are read once."""
         with self.opened() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
@@ -163,7 +172,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays together."""
+        """Number of bytes of all arrays together."""
         heads = self.heads.values()
         return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
 
@@ -173,7 +182,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
         return self.index.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
-        """Whether an array has one entry per message, and is therefore read on opening the file."""
+        """Whether an array has one entry per message, and is read when the file is opened."""
         return name == SENDERS or name.endswith(f":{COUNTS}")
 
     @abstractmethod
@@ -190,7 +199,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
 
 class SafeTensors(Tensors):
-    """A file .safetensors, of which only the requested slices are read."""
+    """A file .safetensors, from which only the requested slices are read."""
 
     def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
@@ -201,8 +210,8 @@ class SafeTensors(Tensors):
                 part = file.get_slice(name)
                 if (dtype := _SAFE.get(part.get_dtype())) is None:
                     raise InputError(
-                        f"Expected numbers that numpy has in {self.path}, got {name!r} as "
-                        f"{part.get_dtype()}. Save it as float32."
+                        f"Expected data types of numpy in {self.path}, got {name!r} as "
+                        f"{part.get_dtype()}. Save this array as float32."
                     )
                 heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
                 if self._indexes(name):
@@ -215,10 +224,10 @@ class SafeTensors(Tensors):
         if not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
             raise InputError(
                 f"Expected a JSON list of texts as senders in the header of {self.path}, got "
-                f"{header:.60}. Give one per message."
+                f"{header:.60}. Give one sender per message."
             )
         longest = max(map(len, names), default=0)
-        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before all get this width
+        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before memory is allocated
         return np.array(names, dtype=np.str_)
 
     @contextmanager
@@ -230,9 +239,9 @@ class SafeTensors(Tensors):
 
             def read(name: str, rows: slice) -> NDArray[Any]:
                 head, source = self.heads[name], file
-                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # not supported
+                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # unsupported
                     return np.zeros((0, *head.shape[1:]), head.dtype)
-                if wide := file.get_slice(name).get_dtype() == "BF16":  # which numpy lacks
+                if wide := file.get_slice(name).get_dtype() == "BF16":  # unknown to numpy
                     source = stack.enter_context(safe_open(self.path, framework="pt"))
                 part = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
                 return np.asarray(part.float() if wide else part)
@@ -241,7 +250,7 @@ class SafeTensors(Tensors):
 
 
 class NumpyArchive(Tensors):
-    """A file .npz, of which an array is read up to the end of the requested slice.
+    """A file .npz, whose arrays are read up to the end of the requested slice.
 
     most: maximum number of bytes of an array of the index
     only: names of the arrays that are read, by default all
@@ -260,7 +269,7 @@ class NumpyArchive(Tensors):
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"{info.filename!r:.80}, not an array with its own name")
+                    raise ValueError(f"{info.filename!r:.80}, not an array with a unique name")
                 if self.only and name not in self.only:
                     continue
                 with archive.open(info) as file:
@@ -271,7 +280,7 @@ class NumpyArchive(Tensors):
                     if info.file_size != start + size:
                         raise ValueError(f"{name!r} without all of its {size:,} bytes")
                     heads[name] = head
-                    if head.fortran:  # reading a few rows takes reading all
+                    if head.fortran:  # to read a few rows, all rows have to be read
                         object.__setattr__(
                             self, "largest", max(self.largest, math.prod(head.shape))
                         )
@@ -308,7 +317,10 @@ def _header(file: IO[bytes]) -> tuple[Head, int]:
 
 
 def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
-    """Rows of the array whose numbers begin here; in Fortran order the whole array is read."""
+    """Rows of the array whose numbers begin at the file's position.
+
+    In Fortran order, the whole array is read.
+    """
     if head.fortran:
         content = file.read(head.dtype.itemsize * math.prod(head.shape))
         return np.frombuffer(content, head.dtype).reshape(head.shape, order="F")[rows].copy()
@@ -321,38 +333,41 @@ def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
     )
 
 
+# Classes that read files of arrays, by the file's suffix.
 TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
-"""Formats of files of arrays, by suffix."""
 
 
 def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
-    """Returns ``values``; InputError if one of them is not finite."""
+    """Returns ``values`` if all of them are finite; otherwise raises InputError.
+
+    ``name`` and ``path`` are the names of the array and of its file in error messages.
+    """
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = values[~np.isfinite(values)].flat[0]
         raise InputError(
-            f"Expected finite numbers as {name!r} in {path}, got {bad}. Leave that file out."
+            f"Expected finite numbers in the array {name!r} of {path}, got {bad}. Remove this file."
         )
     return values
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Raises InputError if a sender's name has more than ``LONGEST`` characters."""
+    """Checks that no sender's name has more than ``LONGEST`` characters; InputError otherwise."""
     if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * LONGEST:
         raise InputError(
-            f"Expected senders of at most {LONGEST:,} characters in {path}, got one of "
+            f"Expected senders of at most {LONGEST:,} characters in {path}, got a name of "
             f"{senders.itemsize // 4:,}. Give shorter names."
         )
 
 
-_BLOCK = 2**22  # numbers that are checked together
+_BLOCK = 2**22  # numbers per block of messages that is checked at once
 
 
 class Form(StrEnum):
-    """Form in which a file stores a component: all of a message, or some rows of a table."""
+    """Form in which a file stores a component: whole messages, or some rows of a table."""
 
     WHOLE = "whole"
-    ROWS = "rows"  # the other rows were not sent
-    MOVED = "moved"  # the other rows were sent as they were broadcast
+    ROWS = "rows"  # the remaining rows were not sent
+    MOVED = "moved"  # the remaining rows were sent as they were broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +375,8 @@ class Layout:
     """Layout of a component in one file.
 
     form: whether messages are stored in full or as rows
-    dtype: type of the numbers
-    shape: shape of a message if stored in full, else of one row
+    dtype: data type of the numbers
+    shape: shape of a message if it is stored in full, or else of one row
     """
 
     form: Form
@@ -371,11 +386,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """One component of k messages: in full, or as rows.
+    """One component of k messages, in full or as rows.
 
     values: the messages (k, *shape), or their rows (r, *shape)
-    ids: positions of the rows in their tables (r,), empty for messages in full
-    counts: numbers of rows per message (k,), empty for messages in full
+    ids: positions of the rows in their tables (r,); empty for messages in full
+    counts: numbers of rows per message (k,); empty for messages in full
     """
 
     values: NDArray[Any]
@@ -388,16 +403,16 @@ class MessageFile:
     """Messages of one round in one file.
 
     path: the file
-    count: number of messages n
-    senders: senders of the messages (n,), None if the file does not name them
+    count: number n of messages
+    senders: senders of the messages (n,); None if the file does not name them
     layouts: layouts of the components, by name
     tensors: the file's arrays
     starts: offsets of each message's rows (n + 1,), by name of the component
 
-    A component is stored in full as ``NAME`` (n, *shape). As rows it is stored as ``NAME``
-    (r, *shape of a row), ``NAME:rows`` or ``NAME:moved`` (r,) and ``NAME:counts`` (n,). The array
-    ``senders`` (n,) has numbers; senders that are texts are in the header of a safetensors file.
-    Raises InputError if the file has another layout or is damaged.
+    A component is stored in full as ``NAME`` (n, *shape). As rows, it is stored as ``NAME`` (r,
+    *shape of a row), ``NAME:rows`` or ``NAME:moved`` (r,), and ``NAME:counts`` (n,). The array
+    ``senders`` (n,) contains numbers; senders that are texts are in the header of a safetensors
+    file. Raises InputError if the file is damaged or has a different layout.
     """
 
     path: Path
@@ -414,7 +429,7 @@ class MessageFile:
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.wrong("senders as one list of numbers, or of texts", "something else")
+                raise self.wrong("senders as one list of numbers, or of texts", "other data")
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
         layouts: dict[str, Layout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
@@ -441,19 +456,19 @@ class MessageFile:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory for the index: the senders, and the offsets of their messages."""
+        """Number of bytes in memory for the index: the senders, and offsets of their messages."""
         return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
 
     def numbers(self, name: str) -> int:
-        """Minimum number of a component's numbers in memory while one message is read."""
+        """Returns the least memory, in numbers, for one message of the component ``name``."""
         rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> Pieces:
-        """The component ``name`` of the messages at these positions.
+        """Reads the component ``name`` of the messages at positions ``places``.
 
-        If ``ordered``, the rows of each message are sorted, in whatever order the file has them;
-        raises InputError if a message has a row twice.
+        If ``ordered``, the rows of each message are sorted, regardless of their order in the file.
+        Raises InputError if a message has the same row twice.
         """
         pieces = self._read(name, places)
         if not ordered:
@@ -464,12 +479,12 @@ class MessageFile:
             ids = ids[order]
             pieces = Pieces(pieces.values[order], ids, pieces.counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
-            raise self.wrong("each row of a message once, from 0 on", f"others of {name!r}")
+            raise self.wrong("each row of a message once, from 0 on", f"other rows of {name!r}")
         return pieces
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """Flags (n,) of messages whose numbers are all finite; all are read once, by blocks."""
+        """Flags (n,) of messages whose numbers are all finite; all numbers are read once."""
         out = np.ones(self.count, np.bool_)
         for name, layout in self.layouts.items():
             for block in blocks(self.count, self.numbers(name), _BLOCK):
@@ -481,7 +496,7 @@ class MessageFile:
         return out
 
     def wrong(self, expected: str, got: str) -> InputError:
-        """An InputError about this file."""
+        """Creates an InputError with the ``expected`` content of this file, and its content."""
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
     def _starts(self, tensors: Tensors, name: str, form: Form) -> NDArray[np.int64]:
@@ -490,11 +505,11 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            raise self.wrong(f"whole numbers as rows and counts of {name!r}", "something else")
+            raise self.wrong(f"whole numbers as rows and counts of {name!r}", "other data")
         each = tensors.index[f"{name}:{COUNTS}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            raise self.wrong(f"counts of {name!r} that add up to its {total} rows", "others")
+            raise self.wrong(f"counts of {name!r} that add up to its {total} rows", "other counts")
         return np.concatenate([[0], np.cumsum(each)])
 
     def _read(self, name: str, places: Ints) -> Pieces:
@@ -514,7 +529,7 @@ class MessageFile:
 
 
 def _runs(places: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive positions: the first, and one past the last."""
+    """Runs of consecutive positions: the first position, and the last position plus one."""
     cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
     for start, stop in pairwise(cuts):
         if stop > start:

@@ -1,1 +1,1 @@
-"""Base classes of the systems under audit: the target's protocol and the training loop."""
+"""Base classes of the systems under audit: the protocol of a target, and the training loop."""

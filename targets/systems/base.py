@@ -1,4 +1,4 @@
-"""Protocols of a target: its claims, the cost of its training, and its runs."""
+"""Protocols of an audited system (``Claimant``, ``Target``), and the records of their methods."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 
+# Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M.
 RATE = 1e8
-"""Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M."""
+# Minimum cost of one pass over the data, in parameter updates.
 _PASS = 1e3
-"""Minimum cost of a pass over the data, in updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Cost of a training, as its system declares it: a rough estimate, which nothing proves.
+    """Rough estimate of the cost of one training, computed from the sizes that the system declares.
 
-    rounds: number of rounds
-    senders: clients that send a message in a round
-    numbers: numbers in a message
-    bytes: bytes in which a message is stored
-    held: further numbers of 4 bytes in memory: tables of the model, examples of the largest device
-    updates: updates of single model parameters in the whole training
+    rounds: number of rounds.
+    senders: number of clients that send a message in one round.
+    numbers: number of values in one message.
+    bytes: bytes in which one message is stored.
+    held: number of further values of 4 bytes in memory, such as the model's tables and the training
+        examples of the largest device.
+    updates: number of updates of single model parameters in the whole training.
     """
 
     rounds: float
@@ -66,20 +67,24 @@ class Cost:
         held: float = 0,
         made: float = 0,
     ) -> Cost:
-        """Estimates the cost from a system's declarations; the defaults fit most systems.
+        """Estimates the cost from the sizes that a system declares; the defaults fit most systems.
 
         Parameters
         ----------
+        interactions : training data; they give the numbers of users, items and interactions.
         rounds, senders : see the class.
-        width : numbers per user or item in the model.
-        passes : passes over all interactions and ``negatives`` examples for each of them; by
-            default one pass per round.
-        reports : reports in a message, of one randomized number each.
-        dense : numbers of a message in addition to the rows of items that its sender trained on;
-            by default a message is a table of all items, stored as one number per interaction.
-        numbers, bytes : size of a message, if it differs from the estimate by the other arguments.
-        held : additional numbers of 4 bytes in memory.
-        made : numbers that are computed to make a message, not counting the training.
+        width : number of model parameters per user and per item.
+        passes : number of passes over the training examples in the whole training; by default one
+            pass per round.
+        negatives : number of negative examples per interaction.
+        reports : number of reports in one message; a report holds one randomized number.
+        dense : number of values in a message besides the rows of the items that its sender trained
+            on. If None, a message is a table of all items, and its storage grows with the sender's
+            interactions.
+        numbers, bytes : size of one message as in the class, in place of the estimate.
+        held : number of further values of 4 bytes in memory.
+        made : number of values that are computed to make one message, not counting the passes over
+            the data.
         """
         import numpy as np
 
@@ -115,19 +120,21 @@ class Cost:
 
 
 Progress = Callable[[int, int], None]
-"""Callback with the arguments (rounds done, number of rounds)."""
+"""Callback that is called with the number of finished rounds and the number of all rounds."""
 
 
 class NoScores(InputError):
-    """Raised by a target that scores no items, so that its utility cannot be measured."""
+    """Raised by a target that computes no item scores, so that its utility cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """Numbers of users and items, on which the epsilon of a system may depend.
+    """Numbers of users, items and features, on which the epsilon of a system may depend.
 
-    ``n_features`` is the number of a user's features in systems that use them (``features``): 44 on
-    MovieLens, of which 18 describe ratings, 2 gender, 21 occupation and 3 age.
+    n_users: number of users.
+    n_items: number of items.
+    n_features: number of features per user, for systems that train on features. MovieLens has 44:
+        18 describe ratings, 2 gender, 21 occupation and 3 age.
     """
 
     n_users: int
@@ -139,10 +146,13 @@ class Population:
 class ScopedClaim:
     """A claim, with the scope and the delta at which an audit compares it with bounds.
 
-    note: a sentence on why a reader would compare the claim in this scope
-    outside_model: part of the comparison that the paper does not address in any scope, such as a
-        budget that it does not print; a bound then refutes no claim of the paper
-    curve: epsilon as a function of delta, if the claim is a formula
+    claim: the stated epsilon and its source.
+    scope: unit, adjacency, vantage and horizon of the comparison.
+    delta: delta of the comparison.
+    note: a sentence that explains why a reader would apply the claim to this scope.
+    outside_model: a part of the comparison that the paper does not address, such as a budget that
+        it does not print. If given, a bound above the claim does not refute the paper.
+    curve: epsilon as a function of delta, if the claim is a formula.
     """
 
     claim: Claim
@@ -153,7 +163,9 @@ class ScopedClaim:
     curve: Callable[[float], float] | None = None
 
     def at(self, delta: float) -> ScopedClaim | None:
-        """The claim at another delta, by its formula; None if the claim is not a formula."""
+        """Returns the claim at another delta, computed from ``curve``; None if the claim is not a
+        formula.
+        """
         if self.curve is None:
             return None
         epsilon = self.curve(delta)
@@ -165,15 +177,17 @@ class ScopedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignedPair:
-    """Two neighbouring users and a broadcast for which their messages differ as much as allowed.
+    """Two neighbouring users and a broadcast for which their messages differ as much as the system
+    allows.
 
-    target: the system, with the size of the small catalogue
-    profiles: the two users over a small catalogue, one per world
-    broadcast: the model that the server sends them (a malicious server may send anything)
-    scope: scope of a bound that is measured on the messages
-    names: the two worlds in words
-    read: reduces messages to the numbers that are measured (n, f); if None, a bound is measured on
-        whole messages
+    target: the system, built for the small catalogue of ``profiles``.
+    profiles: the interactions of the two users, one user per world.
+    broadcast: the model that the server sends to both users; a malicious server may send any
+        values.
+    scope: scope of a bound that is measured on the messages.
+    names: descriptions of the two worlds, for reports.
+    read: function that reduces n messages to an array of numbers, shape (n, f), on which the bound
+        is measured. If None, whole messages are measured.
     """
 
     target: Target
@@ -185,7 +199,7 @@ class DesignedPair:
 
 
 class Split(StrEnum):
-    """The part of the data that a paper holds out to measure the utility of a system."""
+    """The part of the data that a paper holds out to measure the utility of its system."""
 
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
@@ -195,7 +209,11 @@ class Split(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A paper's protocol of utility: its split of the data, and the K of its HR@K and NDCG@K."""
+    """A paper's protocol for measuring utility.
+
+    split: the part of the data that is held out.
+    cutoffs: values of K at which HR@K and NDCG@K are computed.
+    """
 
     split: Split = Split.LEAVE_LAST_OUT
     cutoffs: tuple[int, ...] = (10,)
@@ -203,7 +221,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFigure:
-    """A figure of utility that the paper prints, with the setting in which it was reached."""
+    """A utility figure that a paper prints.
+
+    metric: name of the metric, such as HR@10.
+    protocol: name of the evaluation protocol.
+    value: the printed value.
+    note: the setting in which the paper reached the value.
+    """
 
     metric: str
     protocol: str
@@ -213,18 +237,24 @@ class ReportedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The trained parameters that devices need to score items; names in ``arrays`` are free."""
+    """The trained parameters that devices need to score items.
+
+    arrays: arrays by name; every system chooses its own names.
+    """
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Result of a training: the transcript, and the model with which clients score items.
+    """Result of one training: the transcript, and the model with which clients score items.
 
-    ``user_vectors`` (n_users, F), if the system gives them, are the vectors from which each user's
-    last upload was computed, zeros for users who sent nothing. They never leave the devices and are
-    in no view; they are the truth with which an attack's guesses are compared.
+    transcript: all recorded messages, with the public knowledge.
+    model: the trained parameters.
+    user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
+        F); zeros for users who sent nothing. They never leave the devices and no vantage shows
+        them. They are the truth with which the guesses of an attack are compared. None if the
+        system does not keep them.
     """
 
     transcript: Transcript
@@ -234,17 +264,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Origin of a target: the facts about its code and its messages on which an audit depends.
+    """Facts about the source of a target and of its messages, on which an audit depends.
 
-    others: whether somebody else wrote the system; its claims are then stated numbers, the same for
-        every population or, if ``users`` is given, for a population of this size
-    at_hand: whether its clients can be run to make messages; a recording only has stored messages
-    code: client code that makes messages like those of a recording, if somebody gave such code
-    users: number of users for which the claims are stated
-    share: share of the users who send in a round, drawn anew in every round
-    assumed: a sentence on an assumption about its messages that nobody states
-    doubt: a sentence on why an attack that fails on its messages proves nothing
-    unread: number of messages that were left out because their numbers are not finite
+    others: whether somebody else wrote the system. Its claims are then stated numbers, which hold
+        for every population or, if ``users`` is given, for a population of this size.
+    at_hand: whether the clients can be run to make new messages; a recording has only stored
+        messages.
+    code: client code that makes messages like those of a recording; None if nobody gave it.
+    users: number of users for which the claims are stated.
+    share: probability that a user sends in a round, drawn anew in every round.
+    assumed: a sentence that states an assumption about the messages which no source confirms.
+    doubt: a sentence that explains why the failure of an attack on these messages proves nothing.
+    unread: number of messages that were left out because their values are not finite.
     """
 
     others: bool = False
@@ -258,141 +289,164 @@ class Origin:
 
 
 def origin_of(target: Target) -> Origin:
-    """The target's ``origin``; a target without one is our code and computes its claims."""
+    """Returns ``target.origin``; by default the origin of a system of this package, which computes
+    its claims.
+    """
     return getattr(target, "origin", Origin())
 
 
 class Claimant(Protocol):
-    """The part of a target that verdicts need without a run: its claims and its events.
+    """The part of a target that an audit needs to judge claims without a run: its claims and its
+    events.
 
     Members that are not abstract have defaults that hold for most targets.
     """
 
     @property
     def name(self) -> str:
-        """Name on the command line."""
+        """Name of the target on the command line."""
         ...
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumptions of its events that the code does not show, in words: somebody states them."""
+        """Sentences that state the assumptions of ``event`` which the code cannot confirm."""
         return ()
 
     @property
     def unproved(self) -> str:
-        """Reason why its events prove nothing, if the events do not state it; else ""."""
+        """Reason why the events of this target prove no epsilon; "" if they prove one or state the
+        reason themselves.
+        """
         return ""
 
     @property
     def sizes(self) -> Sizes:
-        """Rounds of a training, reports per user and round, ratings per user, if known."""
+        """Number of rounds in a training, reports per user and round, and ratings per user, as far
+        as known.
+        """
         ...
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims, each in its own scope and in the scopes that a reader may take it for."""
+        """Returns the claims, each in its own scope and in every other scope to which a reader may
+        apply it.
+        """
         ...
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All randomness between the unit and the vantage of ``scope``.
+        """Returns the randomized function from the unit of ``scope`` to the output that its vantage
+        sees.
 
-        None if it is unknown, or if no distribution covers every pair of the unit's values.
+        None if the function is unknown, or if no single distribution covers all pairs of the unit's
+        values.
         """
         return None
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """The accountant's event in ``scope``; by default messages are unbounded and noiseless."""
+        """Returns the accounting event from which accountants compute epsilon in ``scope``.
+
+        By default it is non-private, because messages are neither clipped nor noisy.
+        """
         from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 
         return Identity().event()
 
 
 class Target(Claimant, Protocol):
-    """A federated recommender as a black box: its claims, events and runs, and its client alone.
+    """A federated recommender under audit: its claims and events, its whole training, and one
+    client's code.
 
-    Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
+    Targets are frozen dataclasses. Their fields are the paper's settings, which are checked on
+    construction.
     """
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Other names of settings on the command line, such as the paper's (a class attribute)."""
+        """Alternative names of settings on the command line, such as the paper's symbols, mapped to
+        field names.
+        """
         ...
 
     @property
     def paper(self) -> str:
-        """The paper that describes the system."""
+        """Title of the paper that describes the system."""
         ...
 
     @property
     def reported(self) -> tuple[ReportedFigure, ...]:
-        """Figures of utility that the paper reports, for the reader to compare."""
+        """Utility figures that the paper prints, shown next to the measured ones."""
         ...
 
     @property
     def unprotected(self) -> str:
-        """Name of the system without its protection; "" if there is none."""
+        """Name of the same system without its protection; "" if there is no such system."""
         ...
 
     @property
     def privacy(self) -> NoiseSetting | None:
-        """The settings that set how much noise is added; None if no setting does."""
+        """The settings that determine how much noise is added; None if no setting does."""
         return None
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Settings under which the system learns; empty if the printed ones do, or if unknown."""
+        """Values of settings with which the training converges, where the printed values do not; by
+        default empty.
+        """
         return {}
 
     @property
     def evaluation(self) -> Evaluation:
-        """The paper's protocol of utility."""
+        """The paper's protocol for measuring utility."""
         ...
 
     @property
     def steerable(self) -> bool:
-        """Whether all clients send in every round, and messages depend only on data and broadcast.
+        """Whether all clients send in every round, and their messages depend only on their data and
+        the broadcast.
 
-        Then the rounds of a training are independent if the server chooses its broadcasts. In most
-        systems clients keep a state, or only some clients, drawn at random, send in a round.
+        The rounds of a training are then independent if the server chooses its broadcasts. In most
+        systems clients keep a state, or only a random sample of clients sends in a round.
         """
         return False
 
     @property
     def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device``; otherwise on the CPU."""
+        """Whether clients are trained on ``Compute.device`` instead of the CPU."""
         return False
 
     @property
     def catalogue(self) -> int | None:
-        """Number of items for which the model is built; None if any number is possible."""
+        """Number of items that the model requires; None if it works with any number."""
         return None
 
     @property
     def upload_seconds(self) -> float:
-        """Time to compute one client's message, in seconds, stated or counted; 0 if negligible."""
+        """Estimated time to compute one client's message, in seconds; 0 if it is negligible."""
         return 0.0
 
     def cost(self, interactions: Interactions) -> Cost:
-        """Estimated cost of a training on these data."""
+        """Returns the estimated cost of a training on these interactions."""
         ...
 
     def shortened(self, rounds: int) -> Target:
-        """The system with a training of at most this number of rounds."""
+        """Returns a copy of the system whose training has at most ``rounds`` rounds."""
         ...
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Worst-case pairs for one message, on which the local game runs the client's own code.
+        """Returns the worst-case pairs for one message, on which the local game runs the client's
+        own code.
 
-        Empty unless a client's own randomizer promises a pure epsilon.
+        The tuple is empty unless a client's own randomizer guarantees a pure epsilon.
         """
         return ()
 
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
-        """The function that computes a device's message, and the histories of ``profiles``.
+        """Returns the function that computes a device's message, and the users' histories as its
+        inputs.
 
-        The message is a function of one history and a generator. It serves a test that runs every
-        outcome of the randomness. None if devices keep a state, or if no code is given.
+        The function takes one history and a random generator. A test runs it for every outcome of
+        the randomness. None if devices keep a state, or if the code is not available.
         """
         return None
 
@@ -406,8 +460,9 @@ class Target(Claimant, Protocol):
     ) -> Run:
         """Trains the system and records all messages; ratings may be explicit or implicit.
 
-        If ``keep`` is given, the transcript has only this number of last rounds. ``progress`` is
-        called after every round. Raises InputError if the data lack a part that the system needs.
+        ``rng`` is the source of all randomness. If ``keep`` is given, the transcript has only the
+        last ``keep`` rounds. ``progress`` is called after every round. Raises InputError if the
+        data lack a part that the system needs.
         """
         ...
 
@@ -419,13 +474,16 @@ class Target(Claimant, Protocol):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Runs the client alone: ``size`` messages of each profile, profile by profile."""
+        """Runs only the client's code and returns ``size`` independent messages per profile,
+        grouped by profile.
+        """
         ...
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items for these users, (len(users), n_items), as their devices compute.
+        """Computes the scores of all items for the given users as their devices do, shape
+        (len(users), n_items).
 
-        ``interactions`` are the data on the devices; devices that fine-tune do so on these data.
-        Raises Unscored if the target scores no items.
+        ``interactions`` are the data on the devices. Devices that fine-tune the model do so on
+        these data. Raises NoScores if the target computes no item scores.
         """
         ...

@@ -1,4 +1,4 @@
-"""Base classes of systems: the training loop, and clients that upload once or every round."""
+"""Base classes of systems: the training loop, noiseless, central and report-based systems."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcri
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """Result of a training: the published model, and the arrays that devices need to score items.
+    """Result of a training, as ``System.train`` returns it.
 
-    ``user_vectors`` (n_users, F), if the system keeps them, are the vectors from which each user's
-    last upload was computed.
+    release: the published model; None if nothing is published.
+    arrays: the arrays that devices need to score items, by name.
+    user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
+        F); None if the system does not keep them.
     """
 
     release: Broadcast | None
@@ -57,15 +59,18 @@ class TrainingResult:
 
 
 Messages = dict[str, Component]
-"""Components by name, each with one message per client."""
+"""Components by name; each component holds one message per client."""
 
 
 @dataclass(frozen=True)
 class UploadRequest:
-    """A request for ``size`` messages of each profile, with the broadcast that clients receive.
+    """A request for messages of some profiles at one broadcast.
 
-    Every message has its own randomness: ``streams`` has one seed per message, drawn once from
-    ``rng``.
+    profiles: the interactions of the profiles, one row per profile.
+    size: number of messages per profile.
+    broadcast: the model that clients receive from the server.
+    rng: generator from which the seeds of ``streams`` are drawn.
+    compute: number of threads, memory and device of the computation.
     """
 
     profiles: Interactions
@@ -76,35 +81,37 @@ class UploadRequest:
 
     @cached_property
     def owners(self) -> Ints:
-        """Index of the profile of each message."""
+        """Index of the profile behind each message, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.size)
 
     @cached_property
     def clients(self) -> Interactions:
-        """The history behind each message."""
+        """Interactions behind each message: the row of its profile, repeated ``size`` times."""
         return self.profiles.take(self.owners)
 
     @cached_property
     def streams(self) -> Streams:
-        """The randomness of each message."""
+        """One random stream per message, seeded from ``rng`` on first use."""
         return Streams.spawn(self.rng, len(self.owners))
 
 
 Training = Generator[Round | None, Round | None, TrainingResult]
-"""A training as a generator, one round at a time.
+"""A training as a generator that runs one round per step.
 
-The generator yields each round's messages, or None for a step without messages, and is sent the
-same round as it is stored (mapped from disk if memory is short).
+The generator yields each round's messages, or None for a step without messages. It receives the
+same round back as it is stored, which is on disk if memory is short.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class System(Checked, Target, ABC):
-    """A ``Target`` with the training loop.
+    """Base class of systems; implements ``Target`` by a training loop and by the declarations of a
+    paper.
 
-    A system implements its training (``train``), the client's uploads (``messages``) and the scores
-    of items (``score``). The folder of its paper declares the claims and the printed utility. If
-    ``central``, all rounds run within a server that holds the data, and the transcript has none.
+    A subclass implements its training (``train``), the client's uploads (``messages``) and the
+    scores of items (``score``). The folder of its paper declares the claims and the printed utility
+    figures. If ``central`` is true, all rounds run within a server that holds the data, and the
+    transcript has no rounds.
     """
 
     evaluation: ClassVar[Evaluation]
@@ -116,38 +123,44 @@ class System(Checked, Target, ABC):
 
     @property
     def name(self) -> str:
-        """Name on the command line: the class's ``called``, or by default the file's name."""
+        """Name of the system on the command line: the class attribute ``called``, or else the
+        file's name.
+        """
         return _called(type(self))
 
     @property
     def paper(self) -> str:
-        """Title of the paper that describes the system and whose folder contains it."""
+        """Title of the paper that describes the system."""
         paper, _ = self._described()
         return paper.heading.title
 
     @property
     def reported(self) -> tuple[ReportedFigure, ...]:
-        """Figures of utility in the paper's tables."""
+        """Utility figures that the paper prints for this system."""
         paper, name = self._described()
         return paper.reported(name)
 
     @property
     def rounds(self) -> int | None:
-        """Number of rounds of a training; None if it is a single upload."""
+        """Number of rounds in a training; None if each client uploads only once."""
         return None
 
     @property
     def shown(self) -> Vantage:
-        """The strongest vantage whose view a run contains."""
+        """The strongest vantage whose view the transcript of a run contains."""
         return Vantage.SERVER
 
     @property
     def sizes(self) -> Sizes:
-        """The number of rounds; a system adds other sizes that its settings determine."""
+        """Number of rounds in a training; subclasses add other sizes that their settings
+        determine.
+        """
         return Sizes(rounds=self.rounds)
 
     def cost(self, interactions: Interactions) -> Cost:
-        """Estimated cost: one message per user and round, unless the system's ``takes`` differs."""
+        """Returns the estimated cost of a training: one message per user and round, unless
+        ``takes`` changes this.
+        """
         usual = {
             "rounds": self.length,
             "senders": 0 if self.central else interactions.n_users,
@@ -156,25 +169,31 @@ class System(Checked, Target, ABC):
         return Cost.of(interactions, **usual | self.takes(interactions))
 
     def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
-        """The system as it is audited on these data, and notes on changes; by default unchanged."""
+        """Returns the system that is audited on these interactions, and notes on how it differs
+        from this one.
+
+        By default the system is unchanged and there are no notes.
+        """
         return self, ()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Arguments of ``Cost.of`` that differ from the defaults for this system."""
+        """Returns the arguments of ``Cost.of`` in which this system differs from the defaults."""
         return {}
 
     def uses(self, horizon: Horizon) -> int:
-        """Number of uses of one round's mechanism within ``horizon``."""
+        """Returns the number of times that one round's mechanism is applied within ``horizon``."""
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
     def shortened(self, rounds: int) -> Self:
-        """The system with a training of at most this number of rounds."""
+        """Returns a copy of the system whose training has at most ``rounds`` rounds."""
         if self.rounds is None or self.rounds <= rounds:
             return self
         return replace(self, **{"rounds": rounds})
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The paper's claims, each in its own scope and in scopes that readers may take it for."""
+        """Returns the paper's claims, each in its own scope and in other scopes to which readers
+        may apply it.
+        """
         paper, name = self._described()
         return paper.scoped_claims(name, self, population)
 
@@ -186,9 +205,9 @@ class System(Checked, Target, ABC):
         compute: Compute = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Trains the system and records all messages, or only those of the last ``keep`` steps.
+        """Trains the system and records the messages of all steps, or of the last ``keep`` steps.
 
-        Messages are stored in memory up to ``compute.memory`` bytes, beyond that on disk.
+        Messages are stored in memory up to ``compute.memory`` bytes, and beyond that on disk.
         ``progress`` is called after every step of ``train``. Raises InputError if the data lack a
         part that the system needs, or if the training diverges.
         """
@@ -223,17 +242,21 @@ class System(Checked, Target, ABC):
 
     @property
     def length(self) -> int:
-        """Number of steps of ``train``."""
+        """Number of steps of ``train``: the number of rounds, or one."""
         return self.rounds or 1
 
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
-        """The training, one round at a time; all randomness comes from ``rng``."""
+        """Trains the system and yields the messages of one round at a time; ``rng`` is the source
+        of all randomness.
+        """
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run."""
+        """Returns the public knowledge of a run: the system's name, its settings, the numbers of
+        users and items, and the item genres.
+        """
         return Public(
             algorithm=self.name,
             n_users=interactions.n_users,
@@ -250,32 +273,36 @@ class System(Checked, Target, ABC):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Runs the client alone: ``size`` messages of each profile, profile by profile."""
+        """Runs only the client's code and returns ``size`` independent messages per profile,
+        grouped by profile.
+        """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.owners, self.messages(calls))
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Messages of the clients, by component; empty if they send nothing."""
+        """Computes the clients' messages, by component; by default clients send nothing."""
         return {}
 
     @abstractmethod
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items for these users, (len(users), n_items)."""
+        """Computes the scores of all items for the given users, shape (len(users), n_items)."""
 
     @classmethod
     def _described(cls) -> tuple[Paper, str]:
-        """The paper whose folder contains the class or a base class, and that class's name."""
+        """Finds the paper whose folder contains the class or a base class, and that class's
+        name.
+        """
         for kind in cls.__mro__:
             if (paper := paper_of(kind.__module__)) is not None:
                 return paper, _called(kind)
         raise InputError(
             f"Expected {cls.__name__} to define paper, reported and scoped_claims, or to be in the "
-            "folder of a paper, got neither. Write these three."
+            "folder of a paper, got neither. Define these three members of the class."
         )
 
 
 def _called(kind: type) -> str:
-    """The name of a class on the command line, which base classes do not pass on."""
+    """Returns the name of a class on the command line; subclasses do not inherit ``called``."""
     module = kind.__module__.rpartition(".")[2]
     own = member_name(kind.__name__) if module.endswith("_systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
@@ -285,68 +312,82 @@ class NoiselessSystem(System):
     """A system whose messages have no noise."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The identity for the server, if messages depend on the unit of ``scope``; else None.
+        """Returns the identity if the server sees every upload and messages depend on the unit of
+        ``scope``.
 
-        None also for weaker vantages, which see only functions of the messages.
+        None otherwise. Weaker vantages see only functions of the messages.
         """
         return Identity() if scope.vantage is Vantage.SERVER and self.sends(scope) else None
 
     def sends(self, scope: Scope) -> bool:
-        """Whether messages depend on the unit of ``scope``; they do not depend on attributes."""
+        """Whether messages depend on the unit of ``scope``; by default they depend on every unit
+        but an attribute.
+        """
         return scope.unit is not Unit.ATTRIBUTE
 
 
 class Central(System):
-    """A server that holds all users' data and publishes the model; devices send nothing."""
+    """A system whose server holds all users' data and publishes only the model; devices send
+    nothing.
+    """
 
     central = True
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: no distribution of the release is known for every pair of inputs."""
+        """None, because no distribution of the published model is known for every pair of
+        inputs.
+        """
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, of which an adversary sees only the release."""
+        """Returns the public knowledge of a run; the adversary sees only the published model."""
         return replace(super().public(interactions), route=Vantage.RELEASE)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """No messages."""
+        """Returns no messages."""
         return {}
 
 
 class NoUploads(Central):
-    """A system whose devices or silos send nothing, and which publishes nothing."""
+    """A system whose devices or silos send nothing and which publishes nothing."""
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """An event of epsilon 0, because nothing is released."""
+        """Returns the accounting event of epsilon 0, because no vantage sees any output."""
         return dp.NoOpDpEvent()
 
 
 def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The broadcast's table of this name; InputError unless it exists and has this shape."""
+    """Returns the table ``name`` of the broadcast; raises InputError if it is missing or has
+    another shape.
+    """
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
-            f'Expected a broadcast matrix "{name}" of shape {shape}, got '
-            f"{None if table is None else table.shape}. Send one row per item or user, one column "
-            "per factor."
+            f'Expected an array "{name}" of shape {shape} in the broadcast, got '
+            f"{None if table is None else table.shape}. Send one row per item or user, and one "
+            "column per factor."
         )
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class ReportDistribution(Checked):
-    """Distribution P(symbol | v) of one report, for an entry v in [-1, 1] of its coordinate.
+    """Distribution P(symbol | v) of one report, for an entry v in [-1, 1] of the reported
+    coordinate.
 
-    The symbol is 2 coordinate + bit; with one coordinate it is the bit. Source: Algorithm 1 of the
-    paper.
+    A symbol is the integer 2 coordinate + bit. Source: Minto et al. 2021, Algorithm 1.
+
+    epsilon: epsilon of one report.
+    dimension: number of coordinates.
     """
 
     epsilon: RateOrNone
     dimension: Whole = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""
+        """Log-probability of the symbol ``output`` if the coordinate's entry is ``value``;
+        arguments broadcast.
+        """
         coordinate, bit = np.divmod(np.asarray(output), 2)
         one = OneCoordinate(self.epsilon, 1).log_prob(
             np.stack([np.zeros_like(bit), bit], axis=-1), np.asarray(value)[..., None]
@@ -355,22 +396,26 @@ class ReportDistribution(Checked):
 
 
 class ReportingSystem(System):
-    """A system whose clients send ``uses`` reports of one randomized coordinate in a horizon."""
+    """A system whose clients send reports of one randomized coordinate; ``uses`` counts reports per
+    horizon.
+    """
 
     @abstractmethod
     def report(self, n_items: int) -> OneCoordinate:
-        """The randomizer of one report."""
+        """Returns the randomizer of one report, for a catalogue of ``n_items`` items."""
 
     def hidden(self, population: Population) -> int:
-        """Number of users among whose reports a shuffle hides one report; by default all users."""
+        """Number of users whose reports are shuffled together; by default all users."""
         return population.n_users
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Reports of two users at opposite corners, as the server or the shuffler's output gives.
+        """Returns the mechanism of one user's reports, as the server or the output of the shuffler
+        shows them.
 
-        Behind a shuffle, the mechanism is that of one user's reports, mixed with the reports of all
-        other users at the opposite corner. None for units below a report, for histories that are
-        added or removed (users without a history are in no corner), and for other vantages.
+        Behind a shuffler, one user's reports are mixed with the reports of all other users, whose
+        vectors are fixed at the opposite corner of the cube. None for units smaller than a report,
+        for histories that are added or removed (users without a history have no vector), and for
+        other vantages.
         """
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
@@ -383,10 +428,12 @@ class ReportingSystem(System):
         return Repeated(one, self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """One report per use; behind a shuffle, one shuffle of one report per user for each use.
+        """Returns the composition of one report per use, or of one shuffle of all users' reports
+        per use.
 
-        A shuffle of the k reports of all users in one pool is post-processing of k separate
-        shuffles, and so are weaker vantages. The event does not hide which users take part.
+        A shuffle of k reports per user in one pool is post-processing of k separate shuffles, and
+        so are weaker vantages. The event is non-private if the adjacency hides whether a user takes
+        part.
         """
         if scope.is_presence:
             return dp.NonPrivateDpEvent()

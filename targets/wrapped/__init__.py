@@ -1,1 +1,1 @@
-"""Systems that somebody else wrote, given as callables of a client and a server."""
+"""Systems written by somebody else, given as callables of a client and a server."""

@@ -26,15 +26,15 @@ from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One user's data, with k items in order of time, or in ascending order without timestamps.
+    """One user's data: k items in order of time, or in ascending order without timestamps.
 
     items: positions in the catalogue, 0 to ``n_items`` - 1 (k,)
     ratings: ratings of these items, float32 (k,)
-    n_items: size of the catalogue
-    timestamps: times of the ratings, int64 (k,); None if the data have none
+    n_items: number of items in the catalogue
+    timestamps: times of the ratings, int64 (k,); None if the data have no times
     attributes: the user's attributes, by name, as texts
-    genres: genres of all items (n_items, g); None if the data have none
-    device: the number by which the server knows the device, the same in every round
+    genres: genres of all items (n_items, g); None if the data have no genres
+    device: the number that identifies the device to the server, the same in every round
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -54,14 +54,14 @@ class History:
         return len(self.items)
 
     def dense(self) -> NDArray[np.float32]:
-        """Ratings of all items, (n_items,): 0 for items without a rating."""
+        """Returns the ratings of all items, shape (n_items,), with 0 for items without a rating."""
         out = np.zeros(self.n_items, dtype=np.float32)
         out[self.items] = self.ratings
         return out
 
     @classmethod
     def of(cls, interactions: Interactions, user: int) -> History:
-        """The history of the user in this row; its arrays are copies."""
+        """Creates the history of the user in row ``user``. Arrays are copied, except ``genres``."""
         table = interactions.ratings
         row = slice(table.indptr[user], table.indptr[user + 1])
         items, ratings = table.indices[row].astype(np.int64), table.data[row].copy()
@@ -84,24 +84,24 @@ class History:
         )
 
 
+# Beginnings of the paths of this program's files, and of files of libraries.
 _LIBRARIES = (
     *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
     *(os.path.join(folder, "") for folder in FOLDERS),
     "<",  # code from a text, as dataclasses generate it
 )
-"""Beginnings of the names of this program's files, and of files of libraries."""
 
 
 class ProcessExit(Exception):
-    """Raised if somebody else's code tries to exit, or raises other errors than ``Exception``."""
+    """Raised if external code tries to exit, or raises an error that is not an ``Exception``."""
 
 
 @contextmanager
 def without_exit() -> Iterator[None]:
-    """A context that turns exits and cancellations by somebody else's code into a ``ProcessExit``.
+    """Returns a context in which exits and cancellations by external code raise ``ProcessExit``.
 
-    Calls of ``os._exit`` in this process become a ``ProcessExit``, too; a process that the code
-    forks may end. Ctrl-C remains a KeyboardInterrupt.
+    Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
+    forks may end. Ctrl-C still raises a KeyboardInterrupt.
     """
     leave, process = os._exit, os.getpid()
 
@@ -123,10 +123,10 @@ def without_exit() -> Iterator[None]:
 
 @contextmanager
 def foreign_errors(name: str) -> Iterator[None]:
-    """A context that turns errors with somebody else's code in their trace into an InputError.
+    """Returns a context that turns errors of external code into an InputError.
 
-    ``name`` is the name of that code in the message. Errors whose trace has only lines of this
-    program and of libraries do not change.
+    ``name`` is the name of that code in the message. An error counts as external if its trace has
+    lines outside this program and libraries. Other errors do not change.
     """
     try:
         yield
@@ -139,13 +139,16 @@ def foreign_errors(name: str) -> Iterator[None]:
             raise
         where = f"{foreign[-1].filename.rpartition('/')[2]}:{foreign[-1].lineno}"
         raise InputError(
-            f"Expected {name} to answer, got {type(error).__name__}: {message_of(error)} "
-            f"({where}). Mend it."
+            f"Expected {name} to return a result, got {type(error).__name__}: "
+            f"{message_of(error)} ({where}). Correct this code."
         ) from error
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an exception in one line, or a note that the message cannot be read."""
+    """Returns the message of an exception in one line.
+
+    If the message cannot be read, the result says so.
+    """
     try:
         return " ".join(str(error).split())
     except Exception as fault:
@@ -158,25 +161,25 @@ _PAD = (
     "table with one row per item."
 )
 Message = Mapping[str, NDArray[Any]]
-"""A client's message: named arrays."""
+"""A client's message: arrays by name."""
 
 
 @dataclass(slots=True)
 class Client:
     """Computes messages by ``function(history, model, rng)``, and checks them.
 
-    function: the client's function; as a fourth parameter it gets its device's ``state``, a
-        dictionary that it may fill and that lasts from round to round
+    function: the client's function; if it requires a fourth argument, it gets its device's
+        ``state``, a dictionary that it may fill and that persists from round to round
     like: shapes of the first message, which all messages must have
     form: types of the first message's parts, in their order, which all messages must have
     structure: structure of the first message
     drops_out: whether a device may send None
 
-    The global generators of Python, numpy and torch are seeded before each call, too, so that equal
+    The global generators of Python, numpy and torch are also seeded before each call, so that equal
     seeds give equal messages whichever generator the function uses.
 
     Raises InputError, with the place in the caller's code, if the function raises, if a message has
-    other parts or another shape than the first one, or numbers that are not finite.
+    other parts or another shape than the first message, or if its numbers are not finite.
     """
 
     function: Function
@@ -198,7 +201,15 @@ class Client:
         state: dict[str, Any],
         where: str,
     ) -> Message | None:
-        """Computes one message; ``where`` names the round and the device in errors."""
+        """Computes one message, or returns None if the device drops out.
+
+        history: the device's data
+        model: the broadcast model
+        make_model: structure from which the function's model is built
+        seed: seed of the random generators
+        state: the device's state
+        where: text that names the round and the device in error messages
+        """
         sent = None if model is None or make_model is None else make_model.build(model)
         seed_everything(seed)
         more = (state,) if self._stateful else ()
@@ -210,14 +221,14 @@ class Client:
             arrays, structure = take_apart(upload, what)
         self.like = self.like or {name: array.shape for name, array in arrays.items()}
         check_parts(arrays, self.like, what, where, _PAD)
-        if self.form.keys() != structure.form.keys():  # another catalogue, or the first message
+        if self.form.keys() != structure.form.keys():  # a different catalogue, or the first message
             self.form = structure.form
         for name, other in zip(self.form.items(), structure.form.items(), strict=True):
             if name != other:
                 expected, got = (f"{at or SINGLE!r} ({kind.strip()})" for at, kind in (name, other))
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
-                    "Send parts of one type, in one order: both may reveal the sender."
+                    "Send parts of the same types in the same order: both may reveal the sender."
                 )
         self.structure = self.structure or structure
         return arrays
@@ -226,8 +237,9 @@ class Client:
 def check_parts(
     arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
-    """Raises InputError unless ``what`` has finite parts of these shapes.
+    """Checks that ``arrays`` have the shapes ``like`` and finite numbers; InputError otherwise.
 
+    ``what`` and ``where`` are the names of the arrays and of their origin in error messages.
     ``remedy`` is the advice if shapes differ.
     """
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -235,20 +247,25 @@ def check_parts(
         expected, shape = like.get(name, "none"), shapes.get(name, "none")
         if expected != shape:
             raise InputError(
-                f"Expected {name!r} of {what} of shape {expected}, got {shape}{where}. {remedy}"
+                f"Expected {name!r} of shape {expected} in {what}, got {shape}{where}. {remedy}"
             )
         array = arrays[name]
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             bad = array[~np.isfinite(array)][0]
             raise InputError(
                 f"Expected finite numbers as {name!r} of {what}, got {bad}{where}. Lower the "
-                "learning rate, or mend it."
+                "learning rate, or correct the code."
             )
 
 
 @contextmanager
 def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
-    """A context that turns errors of somebody else's code into InputErrors with their place."""
+    """Returns a context that turns errors of external code into InputErrors with their place.
+
+    what: the expected result, for the error message
+    function: the called function
+    remedy: advice at the end of the error message
+    """
     try:
         with without_exit():
             yield
@@ -275,10 +292,10 @@ def requires_arguments(function: Function, count: int) -> bool:
 
 
 def source_place(function: Function) -> str:
-    """The place of a function in its source, ``file.py:12``; its name if the place is unknown."""
+    """Returns the place of a function in its source, as ``file.py:12``; its name if unknown."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
-    if code is None and not isinstance(function, type):  # an object that is called
+    if code is None and not isinstance(function, type):  # an object with a method __call__
         code = getattr(getattr(type(function), "__call__"), "__code__", None)  # noqa: B004, B009
     if code is None:
         return str(getattr(function, "__qualname__", type(function).__qualname__))
@@ -286,7 +303,7 @@ def source_place(function: Function) -> str:
 
 
 def describe_error(error: Exception, function: Function) -> str:
-    """An exception in one line, with the innermost place in the file that defines ``function``."""
+    """Describes an exception in one line, with the innermost place in the file of ``function``."""
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
     function = inspect.unwrap(function)
@@ -311,7 +328,7 @@ def seed_everything(seed: int) -> None:
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """A context at whose end the global generators have their earlier states again."""
+    """Returns a context at whose end the global generators get their earlier states back."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     torch = sys.modules.get("torch")
     of_torch = None if torch is None else torch.get_rng_state()
@@ -331,9 +348,13 @@ _FEW = 0.5  # maximum share of a table's rows that are stored one by one
 class Packing:
     """Collects messages of equal names and shapes; ``components`` returns them as a batch.
 
-    ``there`` flags the devices that sent a message; a message that does not move the model stands
-    for a device that did not. Tables in which most rows did not change (compared with the
-    ``broadcast`` for a model, with zeros otherwise) are stored as their changed rows only.
+    kinds: function that returns the kind of a component by its name
+    broadcast: the model that the devices received
+    there: flags of the devices that sent a message. For other devices, the batch contains a message
+        that does not move the model
+
+    Tables in which most rows did not change (compared with the ``broadcast`` for a model, and with
+    zeros otherwise) are stored as their changed rows only.
     """
 
     kinds: Callable[[str], Kind]
@@ -345,16 +366,16 @@ class Packing:
     _like: Message = field(default_factory=dict, init=False)
 
     def add(self, message: Message | None) -> None:
-        """Adds a message, or None for a device that sends none."""
+        """Adds a message, or None for a device that sends no message."""
         self.there.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
     def components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
-        """All added messages, in their order, by component.
+        """Returns all added messages, in their order, by component.
 
-        If no device sent a message, the components have the shapes of the ``example``.
+        If no device sent a message, the components have the shapes of the message ``example()``.
         """
         made = {}
         for name, array in (self._like or example()).items():

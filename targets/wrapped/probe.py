@@ -1,4 +1,4 @@
-"""Trial calls of somebody else's client before an audit: its errors and its messages."""
+"""Trial calls of an external client before an audit, to examine its errors and its messages."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from fedrec_auditor.targets.wrapped.structure import Structure
 _SEED = 20_240_521
 _AGAIN, _SEEDS = 5, 20
 _MORE_ITEMS = 4
-_MODEL = 0.5  # share of a move of the broadcast that a message follows: near 1 if it is a model
-_ALONE = 300  # maximum number of seconds of a call in a fresh process
+_MODEL = 0.5  # a message that follows a larger share of a move of the broadcast is a model
+_ALONE = 300  # maximum number of seconds of a call in a new process
 
 Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
 RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
-"""Messages by round: the round's number, from 1, and messages of devices with one history."""
+"""Function that yields the number of each round, and messages of devices with the same history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Findings about a client.
+    """Results of trial calls of a client.
 
     kinds: kind of each part of a message, by name
     form: type of each part, in order
-    any_items: whether the client also works with a catalogue of another size
+    any_items: whether the client also works with a different number of items
     notes: notes for the report
     size: size of a message in bytes
-    repeated: returns further messages, of several rounds
+    repeated: function that returns further messages, of several rounds
     """
 
     kinds: Mapping[str, Kind]
@@ -65,12 +65,12 @@ def probe(
     claimed: bool,
     drops_out: bool,
 ) -> Probe:
-    """Tries a client on some histories, in about a dozen calls.
+    """Calls a client about a dozen times, on some histories, and examines its messages.
 
     Parameters
     ----------
     function : the client's function.
-    opening : returns the first model for a number of items, and its structure.
+    opening : function that returns the first model for a number of items, and its structure.
     interactions : data from which the histories are taken.
     kinds : known kinds, by the name of a part; "" stands for all other parts.
     averaged : whether the next model is the mean of the messages.
@@ -129,9 +129,9 @@ def probe(
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """Messages of devices with the first history in all rounds, with other histories in two.
+    """Messages of devices with the first history in all rounds, and with other histories in two.
 
-    Every device has its own seeds and state; the broadcast is always the first model.
+    Every device has a separate seed and state. The broadcast is always the first model.
     """
     for at, history in enumerate(histories):
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
@@ -160,7 +160,7 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
 
 
 def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
-    """Whether model and client work with more items."""
+    """Whether model and client work with a larger number of items."""
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = opening(more)
@@ -174,8 +174,10 @@ def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
 
 
 def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
-    """Whether a part lists items: all of a device's items, or as many as fit, but not the whole
-    catalogue."""
+    """Whether a part of messages lists the device's items.
+
+    The part must contain all of a device's items, or as many as fit, but not the whole catalogue.
+    """
     for history, message in tried:
         ids = message[name]
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(ids) < 2:
@@ -210,15 +212,15 @@ class _Trial:
         return self.client(history, sent, self.structure, seed, state, where)
 
     def first(self, histories: list[History]) -> tuple[Message, list[History]]:
-        """The first message that a device sends, and all histories, the sender's first."""
+        """The first message that a device sends, and all histories, beginning with the sender's."""
         for seed in range(_SEED, _SEED + _SEEDS):
             for at, history in enumerate(histories):
                 if (sent := self(history, seed=seed)) is not None:
                     self.seed = seed
                     return sent, [history, *histories[:at], *histories[at + 1 :]]
         raise InputError(
-            f"Expected a message of some device, got None for {len(histories)} histories with "
-            f"{_SEEDS} seeds each ({source_place(self.function)}). Let some devices send."
+            f"Expected a message of at least one device, got None for {len(histories)} histories "
+            f"with {_SEEDS} seeds each ({source_place(self.function)}). Let some devices send."
         )
 
     def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
@@ -251,9 +253,10 @@ def _equal(first: Message | None, other: Message | None) -> bool:
 
 
 def _unrepeatable(trial: _Trial, history: History) -> str:
-    """A note that a client draws from the system; InputError if it keeps something between calls.
+    """A note that a client draws randomness from the operating system.
 
-    In two fresh processes the first messages are equal, unless the client draws from the system.
+    In two new processes, the first messages are equal, unless the client draws from the system.
+    Raises InputError if they are equal, because the client then keeps something between calls.
     """
     fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
     first, again = (_in_fresh_process(fresh, history) for _ in range(2))
@@ -277,7 +280,7 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
         raise
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
-        if error.__cause__ is not None:  # the other process's trace, which ends with its error
+        if error.__cause__ is not None:  # the trace of the new process, which ends with its error
             why = str(error.__cause__).strip('"\n').splitlines()[-1]
         raise InputError(
             f"Expected a client that can be sent to another process, got {why:.140} "

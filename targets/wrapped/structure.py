@@ -1,4 +1,4 @@
-"""Conversion of somebody else's models and messages into named arrays, and back."""
+"""Conversion of external models and messages into named arrays, and back."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
+# Name of an array that is not in a container.
 SINGLE = "values"
-"""The name of an array that is not in a container."""
 _DEPTH = 8
-_text = cache(str)  # for dtypes, whose names numpy would compute anew each time
+_text = cache(str)  # for dtypes, whose names numpy would compute again each time
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     """Structure of an object that contains arrays.
 
-    build: returns an object of the same structure from other arrays
+    build: function that returns an object of the same structure from other arrays
     form: type of each part by name, in order; all Python numbers count as one type
     """
 
@@ -34,13 +34,14 @@ class Structure:
 
 
 def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structure]:
-    """The arrays of an object by name, and its structure.
+    """Returns the arrays of an object by name, and the object's structure.
 
     A single array or tensor has the name "values". Elements of a list are named by their positions,
-    values of a dictionary by their keys, and inner ones after a dot; an inner dictionary without
-    keys becomes a 0. Sparse matrices become dense. Raises InputError for data that are not numbers,
-    for two parts of one name, and for information that arrays would not contain: masks, and stored
-    zeros. ``what`` names the object in errors.
+    and values of a dictionary by their keys. The name of an inner element follows its container's
+    name and a dot; an inner dictionary without keys becomes a 0. Sparse matrices become dense.
+    Raises InputError for data that are not numbers, for two parts of the same name, and for
+    information that arrays would not contain: masks, and stored zeros. ``what`` is the name of the
+    object in error messages.
 
     >>> arrays, structure = take_apart({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
@@ -83,7 +84,7 @@ def _apart(
         return lambda given: kind(make(given) for make in members)
     own = name or SINGLE
     if own in arrays:
-        raise InputError(f"Expected one part called {own!r} in {what}, got two. Rename one.")
+        raise InputError(f"Expected one part named {own!r} in {what}, got two. Rename one of them.")
     array = _array(value, own, what)
     shape = np.shape(value) if not sparse.issparse(value) else array.shape
     arrays[own] = array.reshape(1) if array.ndim == 0 else array
@@ -104,7 +105,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _array(value: Any, name: str, what: str) -> NDArray[Any]:
-    """The numbers of one part; half precision becomes float32, other types do not change."""
+    """The numbers of one part. Half precision becomes float32, and other types do not change."""
     if _is_tensor(value):
         tensor = value.detach().cpu()
         torch = sys.modules["torch"]
@@ -115,11 +116,11 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         if value.nnz != value.count_nonzero():
             raise InputError(
                 f"Expected no stored zeros in {name!r} of {what}, got some: their positions are "
-                "data that the audit does not see. Drop them by eliminate_zeros()."
+                "data that the audit does not see. Remove them by eliminate_zeros()."
             )
         value = value.toarray()
     elif np.ma.isMaskedArray(value):
-        raise InputError(f"Expected no mask on {name!r} of {what}. Send it as a part of its own.")
+        raise InputError(f"Expected {name!r} of {what} without a mask. Send it as a separate part.")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -130,6 +131,6 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise InputError(
             f"Expected numbers as {name!r} of {what}, got {value!r:.60} ({array.dtype}). "
-            "Leave out data that are not numbers, or give their codes."
+            "Remove data that are not numbers, or replace them by integer codes."
         )
     return array.astype(np.float32) if array.dtype == np.float16 else array

@@ -20,24 +20,26 @@ _STEP = 1 / 2048  # seconds
 
 
 class TorchClient:
-    """A client of a torch module, for ``audit_system`` or ``wrap_system``.
+    """A client that trains a torch module, for ``audit_system`` or ``wrap_system``.
 
     The client sends the shared parameters after the local steps, including buffers of floats.
     ``initial`` is the first model.
 
     Parameters
     ----------
-    model : a module, or a function of the number of items that makes one (games on small
-        catalogues are faster).
-    loss : ``loss(module, history, rng)``, a scalar tensor; called once per local step.
-    optimizer : a function that makes an optimizer from parameters, such as
-        ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
+    model : a module, or a function that creates a module for a number of items, with which games on
+        small catalogues are faster.
+    loss : ``loss(module, history, rng)``, which returns a scalar tensor; called once per local
+        step.
+    optimizer : a function that creates an optimizer from parameters, such as ``lambda parameters:
+        torch.optim.SGD(parameters, lr=0.1)``.
     local_steps : number of steps per round.
     private : beginnings of names of parameters that stay on the device, from round to round.
-    protect : ``protect(changes, rng)`` clips the changes of the shared parameters, by name, and
-        adds noise to them.
+    protect : ``protect(changes, rng)``, which clips the changes of the shared parameters, by name,
+        and adds noise to them.
 
-    Raises InputError if ``model`` is neither a module nor a function, or without local steps.
+    Raises InputError if ``model`` is neither a module nor a function, or if ``local_steps`` is
+    below 1.
     """
 
     def __init__(
@@ -54,24 +56,27 @@ class TorchClient:
 
         if not (isinstance(model, nn.Module) or callable(model)):
             raise InputError(
-                f"Expected a torch module, or a function of the number of items that makes one, "
-                f"got {model!r:.60}. Give an instance of a subclass of torch.nn.Module."
+                f"Expected a torch module, or a function that creates one for a number of items, "
+                f"as model, got {model!r:.60}. Give an instance of a subclass of torch.nn.Module."
             )
         if local_steps < 1:
-            raise InputError(f"Expected local_steps >= 1, got {local_steps}. Give a number.")
+            raise InputError(f"Expected local_steps >= 1, got {local_steps}. Give 1 or more.")
         self._model, self._loss, self._optimizer = model, loss, optimizer
         self._steps, self._private, self._protect = local_steps, tuple(private), protect
-        self.__wrapped__ = loss  # so that errors name the place of the loss
+        self.__wrapped__ = loss  # so that errors name the place of the loss function
         self._made: dict[int, torch.nn.Module] = {}
 
     @property
     def upload_seconds(self) -> float:
-        """Estimated time to compute a message, in seconds: a constant per local step."""
+        """Estimated time to compute a message, in seconds, which grows with the local steps."""
         return (1 + self._steps) * _STEP
 
     @property
     def initial(self) -> Arrays | Callable[[int], Arrays]:
-        """The first model: the given module's parameters, or else a function of the item number."""
+        """The first model: the module's shared parameters, or a function that returns them.
+
+        The first model is a function of the number of items if ``model`` is a function.
+        """
         from torch import nn
 
         if isinstance(self._model, nn.Module):
@@ -81,7 +86,7 @@ class TorchClient:
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
     ) -> Arrays:
-        """Runs local steps from ``model`` and returns the shared parameters after them.
+        """Runs the local steps from ``model``, and returns the shared parameters after them.
 
         A device without data takes no step.
         """
@@ -110,7 +115,7 @@ class TorchClient:
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
     def first(self, n_items: int) -> Arrays:
-        """The shared parameters of a module for ``n_items`` items, before any step."""
+        """Returns the shared parameters of a module for ``n_items`` items, before any step."""
         return _arrays(self._shared(self._module(n_items)))
 
     def _module(self, n_items: int) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""A target made of somebody else's client and server, which are given as callables."""
+"""A target made from an external client and server, which are given as callables."""
 
 from __future__ import annotations
 
@@ -62,28 +62,28 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _SEEDS = 2**63
+# Default time of a call in seconds, and size in bytes of a message that takes one more second.
 _CALL, _BYTES = 1 / 4096, 2.0**28
-"""Seconds of a call by default, and bytes of a message that take one more second."""
 _TRIED = 20
 UNTITLED = "your-system"
+# Name of the part of a message that states whether the device sent a message.
 PRESENCE = "presence of the device"
-"""Name of the part of a message that states whether the device sent a message."""
 NO_PROOF = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
     "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
 )
+# Assumption about the code on which a caller's proof relies.
 RELEASED = (
     "clients send only data that the event of the proof covers: each unit's contribution is "
     "clipped to the norm that the noise multipliers refer to, and all of it has this noise, drawn "
     "anew in every round"
 )
-"""The assumption about the code on which a caller's proof rests."""
 NOT_USED = (
     "The proof was not used, as no claim states its unit for a round or more. State one, such as "
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
+# Possible horizons of a proof.
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
-"""The possible horizons of a proof."""
 
 
 _SEVERAL = Range(
@@ -93,39 +93,41 @@ _SEVERAL = Range(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrappedSystem(System):
-    """A federated recommender of which only callables are known.
+    """A federated recommender that is known only by its callables.
 
-    client: ``client(history, model, rng)``, with a fourth parameter for the device's own ``state``,
-        returns a device's upload: an array, a list or a dictionary of arrays, of numpy or torch
-    model: the first model, in one of these forms, or a function of the number of items that makes
-        it; None if the server broadcasts nothing
-    server: ``server(model, uploads)``, with a third parameter for a generator, returns the next
-        model; without a server, messages of kind model are averaged, and changes are averaged and
-        added to the model
+    client: ``client(history, model, rng)`` or ``client(history, model, rng, state)``, with the
+        device's own state, returns a device's upload: an array, a list or a dictionary of arrays,
+        of numpy or torch
+    model: the first model, in one of these forms, or a function that creates it for a number of
+        items; None if the server broadcasts nothing
+    server: ``server(model, uploads)`` or ``server(model, uploads, rng)`` returns the next model;
+        without a server, messages of kind model are averaged, and changes are averaged and added
+        to the model
     rounds: number of rounds
-    share: share of the users who send in a round, drawn anew in every round
-    n_items: number of items for which model and client are made, None for any
+    share: share of the users who send in a round, drawn again in every round
+    n_items: number of items for which model and client are made; None for any number
     title: name of the system
     stated: the claims on the system
     kinds: kind of each part of a message, by name; "" stands for all other parts
     route: strongest vantage that the protocol gives to an adversary
     settings: the public numbers, by name
-    proof: events for the claims' unit and vantage, by horizon, as dp-accounting documents them: a
-        noise multiplier is relative to the norm to which the unit's contribution is clipped, so
-        under replacement it counts half (``theorems.neighbours.charge``). The events are those of
-        the system with all its rounds, even if a game shortens it
+    proof: privacy events for the claims' unit and vantage, by horizon, as dp-accounting documents
+        them: a noise multiplier is relative to the norm to which the unit's contribution is
+        clipped, so under replacement it counts half (``theorems.neighbours.charge``). The events
+        are those of the system with all its rounds, even if a game shortens it
     scores: ``scores(model, history)`` returns the scores of all items
-    upload_seconds: declared time to compute a message, 0 for an estimate
-    upload_bytes: bytes of a message
+    upload_seconds: declared time to compute a message, in seconds; 0 for an estimate
+    upload_bytes: size of a message in bytes
     obeys: whether devices accept any model from the server
-    users: number of users for which the claims are stated, None for any
-    drops_out: whether a device may send None, which means no message in that round. ``PRESENCE``
-        reveals who sent a message, even together with a secure sum. ``upload`` returns ``PRESENCE``
-        as a part of the messages, whose other parts then do not move the model
-    rows: ``rows(items)``, a public function, returns the rows of these items in tables, (k,) or
-        (k, h)
+    users: number of users for which the claims are stated; None for any number
+    drops_out: whether a device may send None, which means that it sends no message in that round.
+        ``PRESENCE`` then reveals who sent a message, even together with a secure sum. ``upload``
+        returns ``PRESENCE`` as a part of the messages. For devices that sent nothing, the other
+        parts are messages that do not move the model
+    rows: ``rows(items)``, a public function, returns the rows of these items in tables, (k,) or (k,
+        h)
     form: types of a message's parts, in their order
-    written: further objects that the owner wrote, for the digest
+    written: further objects written by the owner, which the digest covers
     """
 
     client: Function
@@ -160,11 +162,11 @@ class WrappedSystem(System):
             if not (callable(value) or (value is None and name != "client")):
                 raise InputError(
                     f"Expected a function as {name}, got {value!r:.60}. "
-                    "Give for example a lambda of (history, model, rng)."
+                    "Give, for example, a lambda of (history, model, rng) as client."
                 )
         if not TITLE.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {TITLED}, got {self.title!r:.60}. Give another one."
+                f"Expected a title of {TITLED}, got {self.title!r:.60}. Choose another title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -172,7 +174,7 @@ class WrappedSystem(System):
             raise InputError(
                 "Expected claims of one unit, adjacency and vantage with a proof, got "
                 f"{'; '.join(sorted(' / '.join(each) for each in claimed))}. "
-                "Audit each with its own proof."
+                "Audit each claim separately, with its own proof."
             )
         for event in self.proof.values():
             for _, adjacency, _ in claimed:
@@ -183,7 +185,7 @@ class WrappedSystem(System):
 
     @property
     def steerable(self) -> bool:
-        """Whether devices obey or get no model, all send in every round, and none keeps a state."""
+        """Whether devices accept any model or get none, always send, and keep no state."""
         return (
             (self.obeys or self.model is None)
             and self.share == 1
@@ -192,7 +194,7 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """The assumption of the caller's proof about the messages, if a proof is used."""
+        """Assumption of the caller's proof about the messages; empty if no proof is used."""
         return (RELEASED,) if self.proof and not self.unused_proof else ()
 
     @property
@@ -205,7 +207,7 @@ class WrappedSystem(System):
 
     @property
     def unproved(self) -> str:
-        """A note that the caller gave no proof, and how to give one; "" with a proof."""
+        """A note that the caller gave no proof, and how to give one; "" if there is a proof."""
         return "" if self.proof else NO_PROOF
 
     @property
@@ -215,11 +217,11 @@ class WrappedSystem(System):
 
     @property
     def origin(self) -> Origin:
-        """Origin of the callables: somebody else wrote them."""
+        """Origin of the callables: they were written by somebody else."""
         return Origin(others=True, users=self.users, share=self.share)
 
     def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
-        """The system with facts from calls of its client, and notes on these calls.
+        """Returns the system with facts from trial calls of its client, and notes on these calls.
 
         Raises InputError for a client that cannot be audited, see ``probe``.
         """
@@ -246,7 +248,7 @@ class WrappedSystem(System):
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Cost of the client's calls, and size of its messages."""
+        """Returns the cost of the client's calls, and the size of its messages."""
         return {
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
@@ -271,18 +273,19 @@ class WrappedSystem(System):
 
     @property
     def catalogue(self) -> int | None:
-        """Number of items for which model and client are made; None for any."""
+        """Number of items for which model and client are made; None for any number."""
         return self.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims that the caller states."""
+        """Returns the claims that the caller states."""
         return self.stated
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """The caller's event of the shortest horizon that includes the scope's horizon.
+        """Returns the caller's event of the shortest horizon that includes the scope's horizon.
 
-        The event is charged under the claims' adjacency, which covers the scope's. It is
-        non-private if no claim covers the scope, or if no event has a horizon that long.
+        The event is charged under the claims' adjacency, which covers the scope's. The event is
+        non-private if no claim covers the scope, or if the caller gave no event of a sufficient
+        horizon.
         """
         for horizon in PROVED:
             wider = replace(scope, horizon=horizon)
@@ -292,11 +295,15 @@ class WrappedSystem(System):
         return super().event(scope, population)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
-        """The system without proofs that messages of one history refute, and a note on these."""
+        """Returns the system itself and an empty note, because no proof is tested here.
+
+        A subclass returns the system without proofs that its messages refute, and a note on them.
+        ``repeated`` yields messages of devices with the same history.
+        """
         return self, ""
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with the settings that the caller states as public."""
+        """Returns the public knowledge of a run, including the settings that the caller states."""
         return Public(
             algorithm=self.title,
             n_users=interactions.n_users,
@@ -316,12 +323,12 @@ class WrappedSystem(System):
         if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
-                f"got {rows.dtype} of shape {rows.shape} ({source_place(self.rows)}). Mend the map."
+                f"got {rows.dtype} of shape {rows.shape} ({source_place(self.rows)}). Correct rows."
             )
         return rows.reshape(n_items, -1).astype(np.int64)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Rounds of messages; every sender has its own seed and its own state."""
+        """Runs all rounds and yields their messages; every sender has a separate seed and state."""
         model, structure = self.opening(interactions.n_items)
         client, n_users = (
             Client(self.client, form=self.form, drops_out=self.drops_out),
@@ -349,7 +356,7 @@ class WrappedSystem(System):
         return TrainingResult(release=model, arrays=dict(model or {}))
 
     def opening(self, n_items: int) -> tuple[Broadcast | None, Structure | None]:
-        """The first model and its structure, for a catalogue of ``n_items`` items."""
+        """Returns the first model and its structure, for a catalogue of ``n_items`` items."""
         if self.model is None:
             return None, None
         made = self.model
@@ -360,12 +367,12 @@ class WrappedSystem(System):
         elif self.n_items is not None and n_items != self.n_items:
             raise InputError(
                 f"Expected data with {self.n_items} items, for which the model is made, got "
-                f"{n_items}. Give a function that makes a model for any number of items."
+                f"{n_items}. Give a function that creates a model for any number of items."
             )
         return take_apart(made, "your model")
 
     def kind_of(self, name: str) -> Kind:
-        """The kind of the messages' component ``name``: as given for it, or else for all."""
+        """Returns the kind of the messages' component ``name``, or else the kind given for all."""
         return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
 
     def _next(
@@ -405,9 +412,10 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Messages of devices that have not sent before, each with its own seed.
+        """Computes messages of devices that have not sent before, each with a separate seed.
 
-        Raises HistoriesRefused if the client fails on some of the histories.
+        ``size`` is the number of messages per profile. Raises HistoriesRefused if the client fails
+        on some of the histories.
         """
         _, structure = self.opening(profiles.n_items)
         client = Client(self.client, form=self.form, drops_out=self.drops_out)
@@ -433,7 +441,10 @@ class WrappedSystem(System):
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """The client's function for this broadcast; see ``Target``."""
+        """Returns the client's function for this broadcast, and the profiles' histories, or None.
+
+        None means that devices may drop out or keep a state.
+        """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
         _, structure = self.opening(profiles.n_items)
@@ -465,17 +476,17 @@ class WrappedSystem(System):
             except InputError as error:
                 raised = f" It fails on some of them: {error}"
         raise InputError(
-            f"Expected a message of some device, got None from your client "
+            f"Expected a message of at least one device, got None from your client "
             f"({source_place(self.client)}) "
             f"for {_TRIED} histories. Let some devices send.{raised}"
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores by the caller's function; Unscored without one."""
+        """Computes scores by the caller's function; NoScores if there is no such function."""
         if self.scores is None:
             raise NoScores(
                 "Expected a function scores(model, history) to measure utility, got none. "
-                "Give one that scores all items."
+                "Give a function that returns the scores of all items."
             )
         _, structure = self.opening(interactions.n_items)
         built = None if structure is None else structure.build(model.arrays)
@@ -492,7 +503,7 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 
 
 class ReceivedUploads(Sequence[Any]):
-    """One round's messages for somebody else's server, each in the client's own form.
+    """One round's messages for an external server, each in the form that the client returned.
 
     A message is built on access, so that a round of large tables fits into memory.
     """

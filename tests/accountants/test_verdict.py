@@ -73,7 +73,7 @@ CASES = [
     (claimed(1), ROUND, upper(1), lower(0.9), Verdict.CONSISTENT, "0.9"),
     (claimed(1), ROUND, upper(1), None, Verdict.CONSISTENT, "no lower bound is known"),
     (claimed(1), ROUND, upper(0.5), lower(0.5), Verdict.CONSISTENT, "0.5"),
-    (claimed(1), ROUND, upper(1 + 1e-12), lower(1 + 1e-12), Verdict.CONSISTENT, "Proved"),
+    (claimed(1), ROUND, upper(1 + 1e-12), lower(1 + 1e-12), Verdict.CONSISTENT, "The proved"),
     (claimed(1), ROUND, upper(math.inf), lower(1.1), Verdict.VIOLATED, "0.95 confidence"),
     (claimed(1), ROUND, upper(2), lower(math.inf, sure=1.0), Verdict.UNSOUND, "infinite"),
     (claimed(1), ROUND, None, lower(math.inf, sure=1.0), Verdict.VIOLATED, "exactly"),
@@ -96,7 +96,7 @@ CASES = [
         None,
         None,
         Verdict.INCOMPARABLE,
-        "vantage: claimed for peers, asked for server, horizon: claimed for round",
+        "vantage: claimed for peers, judged for server, horizon: claimed for round",
     ),
     # A violation in a narrower scope refutes the claim in every scope in question.
     (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),
@@ -108,12 +108,12 @@ CASES = [
     (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "8.3 at most"),
     (claimed(10), ROUND, upper(11), lower(0, largest=10), Verdict.INCONCLUSIVE, "proved is 11"),
     (claimed(10), ROUND, None, lower(0, largest=10.1), Verdict.UNSUBSTANTIATED, "no accountant"),
-    (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "Proved"),
+    (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "The proved"),
     (claimed(10), TRAINING, None, lower(8.2, largest=8.3), Verdict.INCOMPARABLE, "horizon"),
     (claimed(1), ROUND, upper(1), lower(1.5, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
     # Below the alarm's confidence a measurement above a proof is due to chance, capped by the
     # proof.
-    (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "which happens by chance"),
+    (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "counts as chance"),
     (claimed(1), ROUND, upper(1.2), lower(1.5), Verdict.VIOLATED, "at least 1.2"),
     # Deltas: a mechanism that is not private at the larger delta is not at the smaller one either.
     (claimed(1, 1e-6), ROUND, upper(2, 1e-6), lower(1.5, 1e-5), Verdict.VIOLATED, "1e-05"),
@@ -168,7 +168,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
     unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
-    assert "takes the number of rounds, which is not known" in unknown
+    assert "needs the number of rounds, which is not known" in unknown
     assert "the number of" not in judge(claimed(1), scope=TRAINING).reason
 
 
@@ -264,12 +264,12 @@ def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous
 
 def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
     reason = judge(claimed(1_102_110.0), scope=ROUND, accounted=upper(1_102_109.75)).reason
-    assert "Proved at 1,102,110 " in reason
+    assert "upper bound is 1,102,110 " in reason
 
 
 def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for accounted in (lower(1), upper(1, scope=PEERS)):
-        with pytest.raises(InputError, match="upper bound that covers"):
+        with pytest.raises(InputError, match="upper bound whose scope covers"):
             judge(claimed(1), scope=ROUND, accounted=accounted)
     for measured in (upper(1), lower(1, scope=TRAINING)):
         with pytest.raises(InputError, match="measured as a lower bound"):

@@ -52,9 +52,9 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
 @pytest.mark.parametrize(
     ("attack", "vantage", "background", "lacks"),
     [
-        (AttributeKnn(), Vantage.SERVER, Background(), "at least one known user"),
-        (InteractionMembership(), Vantage.SERVER, Background(), "candidate pairs"),
-        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "Expected met"),
+        (AttributeKnn(), Vantage.SERVER, Background(), "of at least one user"),
+        (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
+        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "background.met"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
     ],
 )

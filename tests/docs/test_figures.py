@@ -74,7 +74,7 @@ def test_the_figures_of_an_upload() -> None:
     kept = replace(system, private_user=True)
     less = spent - kept.protection.spent(kept.entries(ML_100K))
     assert less == 30 * 64 * 44
-    assert f"spends {less:,.0f} less, 30 an entry" in PAGE
+    assert f"spends {less:,.0f} less, 30 per entry" in PAGE
     one = math.sqrt(2) / 60
     assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE
 

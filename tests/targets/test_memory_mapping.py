@@ -212,7 +212,7 @@ def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
     """A data set that is given by its path is used as it is."""
     (place / "ml-1m").mkdir(parents=True)
     official_1m(place / "ml-1m", SMALL)
-    with pytest.raises(InputError, match=r"ml-1m .* got other data: .*; or give its path"):
+    with pytest.raises(InputError, match=r"ml-1m .* got different data: .*; or give its path"):
         load_data("ml-1m")
     assert load_data(str(place / "ml-1m")).n_items == 2
     assert [entry.name for entry in place.iterdir()] == ["ml-1m"]
@@ -235,7 +235,7 @@ def test_a_data_set_that_changed_since_it_was_first_read_is_refused(
     if known:
         (place / "ml-1m.sha256").unlink()
         monkeypatch.setattr(caches, "_DIGESTS", {"ml-1m": first.digest()})
-    with pytest.raises(InputError, match="got other data"):
+    with pytest.raises(InputError, match="got different data"):
         load_data("ml-1m")
     (folder / "ratings.dat").write_text(whole)
     assert load_data("ml-1m").digest() == first.digest()

@@ -1,4 +1,4 @@
-"""Check of low-order bits: the bits of a noisy double must not reveal the value without noise."""
+"""Checks that the low-order bits of a noisy double do not reveal the value before noise."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Uniforms = NDArray[np.int64]
-"""Uniform doubles in (0, 1) as multiples of 2^-53, the only values of numpy's generators."""
+"""Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators."""
 
 BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _NUMBERS = 32
-# Uniforms on each side of the inverse that are tried, because rounding may break the order there;
-# and uniforms at powers of two from it, which show whether the order holds on every scale.
+# Number of uniforms on each side of the inverse that are tried, because rounding may break the
+# order there; and distances of further uniforms that test the order on larger scales.
 _NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, BITS - 1, 3)
 _DISORDER = 0.01
 
@@ -38,14 +38,14 @@ _DISORDER = 0.01
 class OneUniform:
     """A randomizer whose k-th number is a monotone function of the k-th uniform that it draws.
 
-    Inversion of a distribution function is of this kind, and so are monotone functions of numpy's
-    ``laplace``, ``logistic``, ``gumbel`` and ``uniform``; numpy's ``normal`` (ziggurat) and torch's
-    samplers are not. The uniforms from which an output can come are then found by bisection. The
-    randomizer itself is run, on a generator whose state is set so that given uniforms come next, so
-    that no formula, order of operations or mathematical library is assumed.
+    Such randomizers invert a distribution function, or are monotone functions of numpy's
+    ``laplace``, ``logistic``, ``gumbel`` and ``uniform``. numpy's ``normal`` (ziggurat) and torch's
+    samplers are not of this kind. Bisection finds the uniforms from which an output can come. The
+    randomizer itself is run, with a generator whose state is set so that it returns given uniforms
+    next. Therefore no formula, order of operations or mathematical library is assumed.
 
-    sampler: the randomizer.
-    rises: whether its numbers rise with the uniforms; otherwise they fall.
+    ``sampler``: the randomizer.
+    ``rises``: whether its numbers increase with the uniforms; otherwise they decrease.
     """
 
     sampler: Sampler
@@ -55,14 +55,17 @@ class OneUniform:
     def recognise(
         cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
     ) -> OneUniform | None:
-        """Recognises a sampler of this kind by its outputs for every input; None if it is not.
+        """Tests by outputs for every input whether ``sampler`` is a ``OneUniform``; returns None if
+        it is not.
 
-        ``shape`` is that of one output, with at most ``_NUMBERS`` numbers. The sampler must:
+        ``shape``: shape of one output, with at most 32 numbers.
 
-        - take two words of a Mersenne twister per number, as a uniform double does;
-        - not depend on the bits that the double drops (otherwise it has more uniforms than these);
-        - return the same numbers in another order for uniforms in another order;
-        - rise (or fall) with the uniforms throughout.
+        A sampler must satisfy four conditions:
+
+        - Each number takes two words of a Mersenne twister, as a uniform double does.
+        - The outputs do not depend on the bits that the double drops.
+        - If uniforms are permuted, numbers are permuted in the same way.
+        - The numbers increase (or decrease) with the uniforms throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _NUMBERS else 0
         uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
@@ -86,7 +89,9 @@ class OneUniform:
         return cls(sampler, directions.pop()) if len(directions) == 1 else None
 
     def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
-        """Outputs (n, *shape) for ``value`` from these uniforms (n, *shape)."""
+        """Outputs (n, *shape) of the randomizer for ``value`` and these ``uniforms`` (n,
+        *shape).
+        """
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [
             _run(self.sampler, value, uniforms[start : start + batch])[0]
@@ -95,12 +100,14 @@ class OneUniform:
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
     def skips(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Whether each number of ``outputs`` (n, *shape) is impossible for ``value``, within range.
+        """Whether each number of ``outputs`` (n, *shape) lies in the range of ``value``, but is
+        impossible for it.
 
-        A number counts if no uniform gives it, but some give smaller and larger numbers. Bisection
-        over all 2^53 uniforms finds where the outputs for ``value`` pass the number; the uniforms
-        around it are tried one by one. None if the sampler is not monotone there, near and far:
-        low bits of a uniform then fill places below those that its high bits set.
+        A number is impossible if no uniform gives it. A number lies in the range if some uniforms
+        give smaller numbers and some give larger ones. Bisection over all 2^53 uniforms finds the
+        uniform at which the outputs for ``value`` reach the number, and the uniforms around it are
+        tried one by one. Returns None if the outputs are not monotone around this uniform, because
+        low bits of a uniform then select numbers between those that its high bits select.
         """
         wanted = outputs if self.rises else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
@@ -131,9 +138,10 @@ class OneUniform:
 def _run(
     sampler: Sampler, value: Any, uniforms: Uniforms, dropped: int = 0
 ) -> tuple[NDArray[Any], int]:
-    """Outputs from these uniforms, at most ``_BATCH``; and the number of words that were drawn.
+    """Outputs for at most ``_BATCH`` uniforms, and the number of words that the sampler drew.
 
-    A uniform is 27 high bits of one word and 26 of the next; ``dropped`` gives the remaining bits.
+    A uniform consists of 27 high bits of one word and 26 of the next. ``dropped`` gives the other
+    bits.
     """
     words = np.zeros(_WORDS, dtype=np.uint32)
     used = words[: 2 * uniforms.size]
@@ -148,7 +156,8 @@ def _run(
 def _untempered(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """States of a Mersenne twister whose tempering gives ``words`` (Matsumoto and Nishimura 1998).
 
-    Each step of the tempering is inverted by repetition, because it leaves the bits that it reads.
+    Each step of the tempering is inverted by repetition, because it does not change the bits it
+    reads.
     """
     state = words ^ (words >> np.uint32(18))
     state ^= (state << np.uint32(15)) & np.uint32(0xEFC60000)
@@ -166,38 +175,39 @@ _REMEDY = (
     "or use a discrete or snapped mechanism: DiscreteLaplace, DiscreteGaussian, SnappedLaplace of "
     "fedrec_auditor.targets.mechanisms."
 )
-# Fewest draws and numbers, and most ordered pairs of inputs, for the exact method; and the same if
-# a call returns one output.
+# Minimum draws, minimum numbers, and maximum ordered pairs of inputs for the exact method: if a
+# call returns many outputs, and if it returns one.
 _INVERTED = (96, 624, 4)
 _INVERTED_SLOWLY = (96, 96, 2)
-# A cell counts as avoided if at least this many draws are expected in it.
+# Minimum number of expected draws with which an empty cell counts as impossible for an input.
 _EXPECTED = 20.0
 _ENTRIES = 16
 
 
 def floating_point(evidence: SharedEvidence) -> Check:
-    """Checks that low-order bits of floating-point outputs do not exclude an input.
+    """Checks that no low-order bits of floating-point outputs are impossible for an input.
 
-    Noise in doubles takes only some doubles, and the sum with a value keeps or rounds away bits,
-    depending on the sizes of both, so that the set of possible sums depends on the value (Mironov
-    2012, "On significance of the least significant bits for differential privacy").
+    Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
+    the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
+    significance of the least significant bits for differential privacy").
 
     The exact method is for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``.
     It measures the share of one input's outputs that no uniform gives for another input, although
-    some uniforms give smaller and larger outputs. Such an output is proof, so a share with a lower
-    confidence limit above delta refutes any epsilon.
+    some uniforms give smaller and larger outputs. Such an output excludes the other input with
+    certainty. If the lower confidence limit of the share exceeds delta, any epsilon is refuted.
 
-    The black-box method selects cells (sign, exponent and lowest set bit of a number) on one half
-    of the draws: a cell must occur under one input and never under another, although numbers with
-    its sign and exponent occur often enough that ``_EXPECTED`` draws were expected in it. The other
-    half is counted, and the check fails if the counts refute the claim. Repeated numbers are left
-    to the ratio.
+    The black-box method selects cells (sign, exponent and lowest set bit of a number) in the first
+    half of the draws. A cell is selected if it occurs under one input and never under another,
+    although ``_EXPECTED`` draws were expected in it by the frequency of its sign and exponent. The
+    check fails if the counts in the second half refute the claim. Outputs with few distinct numbers
+    are not examined, because the ratio of their probabilities is measured directly.
 
-    The sign of zero is such a bit too: -0.0 equals 0.0, but is written with its sign. An output
-    with a -0.0 is an event known beforehand, so all draws count.
+    The sign of zero is also a low-order bit: -0.0 equals 0.0, but is stored with its sign. The
+    event "an output contains -0.0" is known in advance, so that all draws count.
 
-    Limitation: the check misses inputs that are so close that only the choice of doubles differs,
-    and not their lowest set bits, if the sampler cannot be inverted (numpy's ``normal``, torch).
+    Limitation: if the sampler cannot be inverted (numpy's ``normal``, torch), the check does not
+    distinguish inputs that are so close that only their doubles differ, and not the lowest set
+    bits.
     """
     batch = evidence.outputs
     if batch.dtype.kind != "f":
@@ -219,7 +229,9 @@ def floating_point(evidence: SharedEvidence) -> Check:
 def _sign_of_zero(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """A failed check if outputs with a -0.0, or without one, distinguish inputs; otherwise None."""
+    """A failed check if outputs with a -0.0, or outputs without one, distinguish inputs; otherwise
+    None.
+    """
     negative = ((batch == 0) & np.signbit(batch)).reshape(*batch.shape[:2], -1).any(axis=2)
     for a, b in pairs:
         for name, seen in (("an output with a -0.0", negative), ("an output without", ~negative)):
@@ -236,9 +248,13 @@ def _sign_of_zero(
 def _inverted(
     evidence: SharedEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
 ) -> Check | list[float]:
-    """Share of ``size`` outputs of one input that another cannot give, per pair; or a failed check.
+    """Shares of outputs of one input that another cannot give, one per pair; or a failed check.
 
-    There are fewer shares, or none, if the sampler is of another kind or its draws are used up.
+    ``pairs``: indices of the two inputs of each pair.
+    ``size``: number of outputs per pair.
+
+    There are fewer shares if the sampler is not of the ``OneUniform`` kind or its draws are used
+    up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
     sampler = evidence.own("floating point")
@@ -272,7 +288,9 @@ def _inverted(
 def _black_box(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """A failed check if one input alone has some low-order bits, counted on the other half."""
+    """A failed check if some low-order bits occur under one input only; otherwise None or
+    "not run".
+    """
     suspected = None
     cells, sizes, codes = _cells(batch)
     half = codes.shape[1] // 2
@@ -306,7 +324,7 @@ def _black_box(
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
-    """Whether the ``chosen`` numbers are repetitions of a few numbers."""
+    """Whether the ``chosen`` numbers consist of few distinct numbers."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 
@@ -323,10 +341,11 @@ def _hex(number: Any) -> str:
 
 
 def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Cells of sign, exponent and lowest set bit: (cells, size of each cell, cell of each number).
+    """Cells of sign, exponent and lowest set bit: the cells, the size of each, and the cell of each
+    number.
 
-    A size is a sign and an exponent of one entry of the output. The cells of the numbers are
-    positions among the cells, (inputs, n, entries).
+    A size is the sign and the exponent of one entry of the output. The cells of numbers are indices
+    into the first array, shape (inputs, n, entries).
     """
     numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES].astype(np.float64)
     mantissa, exponent = np.frexp(numbers)
@@ -339,14 +358,14 @@ def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 
 def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Position of the lowest set bit: 1 for one half, ..., ``BITS``; 0 for zero."""
+    """Position of the lowest set bit: 1 for one half, up to ``BITS``; 0 for zero."""
     whole = np.ldexp(mantissa, BITS).astype(np.int64)
     place = np.frexp((whole & -whole).astype(np.float64))[1]
     return np.where(whole == 0, 0, BITS + 1 - place).astype(np.int64)
 
 
 def _passed(batch: NDArray[Any], shares: list[float]) -> str:
-    """Describes the examination if it shows no fault."""
+    """Describes an examination that found no fault."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
     how = (
         f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."

@@ -1,4 +1,4 @@
-"""Checks of repeated calls: outputs depend on the seed, and not on the order of calls."""
+"""Checks of repeated calls: outputs must depend on the seed, and not on the order of calls."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
-# Rounds of calls for `_SEVERAL` outputs of two inputs in turn: fewest, most, and draws per round.
+# Minimum and maximum number of rounds, planned draws per round, and outputs per call. A round calls
+# the randomizer once for each of two inputs.
 _FEWEST_ROUNDS, _ROUNDS, _SHARE, _SEVERAL = 16, 64, 100, 4
-# Number of columns that are examined, from the first.
+# Number of first columns that are examined.
 _COLUMNS = 256
-# A clock must predict the next call in this share of calls.
+# Minimum share of calls whose value a clock must predict.
 _FORETOLD = 0.8
-# Calls around a call that give the level there, and the quantiles by which inputs are compared.
+# Number of surrounding calls whose median is the local level of a call, and quantiles at which
+# inputs are compared.
 _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
-# Columns with fewer distinct values have no level; differences of larger numbers are not finite.
+# Minimum number of distinct values of a column whose level is subtracted, and largest number whose
+# differences are finite.
 _VALUES, _FAR = 32, 1e300
 
 
 class Clocks(NamedTuple):
-    """Columns of outputs that follow the order of calls, or never change.
+    """Columns of outputs that follow the order of calls (clocks, counters) or that never change.
 
-    ``by_call`` says whether these columns differ between calls for several outputs.
+    ``columns``: indices of these columns.
+    ``by_call``: whether they differ between calls for several outputs.
     """
 
     columns: tuple[int, ...] = ()
@@ -48,9 +52,9 @@ class Clocks(NamedTuple):
 def clocks_of(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> Clocks:
-    """Finds clocks and counters by calls for several outputs, of two inputs in turn.
+    """Finds clocks and counters in the outputs of ``sampler``, by alternating calls for two inputs.
 
-    The number of calls depends on ``draws``, the planned draws per input.
+    ``draws``: planned draws per input, which limit the number of calls.
     """
     ends = [inputs[0], inputs[-1]]
     rng = np.random.default_rng(seed)
@@ -67,7 +71,11 @@ def clocks_of(
 
 
 def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """Rows of several inputs (inputs, n, d) in the order of calls; ``places`` are their inputs."""
+    """Merges the outputs of several inputs (inputs, n, d) into the order of calls.
+
+    ``parts``: outputs per input.
+    ``places``: index of the input of each call.
+    """
     merged = np.empty((len(places), *parts.shape[2:]), dtype=parts.dtype)
     for place, part in enumerate(parts):
         merged[places == place] = part
@@ -75,12 +83,15 @@ def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray
 
 
 def find_clocks(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """The columns of ``outputs`` (n, d) that are clocks or counters, the same for all inputs.
+    """Indices of the columns of ``outputs`` (n, d) that are clocks or counters, in the same way for
+    all inputs.
 
-    ``outputs`` are in the order of calls, and ``places`` (n,) are the numbers of their inputs. The
-    value of such a column is closer to the prediction from the last call (the same value, or one
-    step more) than to the value of another call. This must also hold between calls for different
-    inputs, where the steps must not depend on the input.
+    ``outputs``: outputs in the order of calls.
+    ``places``: index of the input of each call (n,).
+
+    A clock's value is closer to a prediction from the previous call (the same value, or one step
+    more) than to the value of a random call, in at least 80% of the calls. This must also hold
+    between calls for different inputs, and the steps between these must not depend on the input.
     """
     columns = range(min(_COLUMNS, outputs.shape[1]))
     return tuple(k for k in columns if _follows(outputs[:, k], places))
@@ -111,24 +122,27 @@ def _follows(column: NDArray[Any], places: NDArray[np.integer[Any]]) -> bool:
         return True
     with np.errstate(
         invalid="ignore"
-    ):  # equal groups have a statistic of 0, or slightly less by rounding
+    ):  # if groups are equal, rounding may give a statistic slightly below 0
         return not stats.kruskal(*groups).pvalue <= FALSE_ALARM
 
 
 def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
-    """Steps on a circle of length ``period``, in (-period / 2, period / 2]."""
+    """Maps ``steps`` to the interval (-period / 2, period / 2] of a circle of length ``period``."""
     return steps if np.isinf(period) else -np.mod(period / 2 - steps, period) + period / 2
 
 
 def remove_drift(
     outputs: NDArray[Any], places: NDArray[np.integer[Any]], claim: ClaimUnderTest
 ) -> NDArray[np.float64] | None:
-    """``outputs`` (n, d) minus their local level; None if the residuals refute ``claim``.
+    """Subtracts the local level from ``outputs`` (n, d); returns None if the residuals refute
+    ``claim``.
 
-    The level of a column is the median of the surrounding calls, each minus the median of its
-    input. The residuals are all the noise for an adversary who knows the level: one half of them
-    sets quantiles, and the other half is counted beyond these. Columns of few values stay as they
-    are.
+    ``places``: index of the input of each call (n,).
+
+    The level of a column at a call is the median of the surrounding calls, after subtraction of the
+    median of each input. The residuals are the noise for an adversary who knows the level.
+    Quantiles of the first half of the residuals are thresholds, and the second half is counted
+    above and below them. Columns with few distinct values are not changed.
     """
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
@@ -151,24 +165,24 @@ def remove_drift(
     return residuals
 
 
-# Most outputs per input in each of three batches; and the same if calls return one output.
+# Maximum outputs per input in each of three batches: for many outputs per call, and for one.
 _MOST, _MOST_SINGLY = 4096, 1024
 
 
 def determinism(evidence: SharedEvidence) -> Check:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
-    If two batches of n outputs from two seeds agree at every position, they are 2n exchangeable
-    draws that form n equal pairs. The share of such orders among all orders of the draws is
-    n!/prod(c!) over (2n)!/prod((2c)!), where each output occurs c times per batch. The check fails
-    if this share is below ``FALSE_ALARM`` over the number of inputs. If that holds for two inputs
-    whose outputs differ, knowledge of the noise reveals the input: no epsilon holds.
+    Two batches of n outputs are drawn with two seeds. If they agree at every position, the 2n
+    exchangeable outputs form n equal pairs. The share of orders of the outputs with this property
+    is n!/prod(c!) over (2n)!/prod((2c)!), where c is the number of times that an output occurs per
+    batch. The check fails if this share is below ``FALSE_ALARM`` over the number of inputs. If two
+    such inputs have different outputs, an adversary who knows the noise recognises the input, and
+    no finite epsilon holds.
 
-    Outputs that never vary, and differ between two inputs, fail if the claim would make it certain
-    that each of the two outputs occurs under both inputs. The output of each input is learned with
-    one seed and counted with another.
+    Outputs that are constant for one input, and differ between two inputs, fail if their counts
+    refute the claim. The constant output is learned with one seed and counted with another.
 
-    A randomizer that does not repeat its outputs under one seed has its own source of randomness,
+    A randomizer that gives different outputs with the same seed has its own source of randomness,
     which is not a fault.
     """
     inputs, claim = evidence.inputs, evidence.claim
@@ -208,7 +222,9 @@ def determinism(evidence: SharedEvidence) -> Check:
 
 
 def _log_probability(rows: NDArray[Any]) -> float:
-    """Log-probability that the second batch repeats the first, given the outputs of both."""
+    """Log-probability that the second batch repeats the first in order, given the outputs ``rows``
+    of one.
+    """
     counts = np.unique(rows, axis=0, return_counts=True)[1]
 
     def log_orders(members: NDArray[np.int64]) -> float:
@@ -224,7 +240,9 @@ def _constant(
     constant: list[int],
     claim: ClaimUnderTest,
 ) -> Check:
-    """Checks inputs with constant outputs: ``first`` selects an event, ``fresh`` counts it."""
+    """Checks inputs with constant outputs. ``first`` selects the event that is counted in
+    ``fresh``.
+    """
     draws = len(first[0])
     for a, b in itertools.product(constant, range(len(inputs))):
         constant_output = first[a][0]

@@ -1,4 +1,4 @@
-"""All checks of a randomizer, in a fixed order."""
+"""Runs all checks of a randomizer, in a fixed order."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
 
 
 def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
-    """Runs all checks for faults that a ratio of probabilities does not show, in a fixed order.
+    """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
-    At most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check
-    is "not run", with the reason, if it cannot be made or does not finish within its share of
-    draws, even if it observed something. Each check accuses a randomizer that keeps its claim with
-    probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of
-    output values: if an event distinguishes inputs, the check gives the lower bound on epsilon.
-    Types and the low-order bits of doubles are judged apart from the ratio of values, and give no
-    bound.
+    At most 8 inputs are tried: the first, the last, and some between. A check is "not run", with a
+    reason, if it cannot be made, or if its share of the draws does not suffice for a conclusion.
+    Each check fails for a randomizer that satisfies its claim with probability at most
+    ``FALSE_ALARM``. The checks of determinism, shared noise and support count events of output
+    values. If an event distinguishes inputs, they give a lower bound on epsilon. The checks of
+    types and of low-order bits give no bound, because their events are not part of the measured
+    values.
     """
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MOST_INPUTS)).round().astype(int)

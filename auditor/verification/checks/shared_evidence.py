@@ -1,4 +1,4 @@
-"""Evidence shared by checks: one randomizer, claim and budget of draws, and tests of events."""
+"""Draws and statistical tests that the checks of a randomizer share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
 
+# Maximum probability with which one check fails for a mechanism that satisfies its claim.
 FALSE_ALARM = 1e-6
-"""The largest probability with which one check accuses a mechanism that keeps its claim."""
 
 
 def words(value: Any, most: int = 60) -> str:
-    """An input or an output in at most ``most`` characters."""
+    """Text of an input or output, shortened to ``most`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     text = " ".join(repr(value).split())
@@ -33,13 +33,13 @@ def words(value: Any, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of outputs, selected before the draws on which it is counted.
+    """An event of outputs for two inputs, selected before the draws on which it is counted.
 
-    name: the event in words.
-    inputs: two inputs.
-    hits: occurrences in the draws for the first input.
-    misses: occurrences in the draws for the second input.
-    trials: draws for each of the two inputs.
+    ``name``: description of the event.
+    ``inputs``: the two inputs.
+    ``hits``: number of occurrences in the draws for the first input.
+    ``misses``: number of occurrences in the draws for the second input.
+    ``trials``: number of draws for each of the two inputs.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Event:
     trials: int
 
     def __str__(self) -> str:
-        """The event and its counts, as the beginning of a sentence."""
+        """Describes the event and its counts, as the beginning of a sentence."""
         one, other = map(words, self.inputs)
         return (
             f"{self.name[:1].upper()}{self.name[1:]} occurred {self.hits} times in {self.trials} "
@@ -59,48 +59,62 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """A claim of (epsilon, delta), against ``tests`` tests of events that share ``FALSE_ALARM``."""
+    """A claim of (epsilon, delta) that ``tests`` tests of events together refute with error
+    ``FALSE_ALARM``.
+    """
 
     epsilon: float
     delta: float
     tests: int = 1
 
     def shared(self, tests: int) -> ClaimUnderTest:
-        """A copy for ``tests`` tests together."""
+        """Returns a copy in which ``tests`` tests share the error probability."""
         return replace(self, tests=tests)
 
     @property
     def alpha(self) -> float:
-        """The probability with which one test may err."""
+        """Error probability of one test."""
         return FALSE_ALARM / self.tests
 
     def lower_bound(self, hits: int, trials: int, misses: int, others: int) -> float:
-        """Lower bound on epsilon by ``hits`` of ``trials`` against ``misses`` of ``others``."""
+        """Lower bound on epsilon by an event that occurs ``hits`` times under one input and
+        ``misses`` under another.
+
+        ``trials``: number of draws for the first input.
+        ``others``: number of draws for the second input.
+        """
         return float(
             event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
-        """Whether these counts refute the claim."""
+        """Whether the counts of an event refute the claim; the parameters are those of
+        ``lower_bound``.
+        """
         return self.lower_bound(hits, trials, misses, others) > self.epsilon
 
     def is_refuted_by(self, event: Event) -> bool:
-        """Whether the counts of this event refute the claim."""
+        """Whether the counts of ``event`` refute the claim."""
         return self.is_refuted(event.hits, event.trials, event.misses, event.trials)
 
     def is_impossible(self, hits: int, trials: int) -> bool:
-        """Whether an event, impossible under the other input, has a probability above delta."""
+        """Whether an event that is impossible under another input has a probability above delta.
+
+        ``hits``: number of occurrences in ``trials`` draws.
+        """
         return self.share(hits, trials) > self.delta
 
     def share(self, hits: int, trials: int) -> float:
-        """Lower confidence limit of the probability of an event with these counts."""
+        """Lower confidence limit of the probability of an event that occurs ``hits`` times in
+        ``trials`` draws.
+        """
         return float(clopper_pearson_lower(hits, trials, self.alpha))
 
     def bound(self, event: Event, *, epsilon: float | None = None) -> Bound:
         """Lower bound on epsilon by an event.
 
-        The bound is by two Clopper-Pearson limits at the error of a check, or it is ``epsilon``, if
-        more is known about the event than its counts.
+        ``epsilon``: bound to state instead of the one that follows from the counts, if more is
+            known about the event; None for the bound from two Clopper-Pearson limits.
         """
         hits, misses, trials = event.hits, event.misses, event.trials
         one, other = map(words, event.inputs)
@@ -123,27 +137,27 @@ class ClaimUnderTest:
         )
 
     def reach(self, trials: int) -> float:
-        """The largest epsilon that ``trials`` draws for each of two inputs could refute."""
+        """Largest epsilon that ``trials`` draws for each of two inputs can refute."""
         return self.lower_bound(trials, trials, 0, trials)
 
 
 def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Stacks draws of several inputs to one array (inputs, n, *output shape).
+    """Stacks the draws of several inputs into one array (inputs, n, *output shape).
 
-    InputError if the shapes differ, or some draws are words and some are numbers.
+    Raises InputError if shapes differ, or if some draws are words and some are numbers.
     """
     shapes = sorted({array.shape for array in draws})
     if len(shapes) != 1 or len({array.dtype.kind in "US" for array in draws}) != 1:
         raise InputError(
-            f"Expected outputs of one shape, got {shapes}. Return the same form for every input."
+            f"Expected outputs of one shape, got {shapes}. Return the same shape for every input."
         )
     return np.stack(draws)
 
 
 CALLS = 16
+# Number of calls for many outputs that are compared per input, and number of outputs per call.
 SIZE = 64
-"""Number of calls for many outputs that are compared per input, and of outputs per call."""
-# Distances between calls that are compared, and number of entries of an output that are compared.
+# Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
 _ENTRIES = 64
 
@@ -151,16 +165,20 @@ _ENTRIES = 64
 def check_calls(
     calls: NDArray[Any], inputs: list[Any], clocks: tuple[int, ...] = ()
 ) -> Check | None:
-    """Checks that outputs of one call, which stand for different users, have separate noise.
+    """Checks that the outputs of one call, which are meant for different users, have independent
+    noise.
 
-    ``calls`` (inputs, c, n, d) are c calls for n outputs. Independent outputs are exchangeable, so:
+    ``calls``: outputs of c calls for n outputs per input (inputs, c, n, d).
+    ``clocks``: columns of an output that are left out, because they follow the order of calls.
 
-    - equal outputs fall into one call by chance only; see ``_repeats``;
-    - calls do not share noise, nor do outputs of one call, such as neighbours and halves; see
-      ``shared_by_calls``;
-    - the number of large outputs of a call is not fixed; see ``_exact_share``.
+    Independent outputs are exchangeable, from which three properties follow:
 
-    The columns ``clocks`` of an output do not count. None if no fault is found.
+    - Equal outputs fall into one call only by chance, see ``_repeats``.
+    - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
+      ``shared_by_calls``.
+    - The number of large outputs varies between calls, see ``_exact_share``.
+
+    Returns a failed check, or None if no fault is found.
     """
     found = _shared(calls, inputs)
     if found and clocks:
@@ -195,17 +213,17 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
 def shared_by_calls(
     calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
 ) -> Check:
-    """Checks that successive calls for ``value`` do not share noise, of equal or opposite sign.
+    """Checks that successive calls for ``value`` do not share noise, with equal or opposite sign.
 
-    ``calls`` (c, n, *output shape) are c calls for n outputs. ``inside`` checks successive outputs
-    within a call instead, and the halves of a call.
+    ``calls``: outputs of c calls for n outputs (c, n, *output shape).
+    ``inside``: whether to compare successive outputs and the halves of a call, instead of calls.
 
-    Each of the first entries, and their sum, is reduced to one bit: whether it is large. Two calls
-    at a small distance give a pair of bits, and two distant pairs give four bits. If two of the
-    four bits are 1 and the draws are exchangeable, the bits within the pairs are equal with
-    probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, opposite noise makes
-    them different. The share is tested by a two-sided binomial test, with an error of ``alpha``
-    over all tests. The check is not run if no outcome of any test could fail.
+    Each of the first entries, and their sum, is reduced to one bit that states whether it is large.
+    Two calls at a small distance give a pair of bits, and two distant pairs give four bits. If two
+    of the four bits are 1 and draws are exchangeable, the bits within the pairs are equal with
+    probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, and noise of opposite
+    sign makes them different. The share of equal pairs is tested by a two-sided binomial test, with
+    error ``alpha`` over all tests. The check is not run if no possible outcome could fail.
     """
     lags = {*_LAGS}
     if inside:
@@ -245,10 +263,11 @@ def shared_by_calls(
 
 
 def _exact_share(calls: NDArray[Any], alpha: float) -> str:
-    """Describes a number that is large in equally many outputs of each call; empty if by chance.
+    """Describes an entry that is large in the same number of outputs of each call; empty if due to
+    chance.
 
-    If all draws were assigned to c calls of n at random, each call would get k of the large ones
-    with probability C(n, k)^c / C(cn, ck).
+    If all draws were assigned to c calls of n outputs at random, each call would contain k of the
+    large ones with probability C(n, k)^c / C(cn, ck).
     """
     c, n = calls.shape[:2]
     columns = list(_large(calls))
@@ -266,7 +285,9 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Bits (c, n) per number of the outputs: whether it is large, or the most common word."""
+    """Yields a name and bits (c, n) per entry of the outputs: whether it is large, or the most
+    common word.
+    """
     flat = calls.reshape(*calls.shape[:2], -1)
     if flat.dtype.kind not in "biuf":
         values, counts = np.unique(flat[:, :, 0], return_counts=True)
@@ -286,20 +307,22 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
-    """Pairs (pairs, 2) of bits of calls at distance ``lag``, each call in one pair at most."""
+    """Pairs (pairs, 2) of bits of calls at distance ``lag``. Each call is in at most one pair."""
     blocks = len(bits) // (2 * lag)
     cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, bits.shape[1])
     return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 
 def _repeats(calls: NDArray[Any], alpha: float) -> bool:
-    """Whether equal outputs fall into one call more than by chance; ``calls`` are (c, n, d).
+    """Whether equal outputs fall into one call more often than by chance.
+
+    ``calls``: outputs of c calls for n outputs (c, n, d).
 
     If every draw were assigned to one of c calls at random, each further member of a group of equal
-    outputs would join the first member's call with probability 1/c. The product is divided by the
-    known probability that all calls have equal length. Outputs of few values repeat across calls
-    as well. For these, calls that are constant, but not all equal, have probability at most
-    c / C(cn, n).
+    outputs would join the call of the first member with probability 1/c. The product of these
+    probabilities is divided by the probability that all calls have equal length. Outputs with few
+    distinct values also repeat across calls. For these, calls that are constant, but not all equal,
+    have probability at most c / C(cn, n).
     """
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
@@ -313,10 +336,10 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
     return bool(-math.log(c) * int((members - 1).sum()) - split < math.log(alpha))
 
 
+# Maximum number of outputs that the checks draw, relative to the draws of the measurement.
 SHARE = 0.5
-"""Most outputs that the checks draw, as a share of the ``samples`` of the measurement."""
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
-# single checks. The order determines the stream of the seed for each.
+# single checks. The order determines which child of the seed each purpose uses.
 SHARES = {
     "outputs": 0.35,
     "determinism": 0.1,
@@ -324,31 +347,31 @@ SHARES = {
     "output type": 0.2,
     "floating point": 0.1,
 }
+# Maximum count of numbers in the outputs of all inputs together, which limits time and memory.
 NUMBERS = 1 << 18
-"""Most numbers drawn for all inputs together: a limit of time and memory."""
-# Most calls for all inputs together if a call returns one output and takes a microsecond or more.
+# Maximum number of calls for all inputs together if a call returns one output.
 _CALLS = 1 << 15
-# The share of draws to count the numbers of an output; fewest outputs per input for the checks,
-# and fewest outputs per call for the comparison of calls.
+# Share of the draws that count the numbers of an output, minimum outputs per input for the checks,
+# and minimum outputs per call for the comparison of calls.
 _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEvidence:
-    """A randomizer under a claim, and its outputs for checks.
+    """A randomizer under a claim, and the outputs that its checks examine.
 
-    At most ``SHARE`` times ``samples`` outputs are drawn per input; ``SHARES`` divides them among
+    At most ``SHARE`` times ``samples`` outputs are drawn per input. ``SHARES`` divides them among
     the checks.
 
-    sampler: the randomizer.
-    inputs: the inputs.
-    claim: the claim.
-    seed: seed of all draws.
-    samples: draws per input of the measurement.
-    dist: distribution of outputs that the randomizer states; None if it states none.
-    together: sampler for many outputs per call, if ``sampler`` draws them singly because the
-        outputs of a call share ``clocks``.
-    clocks: columns of outputs that follow the order of calls.
+    ``sampler``: the randomizer.
+    ``inputs``: the inputs.
+    ``claim``: the claim.
+    ``seed``: seed of all draws.
+    ``samples``: number of draws per input of the measurement.
+    ``dist``: distribution of outputs that the randomizer states; None if it states none.
+    ``together``: sampler for many outputs per call, if ``sampler`` draws one output per call
+        because the outputs of a call share the columns ``clocks``; otherwise None.
+    ``clocks``: columns of outputs that depend on the order of calls, such as counters.
     """
 
     sampler: Sampler
@@ -362,31 +385,34 @@ class SharedEvidence:
 
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
-        """A stream of the seed for each part of the draws."""
+        """Child seed for each purpose in ``SHARES``."""
         return dict(zip(SHARES, self.seed.spawn(len(SHARES)), strict=True))
 
     def within(self, share: float, sampler: Sampler | None = None) -> Sampler:
-        """The sampler, restricted to a share of the draws."""
+        """Limits a sampler to a ``share`` of the outputs of the checks.
+
+        ``sampler``: the sampler to limit; None for the sampler of the evidence.
+        """
         most = max(2, int(share * SHARE * self.samples * len(self.inputs)))
         return (sampler or self.sampler).limited_to(most)
 
     def own(self, check: str) -> Sampler:
-        """The sampler, restricted to the share of one check."""
+        """The sampler, limited to the share of outputs of one ``check``."""
         return self.within(SHARES[check])
 
     def each(self, part: str) -> float:
-        """Number of outputs per input in one part of the draws."""
+        """Number of outputs per input for the purpose ``part`` of ``SHARES``."""
         return SHARES[part] * (SHARE * self.samples * len(self.inputs)) / len(self.inputs)
 
     @cached_property
     def numbers(self) -> int:
-        """Number of numbers in an output."""
+        """Count of numbers in one output."""
         rng = np.random.default_rng(self.seeds["outputs"])
         return int(self.within(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
     def calls(self) -> Check | None:
-        """The fault of calls for many outputs, if these share noise; None without a fault."""
+        """Result of the comparison of calls for many outputs; None if no fault is found."""
         sampler = self.within(SHARES["shared noise"], self.together)
         if not sampler.sized:
             return None
@@ -409,10 +435,10 @@ class SharedEvidence:
     def outputs(self) -> NDArray[Any]:
         """Independent outputs (inputs, n, *output shape) that several checks use.
 
-        InputError if outputs are empty, too few, have several shapes, or share noise.
+        Raises InputError if outputs are empty, too few, of several shapes, or share noise.
         """
         if not self.numbers:
-            raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
+            raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
         if self.calls and self.calls.status is Status.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
@@ -423,8 +449,8 @@ class SharedEvidence:
         size = int(min(max(128, limit // count), self.each("outputs")))
         if size < _FEWEST:
             raise InputError(
-                f"Expected at least {_FEWEST} draws per input as the share of the checks, got "
-                f"{size}. Raise samples, or seconds."
+                f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
+                "samples or seconds."
             )
         sampler, seeds = self.own("outputs"), self.seeds["outputs"].spawn(count)
         return stack_draws(sampler.draws(self.inputs, seeds, size))

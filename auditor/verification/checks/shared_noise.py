@@ -1,4 +1,4 @@
-"""Check that every entry of an output, and every call, has noise of its own."""
+"""Checks that every entry of an output, and every call, has independent noise."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ _WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
 def shared_noise(evidence: SharedEvidence) -> Check:
-    """Checks that outputs of one call, calls, and the entries of an output do not share noise.
+    """Checks that outputs of one call, successive calls, and the entries of an output do not share
+    noise.
 
-    For calls that return many outputs see ``check_calls``; for calls that return one output see
+    Calls for many outputs are checked by ``check_calls``, and calls for one output by
     ``shared_by_calls``. An entry that follows the order of calls in the same way for every input is
-    reported, but is not a fault.
+    mentioned, but is not a fault.
 
     A combination of entries (a weighted sum, or an exclusive or of two-valued entries) is selected
-    if no noise changes it in the first half of the draws and it differs between two inputs. The
-    check fails if the combination distinguishes these inputs in the second half more often than the
-    claim allows. A combination that is the same for every input (one-hot entries sum to one)
-    passes. The first ``_ENTRIES`` entries are examined.
+    if it is constant in the first half of the draws for each of two inputs, but differs between
+    them. The check fails if the combination distinguishes these inputs in the second half more
+    often than the claim allows. A combination that is equal for all inputs (one-hot entries sum to
+    one) passes. Only the first 64 entries are examined.
     """
     if evidence.calls:
         return evidence.calls
@@ -54,7 +55,9 @@ def shared_noise(evidence: SharedEvidence) -> Check:
 
 
 def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
-    """Checks that calls for one output do not share noise; and a note on the order of calls."""
+    """Checks that calls for one output do not share noise; returns the check, and a note on the
+    order of calls.
+    """
     batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
     order = turns(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
@@ -117,7 +120,7 @@ def _among_entries(evidence: SharedEvidence) -> Check:
     )
 
 
-# A name of a combination of entries, and a function that finds the outputs on one side of it.
+# A name of a combination of entries, and a function that flags outputs above its threshold.
 _Combination = tuple[str, Callable[[NDArray[Any]], NDArray[np.bool_]]]
 
 
@@ -130,7 +133,9 @@ def _named(kind: str, weights: NDArray[Any]) -> str:
 
 
 def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """The weighted sum of entries that no noise changes and that differs between two inputs."""
+    """A weighted sum of entries that is constant for each of two inputs, but differs between them;
+    or None.
+    """
     outputs = train[[a, b], : 4 * _ENTRIES].astype(np.float64)
     if not np.isfinite(outputs).all() or outputs.shape[1] <= outputs.shape[2]:
         return None
@@ -150,7 +155,9 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """An exclusive or of entries that no noise changes and that differs between two inputs."""
+    """An exclusive or of entries that is constant for each of two inputs, but differs between them;
+    or None.
+    """
     middle = (float(train.min()) + float(train.max())) / 2.0
     bits = train[[a, b]] > middle
     places = np.uint64(1) << np.arange(bits.shape[2], dtype=np.uint64)
@@ -171,7 +178,7 @@ def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _echelon(vectors: list[int]) -> dict[int, int]:
-    """A basis over the field of two elements, in which only one row has the bit of each pivot."""
+    """A basis over GF(2), by pivot, in which each pivot bit is set in one row only."""
     rows: dict[int, int] = {}
     for vector in vectors:
         for pivot, row in rows.items():

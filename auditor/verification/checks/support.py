@@ -1,4 +1,6 @@
-"""Checks of outputs: each is possible under every input, and its form does not reveal the input."""
+"""Checks that each output is possible under every input, and that its type does not reveal the
+input.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +27,27 @@ from fedrec_auditor.auditor.worlds.statistics import round_to_size
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64
 _BEFORE = 16
-# Most draws whose probabilities are computed: a log-probability may cost more than a draw.
+# Maximum draws whose probabilities are computed, because a log-probability may be slow.
 _ASKED = 4096
 
 
 def support(evidence: SharedEvidence) -> Check:
-    """Checks that outputs of one input are possible under all others, up to probability delta.
+    """Checks that the outputs of one input are possible under all others, up to probability delta.
 
-    If the randomizer states a distribution, the check searches a worst-case output, or a drawn one,
-    that has probability zero under another input. Otherwise the first half of the draws selects
-    three events per pair of inputs: frequent outputs, any outputs, and numbers outside of the
-    range, which each never occurred under the other input. The check fails if an event does not
-    occur in the second half under the other input, and occurs under this one more often than the
-    claim allows. All events share one ``FALSE_ALARM``.
+    If the randomizer states a distribution, the check searches its worst-case outputs and the drawn
+    outputs for one that has probability zero under another input. Otherwise, the first half of the
+    draws selects three events per ordered pair of inputs that never occurred under the second
+    input: frequent outputs, all outputs, and numbers outside the range. The check fails if such an
+    event again does not occur under the second input in the second half, and occurs under the first
+    input more often than the claim allows. All events together have the error probability
+    ``FALSE_ALARM``.
     """
     batch, inputs = evidence.outputs, evidence.inputs
     if evidence.dist is not None:
         return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = evidence.claim.shared(3 * len(pairs))
-    if batch.dtype.kind == "f":  # numbers that differ by rounding alone are one output
+    if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_to_size(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
@@ -64,13 +67,15 @@ def support(evidence: SharedEvidence) -> Check:
 def _events(
     batch: NDArray[Any], half: int, pairs: list[tuple[int, int]], epsilon: float
 ) -> Iterator[tuple[int, int, str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Events of pairs of inputs, selected on the first half; and their draws in the second half."""
+    """Yields events of pairs of inputs that the first half selects, and their draws in the second
+    half.
+    """
     codes, outcomes = _codes(batch)
     counts = [np.bincount(row, minlength=len(outcomes)) for row in codes[:, :half]]
     ranges = _ranges(batch[:, :half])
     for a, b in pairs:
         unseen = counts[b] == 0
-        # If the claim holds, an output this frequent almost surely occurs under the other input.
+        # If the claim holds, so frequent an output almost surely occurs under the other input.
         often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
         for chosen in (unseen & often, unseen & (counts[a] > 0)):
             if chosen.any():
@@ -84,7 +89,7 @@ def _events(
 
 
 def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Position (inputs, n) of every output in the list of distinct outputs; and that list."""
+    """Index (inputs, n) of every output in an array of distinct outputs, and this array."""
     rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
     if rows.shape[1] == 1:
         outcomes, codes = np.unique(rows[:, 0], return_inverse=True)
@@ -98,8 +103,8 @@ def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Ends of the range of every entry for each input; None for words and long vectors.
 
-    A range extends beyond the last value by the distance between the last and an earlier value, so
-    that few more draws exceed it.
+    A range extends beyond the extreme value by the distance between this value and a less extreme
+    one, so that few further draws lie outside.
     """
     if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _ENTRIES:
         return None
@@ -161,15 +166,15 @@ _DEPTH = 4
 
 
 def output_type(evidence: SharedEvidence) -> Check:
-    """Checks that type, shape, keys and attributes of raw answers do not depend on the input.
+    """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
-    The check includes parts beside the numbers themselves: entries of tuples and dictionaries,
-    masks, fields, objects; and, if the types of answers vary, type and value together. A form of a
-    part that occurs several times in a few answers for one input and never for another is counted
-    in fresh answers; the check fails if the counts refute the claim. Each answer is one output,
-    because the type of an array of several outputs is common to all, while the claim is about one.
-    Inputs that mix whole numbers and fractions are tried as floats, because their own type is not
-    the mechanism's fault.
+    The check includes all parts of an output that accompany its numbers: entries of tuples and
+    dictionaries, masks, fields and objects. If the types of outputs vary, it also includes type and
+    value together. The check selects properties of a part that occur several times in a few outputs
+    for one input and never for another, and counts them in fresh outputs. It fails if the counts
+    refute the claim. Outputs are drawn one per call, because an array of several outputs has only
+    one type, while the claim is about single outputs. Inputs that mix integers and floats are
+    converted to floats, because the type of an input is not chosen by the mechanism.
     """
     sampler, probes, claim = evidence.own("output type"), _alike(evidence.inputs), evidence.claim
     first, second = evidence.seeds["output type"].spawn(2)
@@ -221,7 +226,9 @@ _Parts = defaultdict[str, Counter[str]]
 def _parts(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, looks: int
 ) -> list[_Parts]:
-    """Counts of the forms of each part of the answer, over ``looks`` answers per input, in turn."""
+    """Counts of the properties of each part of an output, over ``looks`` outputs per input, in
+    random turn.
+    """
     rng = np.random.default_rng(seed)
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
@@ -230,7 +237,7 @@ def _parts(
             parts_of_inputs[place][path][token] += 1
             parts_of_inputs[place][path][_ABSENT] -= 1
     for parts in parts_of_inputs:
-        if len(parts[""]) == 2:  # one type; the second count is of absent answers, which is 0
+        if len(parts[""]) == 2:  # one type, and the count of absent outputs, which is 0
             parts.pop(_TYPED, None)
     return parts_of_inputs
 
@@ -240,9 +247,10 @@ _TYPED = "(type and value)"
 
 
 def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
-    """Paths into an answer with the form of each part; values only of parts beside the number.
+    """Yields the path of each part of an output, with its type or, for accompanying parts, its
+    value.
 
-    ``inner`` says that the part lies beside others in a record.
+    ``inner``: whether the part belongs to a record with several parts.
     """
     form = type(part).__name__
     if depth > _DEPTH:

@@ -1,1 +1,1 @@
-"""Estimators: worlds to draw from in, a lower bound on epsilon out."""
+"""Estimators, which draw outputs of two worlds and return a lower bound on epsilon."""

@@ -1,4 +1,8 @@
-"""Base class of estimators: a member defines its rule and limit; all else is here."""
+"""Base class of estimators, which draw outputs of two worlds and return a lower bound on epsilon.
+
+A member of the family defines how it draws, how it counts events, and the limit that the counts
+imply.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +27,23 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
+# Minimum number of draws per world, for every estimator.
 MIN_SAMPLES = 10
-"""Fewest draws per world, for every estimator."""
 _MOST_SAMPLES = 1 << 50
 
 
 Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Probabilities (k,) of k events in one world and in another. If the second world has such events
-too: shares of right and of wrong guesses of a rule that guesses the world of the event."""
+"""Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
+rule that guesses the world of each output, they are the shares of right and of wrong guesses."""
+# Rates of a single event that always occurs in the first world and never in the second.
 NOISELESS: Rates = (np.ones(1), np.zeros(1))
-"""Rates of an event that always occurs in one world, and never in the other."""
 
 
 class Request(NamedTuple):
-    """A request for a bound at ``delta`` from ``samples`` draws per world, with error ``alpha``."""
+    """Arguments of a measurement: ``samples`` draws per world, ``delta``, and the error ``alpha``.
+
+    ``alpha`` is 1 minus the confidence of the bound.
+    """
 
     samples: int
     delta: float
@@ -44,11 +51,11 @@ class Request(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A lower bound on epsilon from counts.
+    """A lower bound on epsilon that follows from counts of events.
 
-    epsilon: the bound.
-    largest: the bound if every guess were right.
-    witness: the distinguishing event.
+    epsilon: the lower bound.
+    largest: the bound that would follow if every guess were right.
+    witness: the distinguishing event; None if there is none.
     """
 
     epsilon: float
@@ -57,10 +64,10 @@ class Limit(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """Counts from draws, in the form of the bound that they imply.
+    """The counts of events in a measurement, held as a function that returns the bound they imply.
 
-    draws: number of draws of all worlds.
-    limit: computes the bound at a given error.
+    draws: number of draws in all worlds together.
+    limit: computes the bound for a given error alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
     >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
@@ -73,36 +80,46 @@ class Observation(NamedTuple):
 
 
 class Estimator(ABC):
-    """Draws from worlds, and bounds epsilon from below at the stated confidence.
+    """Base class of methods that draw outputs of worlds and bound epsilon from below.
 
-    A member defines how it draws and counts (``look``), the limit at expected counts
-    (``expected_limit``), the theorem of the bound (``reference``) and the words for the method
+    A member defines how it draws and counts (``look``), the limit that expected counts imply
+    (``expected_limit``), the theorem of the bound (``reference``) and a description of the method
     (``source``).
     """
 
     @property
     @abstractmethod
     def reference(self) -> str:
-        """The theorem on which the bound rests."""
+        """Citation of the theorem that proves the bound."""
 
     @property
     def source(self) -> str:
-        """The method of the bound, in words."""
+        """Description of the method, which becomes the source of the bound."""
         return self.reference
 
     @abstractmethod
     def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Draws from worlds and counts events of a rule, which these or separate draws selected."""
+        """Draws outputs of worlds and counts the events from which epsilon is bounded.
+
+        request: number of draws per world, delta, and error of the bound.
+        """
 
     @abstractmethod
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The limit at ``alpha`` if ``samples`` draws per world turn out as expected.
+        """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 
-        There are two worlds and events with these ``rates``; the rule uses the best event.
+        samples: number of draws in each of the two worlds.
+        rates: probabilities of each event in the two worlds; the event with the largest bound
+            counts.
+        alpha: error of the bound, 1 minus its confidence.
         """
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit at ``alpha`` if ``samples`` draws per world never occur in the other world."""
+        """Returns the lower bound that ``samples`` draws per world give if the worlds never agree.
+
+        In that case an event occurs in every draw of one world and never in the other. ``alpha`` is
+        the error of the bound, 1 minus its confidence.
+        """
         return self.expected_limit(samples, NOISELESS, delta=delta, alpha=alpha)
 
     def bounds(
@@ -114,13 +131,13 @@ class Estimator(ABC):
         samples: int,
         rng: np.random.Generator,
     ) -> tuple[Bound, ...]:
-        """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
+        """Returns lower bounds on epsilon at ``delta`` from the same draws, one per confidence.
 
-        ``samples`` are the draws per world, including draws that select the rule; stored outputs
-        are all used, for any numbers per world. The rule is selected for the first confidence, and
-        each bound holds at its own confidence. Draws are streamed: memory does not grow with
-        ``samples``. InputError for outputs that the estimator cannot use, for fewer than
-        ``MIN_SAMPLES`` samples, and for an invalid delta or confidence.
+        ``samples`` is the number of draws per world, including the draws that select a decision
+        rule. Stored outputs are all used, whatever their number per world. The rule is selected for
+        the first confidence, and each bound holds at its own confidence. Raises InputError for
+        outputs that the estimator cannot use, for fewer than ``MIN_SAMPLES`` samples, and for an
+        invalid delta or confidence.
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = Request(check_samples(samples), check_delta(delta), errors[0])
@@ -142,17 +159,26 @@ class Estimator(ABC):
         )
 
     def bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
-        """The lower bound at one ``confidence``; the other arguments are those of ``bounds``."""
+        """Returns the lower bound on epsilon at one ``confidence``.
+
+        The other arguments, ``asked``, are those of ``bounds``.
+        """
         (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
         return bound
 
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The largest bound that ``samples`` draws per world can give: of worlds without noise."""
+        """Returns the largest lower bound that ``samples`` draws per world can give.
+
+        Only worlds whose outputs always differ reach it.
+        """
         alpha = 1 - check_confidence(confidence)
         return self.largest_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
     def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
-        """Fewest draws per world whose lower bound can exceed ``epsilon``; None above 2^50."""
+        """Returns the smallest number of draws per world whose lower bound can exceed ``epsilon``.
+
+        The result is None if more than 2^50 draws would be needed.
+        """
         check_epsilon(epsilon)
         return fewest_samples(
             lambda samples: exceeds(
@@ -163,9 +189,10 @@ class Estimator(ABC):
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number of samples for which ``enough`` is true; None above ``largest_limit``.
+    """Returns the smallest number of samples for which ``enough`` is true, or None.
 
-    ``enough`` must stay true for larger numbers.
+    enough: whether a number of samples suffices; it must stay true for larger numbers.
+    most: number of samples at which the search ends with None.
     """
     samples = MIN_SAMPLES
     while not enough(samples):
@@ -177,9 +204,9 @@ def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
 
 
 def check_samples(samples: int) -> int:
-    """Returns ``samples`` if they are enough for any estimator; InputError otherwise."""
+    """Returns ``samples`` if it is at least ``MIN_SAMPLES``, and raises InputError otherwise."""
     if samples < MIN_SAMPLES:
         raise InputError(
-            f"Expected samples of at least {MIN_SAMPLES}, got samples={samples!r}. Draw more."
+            f"Expected samples of at least {MIN_SAMPLES}, got samples={samples!r}. Raise samples."
         )
     return samples

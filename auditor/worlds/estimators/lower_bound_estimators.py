@@ -1,4 +1,4 @@
-"""Estimators of epsilon from draws of worlds: by a rule's guesses, and at all thresholds."""
+"""Estimators of a lower bound on epsilon: by a selected decision rule, and at all thresholds."""
 
 from __future__ import annotations
 
@@ -40,20 +40,22 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 @dataclass(frozen=True)
 class JointBinomial(Estimator):
-    """A lower bound on epsilon from guesses of the world: some draws select a rule, others test it.
+    """A lower bound on epsilon from guesses of the world. Some draws select a rule, others test it.
 
     The bound holds at the stated confidence, for any outputs and any rule. A tenth of the draws of
     each world (at least 2,000, at most half of them, at most 200,000) proposes rules that guess
-    between two worlds, or abstain. If several rules are promising and draws are many, a further
-    tenth selects the rule with the largest expected bound. The remaining draws of its two worlds
-    are fresh, a fair coin chooses the world of each output, and guesses are only counted: one rule
-    and one limit, so no correction is needed (``GuessCounts``).
+    between two worlds, or abstain. If several rules are promising and there are enough draws, a
+    further tenth selects the rule with the largest expected bound. The rule is tested on the
+    remaining draws of its two worlds. A fair coin chooses the world of each of these, and the
+    guesses are counted. A single rule with a single limit needs no correction for multiple tests
+    (``GuessCounts``).
 
-    A second rule guesses on values that occurred in one of the two worlds only: a leak of one
-    output in ten thousand, which a harmless larger ratio would hide. The boldest of the competing
-    rules takes its place if its expected bound is larger. The second rule is counted on the same
-    draws with a limit of its own at a tenth of the error; the first one has nine tenths
-    (Bonferroni), and the larger bound is returned.
+    A second rule guesses on values that occurred in one of the two worlds only. It detects a leak
+    in one output of ten thousand, which the first rule may ignore in favour of a frequent but
+    harmless difference. If a competing rule has a larger expected bound without a margin for
+    chance, that rule replaces the second one. The second rule is counted on the same draws, with a
+    limit of its own at a tenth of the error; the first rule has nine tenths (Bonferroni). The
+    larger bound is returned.
 
     A few stored scores remain unused, because a coin chooses how many of each world count.
 
@@ -70,9 +72,10 @@ class JointBinomial(Estimator):
     source = "guesses of the input by a decision rule that was selected on separate draws"
 
     def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Selects a rule and counts its guesses on outputs: numbers, booleans, strings or arrays.
+        """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
-        Raises UnevenOutputs if the shape of an output depends on the world.
+        An output is a number, boolean, string or array. Raises UnevenOutputs if the shape of an
+        output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
         chosen = select_rules(worlds, request, selecting, judging=judging)
@@ -108,31 +111,37 @@ class JointBinomial(Estimator):
         return Observation(chosen.drawn + draws, limit)
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit if every guess is right.
+        """Returns the lower bound at error ``alpha`` if every guess is right.
 
-        The bound can be slightly larger if outputs are so wide that memory limits the selection
-        split, and slightly smaller if rules compete (see the class).
+        The actual bound can be slightly larger if outputs have very many entries, because memory
+        then limits the number of outputs that select the rule. It can be slightly smaller if
+        several rules are compared on further draws.
         """
         return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The expected limit by the first rule alone; see ``Estimator``."""
+        """Predicts the lower bound of the first rule alone, if counts equal their expectation.
+
+        ``Estimator.expected_limit`` explains the arguments.
+        """
         return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)
 
 
 @dataclass(frozen=True)
 class AllThresholds(Estimator):
-    """A lower bound on epsilon from all thresholds of a score at once, and the whole privacy curve.
+    """A lower bound on epsilon from all thresholds of a score at once.
 
     The bound holds at the stated confidence for every threshold, epsilon and delta together.
 
     Outputs must be single numbers, or stored rows of numbers. No draws are set aside to choose a
-    threshold: about two hundred ranks, fixed in advance, share the error (``ThresholdBand``). This
-    suits few scores, and the same limits bound the whole curve of delta over epsilon (``curve``).
-    All scores are kept in memory, 8 bytes each.
+    threshold. Instead, about two hundred ranks, fixed in advance, share the error
+    (``ThresholdBand``). This suits small numbers of scores. The same limits also bound the whole
+    privacy curve, delta as a function of epsilon (``curve``). All scores are kept in memory, 8
+    bytes each.
 
-    Some rows of numbers, as for ``joint-binomial``, select a rule that guesses the world. The score
-    of a remaining row is 1 if the rule guesses the world with fewer rows, otherwise 0.
+    For rows of numbers, some rows select a rule that guesses the world, as in ``joint-binomial``.
+    The score of a remaining row is 1 if the rule guesses the world with fewer rows, and otherwise
+    0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
@@ -147,7 +156,7 @@ class AllThresholds(Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Draws all scores and bounds events at all thresholds; a score may be infinite."""
+        """Draws one score per output and bounds the probabilities of exceeding each threshold."""
         sizes, delta, event = worlds.sizes(request.samples), request.delta, None
         if worlds.stored is not None and worlds.stored[0].ndim > 1:
             scores, event = _guesses(worlds, request, rng)
@@ -180,9 +189,10 @@ class AllThresholds(Estimator):
         return Observation(sum(sizes), limit)
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The expected limit; see ``Estimator``.
+        """Predicts the lower bound if counts equal their expectation.
 
-        A single event is one of two answers, so its threshold is known.
+        ``Estimator.expected_limit`` explains the arguments. A single event is treated as a score of
+        0 or 1, so its threshold is known in advance.
         """
         expected = epsilon_of_answers if len(rates[0]) == 1 else epsilon_by_ranks
         return expected(samples, samples, rates, delta=delta, alpha=alpha)
@@ -190,7 +200,7 @@ class AllThresholds(Estimator):
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
-        """The confidence band of two worlds for all epsilon and delta; see ``ThresholdBand``."""
+        """Draws scores of two worlds and returns confidence limits at all thresholds."""
         one, other = draw_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
@@ -198,7 +208,7 @@ class AllThresholds(Estimator):
 def _guesses(
     worlds: Worlds, request: Request, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
-    """Scores (n,) and (m,) of the remaining stored rows, and their event in words.
+    """Returns scores (n,) and (m,) of the remaining stored rows, and the event in words.
 
     A score is 1 if a rule, selected on separate rows, guesses the world with fewer rows.
     """

@@ -1,4 +1,4 @@
-"""Tables of typed columns, read in batches of rows from Parquet, Feather or lines of JSON."""
+"""Tables of typed columns, read in batches of rows from Parquet, Feather or JSON lines."""
 
 from __future__ import annotations
 
@@ -30,33 +30,37 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     what,
 )
 
+# Number of rows per batch.
 ROWS = 2**17
-"""Number of rows of a batch."""
 Reader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-"""Function of names of columns that returns the schema, and batches of these columns."""
+"""Function that takes names of columns, and returns the schema and batches of these columns."""
+# Limit of each floating-point type up to which it represents all whole numbers.
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
-"""Whole numbers above which a floating-point type cannot represent all whole numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """A table of fewer than 2^31 rows of numbers, texts or times; errors count rows from 1."""
+    """A table of typed columns with fewer than 2^31 rows. Errors number the rows from 1.
+
+    place: name of the table in error messages
+    read: function that returns the schema and the batches of rows
+    """
 
     place: str
     read: Reader
 
     def names(self) -> tuple[str, ...]:
-        """The names of the columns; InputError if two have one name."""
+        """Returns the names of the columns; InputError if two columns have the same name."""
         names = tuple(self._guarded(lambda: self.read(None))[0].names)
         if len(set(names)) < len(names) or not names:
             raise broken(self.place, "distinct names of columns", ", ".join(names))
         return names
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
-        """The ``wanted`` columns of all rows in order; times become Unix seconds.
+        """Reads the ``wanted`` columns of all rows, block by block; times become Unix seconds.
 
-        Raises InputError if there is no row, if a column has another type or a gap, or if the file
-        is damaged. Memory: the wanted columns of 2^17 rows.
+        Raises InputError if the table has no row, if a column has an unexpected type or a missing
+        value, or if the file is damaged. Memory: the wanted columns of 2^17 rows.
         """
         row, all_names = 0, self.names()
         names = {at: all_names[at] for at in wanted}
@@ -71,7 +75,7 @@ class Batches:
             raise broken(self.place, "at least one row", "an empty table")
 
     def line(self, row: int) -> str:
-        """Name of the row ``row`` in errors."""
+        """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
         return f"{self.place}, row {row + 1}"
 
     def _block(
@@ -109,7 +113,7 @@ class Batches:
         )
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
-        """Result of ``step``; errors of pyarrow become an InputError."""
+        """Returns the result of ``step``, and converts errors of pyarrow to an InputError."""
         try:
             return step()
         except InputError:
@@ -119,7 +123,10 @@ class Batches:
 
 
 def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
-    """The schema and batches of Parquet files that are the parts of one table (``Reader``)."""
+    """Returns the schema and batches of Parquet files that are the parts of one table.
+
+    ``Reader`` is the type of this function, after its first argument is bound.
+    """
     opened = (parquet.ParquetFile(file) for file in files)
     first = next(opened)
 
@@ -129,7 +136,7 @@ def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -
                 got = ", ".join(part.schema_arrow.names)
                 raise InputError(
                     f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
-                    f"got {got[:300]}. Remove the part that belongs to another table."
+                    f"got {got[:300]} in one part. Remove the part if it is of another table."
                 )
             yield from part.iter_batches(batch_size=ROWS, columns=names)
 
@@ -137,13 +144,19 @@ def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -
 
 
 def of_feather(file: Path, names: Sequence[str] | None) -> Any:
-    """The schema and batches of a Feather file, whose columns are read in full (``Reader``)."""
+    """Returns the schema and batches of a Feather file, whose columns are read in full.
+
+    ``Reader`` is the type of this function, after its first argument is bound.
+    """
     table = feather.read_table(file, columns=names, memory_map=False)
     return table.schema, iter(table.to_batches(ROWS))
 
 
 def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
-    """The schema (names only) and batches of a file with one object per line (``Reader``)."""
+    """Returns the schema (only the names) and batches of a file with one JSON object per line.
+
+    ``Reader`` is the type of this function, after its first argument is bound.
+    """
     rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
         keys = dict.fromkeys(key for row in next(rows) for key in row)
@@ -162,7 +175,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column with a plain type: without dictionaries and views, and with UUIDs as texts."""
+    """The column without dictionaries and views, and with UUIDs as texts."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -197,7 +210,7 @@ def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
 
 
 def _cells(column: pa.Array) -> pa.DictionaryArray:
-    """The column as a dictionary of binary: "" for gaps, and texts with bars between for lists."""
+    """The column as a dictionary of binary: "" for missing values, and lists joined by bars."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         column = pc.binary_join(column.cast(pa.list_(pa.string())), "|")
     texts = column.cast(pa.string()).fill_null("")
@@ -207,8 +220,8 @@ def _cells(column: pa.Array) -> pa.DictionaryArray:
 def _identifiers(column: pa.Array) -> pa.Array | None:
     """The column as whole numbers, or as a dictionary of binary; None for other types.
 
-    Whole numbers may be stored as floats, as pandas does for columns that had gaps, or as decimals;
-    numbers that do not fit into 64 bits become texts.
+    Whole numbers may be stored as floats, as pandas does for columns that had missing values, or as
+    decimals. Numbers that do not fit into 64 bits become texts.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):

@@ -21,11 +21,11 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 
 
 class Codes(NamedTuple):
-    """A column of identifiers: the distinct ones, and each row's index into them.
+    """A column of identifiers: the distinct identifiers, and each row's index into them.
 
-    ids: distinct identifiers, ascending (m,)
+    ids: distinct identifiers, in ascending order (m,)
     place: index of each row's identifier in ``ids`` (n,)
-    texts: the identifiers as texts, if the file has texts (m,)
+    texts: the distinct identifiers as texts (m,); empty if the file has numbers
     """
 
     ids: NDArray[np.int64]
@@ -33,7 +33,7 @@ class Codes(NamedTuple):
     texts: tuple[str, ...]
 
     def keep(self, rows: NDArray[np.bool_]) -> Self:
-        """The column of some of the rows."""
+        """Returns the column restricted to the flagged ``rows`` (n,)."""
         present, place = unique(self.place[rows])
         if self.texts:
             texts = tuple(self.texts[at] for at in present)
@@ -42,12 +42,13 @@ class Codes(NamedTuple):
 
 
 class Identifiers:
-    """Collects one column, batch by batch; the result does not depend on the batches.
+    """Collects one column of identifiers, batch by batch.
 
     If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
-    and the identifier of a text is its index among the distinct texts, sorted by bytes. If
-    ``place`` names the column in errors, whole numbers may be written as floats ("7.0"). Memory: 4
-    bytes per row (8 for numbers over 2^31), and the distinct texts of each batch.
+    and the identifier of a text is its index among the distinct texts, sorted by bytes. The result
+    does not depend on the batches. ``place`` is the name of the column in error messages; if it is
+    given, whole numbers may be written as floats ("7.0"). Memory: 4 bytes per row (8 for numbers
+    over 2^31), and the distinct texts of each batch.
     """
 
     def __init__(self, place: str = "") -> None:
@@ -55,7 +56,7 @@ class Identifiers:
         self._parts: list[Any] = []
 
     def add(self, batch: pa.Array) -> None:
-        """Adds a batch of whole numbers (int64), or a dictionary of binary."""
+        """Adds a batch: whole numbers (int64), or texts as a dictionary of binary."""
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
 
@@ -79,8 +80,8 @@ class Identifiers:
                 again = np.setdiff1d(np.arange(len(words)), first)[0]
                 before = words[np.flatnonzero(numbers == numbers[again])[0]]
                 raise InputError(
-                    f"Expected each {self.place} written in one way, got {before.decode()!r} and "
-                    f"{words[again].decode()!r}. Write both in the same way."
+                    f"Expected each {self.place} to be written in one way, got {before.decode()!r} "
+                    f"and {words[again].decode()!r}. Write both in the same way."
                 )
             rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
             return Codes(*unique(numbers[rows]), ())
@@ -93,9 +94,9 @@ class Identifiers:
 
 
 def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The distinct ids, ascending, and the index of each id in them.
+    """Returns the distinct ids in ascending order, and the index of each id among them.
 
-    Computed without a sort if no id is negative and the largest is not much above their number.
+    No sort is needed if no id is negative and the largest id is not much above their number.
     """
     if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
         present, inverse = np.unique(ids, return_inverse=True)
@@ -107,21 +108,21 @@ def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """The numbers as int32 if they fit, else unchanged."""
+    """Converts the numbers to int32 if they fit, and otherwise returns them unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
 
 
+# Limit up to which float64 represents every whole number.
 LARGEST = 2**53
-"""Whole number up to which float64 represents every whole number."""
 HUGE = np.finfo(np.float64).max
+# Maximum number of bytes of a field that is read as text.
 WIDEST = 1024
-"""Maximum number of bytes of a field that is read as text."""
 DIGITS = re.compile(rb"[0-9]{1,16}")
 NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
+# Pattern of the forms in which programs write floating-point numbers.
 FLOATING = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
-"""Forms in which programs write numbers in floating point."""
 Pattern = re.Pattern[bytes]
 
 
@@ -133,8 +134,8 @@ FILL = "Fill it in, or leave the row out."
 class Column:
     """A column of finite numbers in [low, high].
 
-    what: name of one number in errors
-    remedy: the advice in errors
+    what: name of one number of the column in error messages
+    remedy: advice at the end of an error
     written: pattern that a field must match in full: NUMBER, or for whole numbers DIGITS or SPACED
         (any form of a number, with spaces around it)
     """
@@ -146,14 +147,17 @@ class Column:
     remedy: str = REPAIR
 
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Flags of the ``numbers`` (n,) that are allowed in the column, (n,)."""
+        """Returns flags of the ``numbers`` (n,) that are allowed in the column, shape (n,)."""
         good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
         if self.written is not NUMBER and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """The numbers in ``fields`` (n,); other fields become NaN or -1, which is out of range."""
+        """Converts ``fields`` (n,) to numbers. Invalid fields become NaN or -1.
+
+        NaN and -1 are outside the allowed range of the column.
+        """
         whole = self.written is DIGITS
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
@@ -181,14 +185,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class AnyCells:
-    """A column of any cells: texts, numbers, booleans, times or none; ``what`` names a cell."""
+    """A column with cells of any type; ``what`` is the name of one cell in error messages."""
 
     what: str
 
 
 Wanted = Mapping[int, Column | AnyCells | str]
-"""The columns to read, by position in the file: numbers, any cells, or texts (with the name of one
-text in errors)."""
+"""The columns to read, by position in the file: numbers (``Column``), any cells (``AnyCells``), or
+texts (a str, the name of one text in error messages)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +201,10 @@ class Block:
 
     row: index of the first row in the file
     wanted: the columns to read
-    columns: pyarrow's arrays of these columns: binary (fields of a text file), numbers, or a
+    columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
-    place: returns the name of a row of the file, for errors
-    text_at: returns a field of a row of the block as it is in the file
+    place: function that returns the name of a row of the file, for errors
+    text_at: function that returns the unchanged field of a row of the block, by row and column
     encoding: encoding of texts
     """
 
@@ -213,11 +217,14 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
+        """Number of rows of the block."""
         return len(next(iter(self.columns.values())))
 
     def numbers(self, at: int) -> NDArray[Any]:
-        """Column ``at`` as numbers (n,); InputError at the first one that its Column excludes."""
+        """Returns column ``at`` as numbers (n,).
+
+        Raises InputError at the first number that the column's ``Column`` does not allow.
+        """
         fields, column = self.columns[at], self.wanted[at]
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
@@ -228,7 +235,7 @@ class Block:
         return values
 
     def texts(self, at: int) -> list[str]:
-        """Column ``at`` as texts of any length; InputError at the first field that is not text."""
+        """Returns column ``at`` as texts of any length; InputError at a field that is not text."""
         texts = []
         for row, field in enumerate(self.columns[at].to_pylist()):
             try:
@@ -238,7 +245,10 @@ class Block:
         return texts
 
     def words(self, at: int) -> pa.DictionaryArray:
-        """Column ``at`` as a dictionary of bytes; InputError at an empty or too long field."""
+        """Returns column ``at`` as a dictionary of bytes.
+
+        Raises InputError at a field that is empty or too long.
+        """
         fields = self.columns[at]
         if pa.types.is_dictionary(fields.type):
             return fields
@@ -250,10 +260,11 @@ class Block:
         return fields.dictionary_encode()
 
     def identify(self, at: int, collected: Identifiers) -> None:
-        """Adds column ``at`` to ``collected``; InputError at the first field that is not UTF-8.
+        """Adds column ``at``, which contains identifiers, to ``collected``.
 
         Fields are numbers if all fields of the block consist of digits without a leading zero.
-        Raises InputError at a field that was written from floating point and may have lost digits.
+        Raises InputError at the first field that is not UTF-8, and at a field that was written as a
+        floating-point number and may have lost digits.
         """
         fields = self.columns[at]
         if pa.types.is_integer(fields.type):
@@ -276,13 +287,16 @@ class Block:
         collected.add(words)
 
     def cells(self, at: int, collected: Identifiers) -> None:
-        """Adds column ``at`` of AnyCells to ``collected`` as texts; InputError if not UTF-8."""
+        """Adds column ``at``, with cells of any type, to ``collected`` as texts.
+
+        Raises InputError at the first cell that is not UTF-8 text.
+        """
         fields = self.columns[at]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
         collected.add(self._utf8(at, words))
 
     def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """The ``words`` of column ``at``; InputError at the first word that is not UTF-8 text."""
+        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8 text."""
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
@@ -292,7 +306,7 @@ class Block:
         return words
 
     def error(self, row: int, at: int, expected: str) -> InputError:
-        """An InputError with the expected content of a field, its content, and the remedy."""
+        """Creates an InputError with a field's expected content, its content, and the remedy."""
         text = self.text_at(row, at)
         remedy = getattr(self.wanted[at], "remedy", REPAIR)
         remedy = FILL if remedy is REPAIR and not text else remedy
@@ -300,15 +314,16 @@ class Block:
 
 
 def what(wanted: Column | AnyCells | str) -> str:
-    """Name of one entry of a column in errors."""
+    """Returns the name of one entry of a column, as error messages show it."""
     return wanted if isinstance(wanted, str) else wanted.what
 
 
 def in_arrow(data: bytes) -> pa.Buffer:
-    """A copy of ``data`` in Arrow's own memory.
+    """Copies ``data`` into memory that Arrow owns.
 
-    A thread of Arrow may release a buffer after its reader has returned. If Python owns the memory,
-    the thread then needs the interpreter, and aborts the process if the interpreter has ended.
+    A thread of Arrow may release a buffer after its reader has returned. If Python owned the
+    memory, the thread would then need the interpreter, and abort the process if the interpreter had
+    ended.
     """
     memory = pa.allocate_buffer(len(data))
     np.frombuffer(memory, dtype=np.uint8)[:] = np.frombuffer(data, dtype=np.uint8)
@@ -316,10 +331,10 @@ def in_arrow(data: bytes) -> pa.Buffer:
 
 
 def is_rounded(word: bytes) -> bool:
-    """Whether ``word`` is a number in floating point that may have lost digits.
+    """Whether ``word`` is a floating-point number that may have lost digits.
 
-    These are whole numbers from 2^53 on, and numbers with fewer digits than their exponent requires
-    (as spreadsheets write them).
+    These are whole numbers from 2^53 on, and numbers with fewer digits than their exponent
+    requires, as spreadsheets write them.
 
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
@@ -332,33 +347,33 @@ def is_rounded(word: bytes) -> bool:
 
 
 def lost_digits(place: str, what: str, got: str) -> InputError:
-    """The error for identifiers that were converted to floating point."""
+    """Creates the error for an identifier that was converted to floating point."""
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
 def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:
-    """The error for a file that does not have the expected layout."""
+    """Creates the error for a file that does not have the expected layout."""
     text = got if isinstance(got, str) else repr(got)
     text = text if len(text) <= 80 else f"{text[:77]}..."
     return InputError(f"Expected {expected} in {place}, got {text!r}. {remedy}")
 
 
 def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
-    """The offset of each field in the bytes of all fields, (n + 1,), and these bytes."""
+    """The offset of each field in the bytes of all fields (n + 1,), and these bytes."""
     _, offsets, data = fields.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[fields.offset : fields.offset + len(fields) + 1]
     text = bytes(memoryview(data)[starts[0] : starts[-1]]) if data else b""
     return starts - starts[0], text
 
 
+# Format of month, day, year and a twelve-hour clock, as in the data set MIND.
 CLOCK = "%m/%d/%Y %I:%M:%S %p"
-"""Month, day, year and a twelve-hour clock, as in the data set MIND."""
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
+# Smallest number of each unit after seconds. 1e11 seconds are the year 5138.
 FROM = 1e11, 1e14, 1e17
-"""Smallest number of each unit after seconds; 1e11 seconds are the year 5138."""
+# Range of numbers that may be dates YYYYMMDD, and the end of this range in Unix seconds.
 FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
-"""Range of numbers that may be dates, and its end in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +385,7 @@ class Moments(Column):
     written: Pattern = NUMBER
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Unix seconds or numbers (n,); NaN for other fields."""
+        """Converts ``fields`` (n,) to Unix seconds or numbers. Invalid fields become NaN."""
         for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with suppress(pa.ArrowInvalid):
                 texts = fields.view(pa.string())
@@ -397,7 +412,7 @@ class Moments(Column):
 
 
 def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Unix seconds of numbers YYYYMMDDhhmmss (n,); -1 for numbers that are not a time."""
+    """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds; -1 for a number that is not a time."""
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
@@ -411,11 +426,11 @@ def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Whole Unix seconds of all ``times`` (n,) in a file, and notes on how they were read.
+    """Converts ``times`` (n,) to whole Unix seconds, and returns notes on their interpretation.
 
     If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
     as such. Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in
-    microseconds, and a larger one in nanoseconds.
+    microseconds, and a larger number in nanoseconds.
     """
     for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
         first, last = (day * 10**6 // scale for day in (FIRST_DAY, LAST_DAY))

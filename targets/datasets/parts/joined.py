@@ -33,12 +33,12 @@ from fedrec_auditor.targets.tables import is_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Rows of a file of interactions.
+    """Rows of a file of interactions: user, item, and, if the file has them, rating and time.
 
     users, items: users and items of the n rows
-    ratings: ratings (n,), 1 if the file has none
-    timestamps: times (n,), None if the file has none
-    where: returns the name of a row in errors
+    ratings: ratings (n,); 1 if the file has none
+    timestamps: times (n,); None if the file has none
+    where: function that returns the name of a row in error messages
     """
 
     users: Codes
@@ -49,7 +49,7 @@ class Pairs:
 
     @classmethod
     def of(cls, file: Delimited | Batches, at: Mapping[str, tuple[int, Column | str]]) -> Self:
-        """Reads the columns ``at``: by role, the position of the column and its type.
+        """Reads the columns ``at`` of a file, which maps roles to positions and types of columns.
 
         Raises InputError with the first invalid line. Memory: 20 bytes per row with timestamps, 12
         without (8 more for ids over 2^31), and a copy of the largest column.
@@ -85,7 +85,7 @@ class Pairs:
         return len(self.users.ids), len(self.items.ids)
 
     def keep(self, rows: NDArray[np.bool_]) -> Self:
-        """Some of the rows, with only the users and items of these rows."""
+        """Selects the rows that ``rows`` (n,) flags, with only the users and items in them."""
         return replace(
             self,
             users=self.users.keep(rows),
@@ -96,11 +96,14 @@ class Pairs:
 
     @property
     def keys(self) -> NDArray[np.int64]:
-        """A number per row that identifies user and item, ascending with users, then items."""
+        """Numbers (n,) that identify each row's user and item.
+
+        In ascending order, they sort the rows by user, then by item.
+        """
         return np.asarray(self.users.place * np.int64(self.shape[1]) + self.items.place)
 
     def ordered(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """The table with the latest row of each pair of user and item, and their times."""
+        """Returns the table with the latest row of each pair of user and item, and their times."""
         row, column, times, last = self.users.place, self.items.place, self.timestamps, self._latest
         starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
         kept = (self.ratings[last], column[last], starts.astype(np.int32))
@@ -108,7 +111,10 @@ class Pairs:
 
     @property
     def _latest(self) -> NDArray[np.int64] | slice:
-        """Rows in the order of users and items; of equal pairs the latest, or else the last."""
+        """Row indices in the order of users and items, with one row per pair.
+
+        The row of a repeated pair is its latest, or without times its last.
+        """
         key = self.keys
         if (key[1:] > key[:-1]).all():
             return slice(None)
@@ -122,7 +128,7 @@ class Pairs:
 
 
 def _stars(block: Block, at: int) -> NDArray[np.float32]:
-    """The ratings of a block; InputError at one that float32 cannot hold."""
+    """The ratings of a block; InputError at a rating that float32 cannot represent."""
     values = block.numbers(at)
     with np.errstate(over="ignore", under="ignore"):
         stars = values.astype(np.float32)
@@ -133,25 +139,25 @@ def _stars(block: Block, at: int) -> NDArray[np.float32]:
 
 
 ID = Column(what="identifier")
+# The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
 STARS = {
     "user": (0, Column(what="user id", written=SPACED)),
     "item": (1, Column(what="item id", written=SPACED)),
     "rating": (2, Column(what="rating", low=1, high=5, written=SPACED)),
     "timestamp": (3, Column(what="timestamp", written=SPACED)),
 }
-"""The columns of MovieLens 100K and 1M: whole numbers, in any form of a number."""
 _Readers = dict[int, tuple[str, Callable[[str], Any]]]
-"""Name of a cell in errors, and function that reads a cell, by position of the column."""
+"""Name of a cell in error messages, and function that reads a cell, by position of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
-    """An attribute in a column of a file of users.
+    """An attribute that is read from a column of a file of users.
 
     at: position of the column
-    what: name of a word in errors
+    what: name of a word in error messages
     categories: categories of the attribute
-    written: code of each word in the column; by default the words are the categories' names
+    written: category code of each word in the column; by default the words are the categories
     """
 
     at: int
@@ -162,14 +168,14 @@ class Trait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Genres:
-    """A column of items' genres, in any order; a cell may be empty."""
+    """A column with the genres of items, in any order; a cell may be empty."""
 
     at: int
     names: tuple[str, ...]
     separator: str = "|"
 
     def flags(self, text: str) -> list[bool]:
-        """Flags of the genres in a cell, (genres,); KeyError at a word that is not a genre."""
+        """Returns flags of the genres in a cell, (genres,); KeyError at an unknown genre."""
         words = {name: name for name in self.names}
         present = {words[word] for word in text.split(self.separator) if word}
         return [name in present for name in self.names]
@@ -177,13 +183,13 @@ class Genres:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideFacts:
-    """Facts about users or items, read from a file.
+    """Attributes of users, or titles and genres of items, read from a file.
 
-    place: name of the file in errors
+    place: name of the file in error messages
     ids: identifiers, in the order of the file (n,)
     attributes: attributes of users, by name
     titles: titles of items (n,)
-    genres: genres of items (n, genres)
+    genres: flags of the genres of items (n, genres)
     genre_names: names of the genres
     """
 
@@ -196,7 +202,10 @@ class SideFacts:
 
 
 def users(file: Delimited, **traits: Trait) -> SideFacts:
-    """Reads a file of users whose first column is identifiers; InputError at the first bad line."""
+    """Reads a file of users, whose first column has identifiers, with the attributes ``traits``.
+
+    Raises InputError at the first invalid line.
+    """
     words = [trait.written or _places(trait.categories) for trait in traits.values()]
     cells = {
         trait.at: (f"{trait.what}, one of {', '.join(known)},", known.__getitem__)
@@ -214,9 +223,10 @@ def users(file: Delimited, **traits: Trait) -> SideFacts:
 
 
 def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) -> SideFacts:
-    """Reads a file of movies: identifiers, titles, and ``genres``, or from column 5 on ``flags``.
+    """Reads a file of movies: identifiers, titles and genres.
 
-    Raises InputError with the first invalid line.
+    Genres are read from the column ``genres``, or, if it is None, from one column of 0 and 1 per
+    genre in ``flags``, from column 5 on. Raises InputError with the first invalid line.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     cells: _Readers = {1: ("a title", str)}
@@ -235,7 +245,7 @@ def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) ->
 
 
 def _cells(file: Delimited, readers: _Readers) -> list[Any]:
-    """The identifiers in column 0, (n,), and the list of each reader's results.
+    """The identifiers in column 0 (n,), and for each reader the list of its results.
 
     Raises InputError at the first cell for which a reader raises KeyError.
     """
@@ -263,16 +273,16 @@ def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     if again.size:
         row = int(again[0])
         before = file.line(int(first[place[row]]))
-        raise broken(file.line(row), f"an identifier that is not on {before},", str(ids[row]))
+        raise broken(file.line(row), f"an identifier that is absent from {before},", str(ids[row]))
     return ids
 
 
 def assemble(name: str, users: SideFacts, items: SideFacts, pairs: Pairs) -> Interactions:
-    """Joins the files: rows are users with a rating, columns are items with a rating.
+    """Joins the files: rows are the users with a rating, columns are the items with a rating.
 
     Raises InputError with the place of a pair that occurs twice, or whose user or item has no line
     in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are
-    in the order of users and items, as in the official files; else about 45.
+    in the order of users and items, as in the official files, or else about 45.
     """
     row_at = _known(pairs.users, users, "user", pairs.where)
     item_at = _known(pairs.items, items, "movie", pairs.where)
@@ -295,7 +305,7 @@ def assemble(name: str, users: SideFacts, items: SideFacts, pairs: Pairs) -> Int
 
 
 def _repeated(pairs: Pairs) -> InputError:
-    """The error for the first pair that occurs twice."""
+    """The error for the first pair of user and movie that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
@@ -320,8 +330,8 @@ def _known(
     if strange.size:
         row = int(np.argmax(np.isin(codes.place, strange)))
         raise InputError(
-            f"Expected a {what} of {known.place} in {where(row)}, got {what} "
-            f"{codes.ids[codes.place[row]]}. Give the {what} a line there, or remove this row."
+            f"Expected a {what} that occurs in {known.place} in {where(row)}, got {what} "
+            f"{codes.ids[codes.place[row]]}. Add a line for this {what}, or remove the row."
         )
     return at
 
@@ -356,9 +366,10 @@ GENRES = (
 
 
 class MovieLens(ABC):
-    """A MovieLens data set: the files of one of its ``layouts``, in a folder, archive or the cache.
+    """Base class of MovieLens data sets, read from a folder, an archive or the cache.
 
-    ``name`` is the name that MovieLens and the cache use.
+    ``name`` is the data set's name in MovieLens and in the cache. ``layouts`` lists the possible
+    sets of file names.
     """
 
     __slots__ = ()
@@ -373,7 +384,10 @@ class MovieLens(ABC):
         return Source(path, self.name).holds(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads from ``path``, else from the cache; InputError states where to get the files."""
+        """Loads the interactions from ``path``, else from the cache.
+
+        Raises InputError, with the address of the files, if neither exists.
+        """
         size = self.name[3:]
         remedy = (
             f"Fetch {self.name}.zip from https://grouplens.org/datasets/movielens/{size}/ and put "
@@ -385,4 +399,4 @@ class MovieLens(ABC):
 
     @abstractmethod
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """The interactions in the files of this layout."""
+        """Reads the interactions from the files ``layout`` of ``source``."""

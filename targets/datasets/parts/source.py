@@ -1,4 +1,4 @@
-"""A source of files: a directory or an archive, whose files are read as bytes, never extracted."""
+"""Files in a directory or an archive, which are read as bytes and never extracted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import IO
 
 from fedrec_auditor.accountants.errors import InputError
 
+# Maximum size in bytes of a file read at once: over twice the largest file of MovieLens 1M.
 LIMIT = 64 * 2**20
-"""Maximum number of bytes of a file read at once: over twice the largest file of MovieLens 1M."""
+# Maximum size in bytes of a file read in blocks: six times the ratings of MovieLens 25M.
 STREAMED = 4 * 2**30
-"""Maximum number of bytes of a file read in blocks: six times the ratings of MovieLens 25M."""
+# Number of bytes per block.
 BLOCK = 4 * 2**20
-"""Number of bytes of a block."""
 Opener = Callable[[str], IO[bytes]]
 
 
@@ -28,25 +28,25 @@ Opener = Callable[[str], IO[bytes]]
 class Source:
     """Files by name, in a directory ``path`` or anywhere in an archive ``path``.
 
-    In a directory, the files are those of its folder ``folder`` (which unpacking the official
-    archive creates) if that exists, or else those at its top, never a mixture. In an archive, every
-    member is checked before the first is read: absolute names, ``..``, links, encryption and too
-    large declared sizes are refused. The bytes that are really read are counted, too, because a
-    header may be false.
+    In a directory, the files are those of its subfolder ``folder`` (which unpacking the official
+    archive creates) if it exists, or else those of the directory itself, never of both. In an
+    archive, every member is checked before the first is read: absolute names, ``..``, links,
+    encryption and too large declared sizes are refused. The bytes that are actually read are
+    counted as well, because a header may be false.
     """
 
     path: Path
     folder: str
 
     def __post_init__(self) -> None:
-        if not os.path.exists(self.path):  # unlike Path.exists: no error for a name too long
+        if not os.path.exists(self.path):  # Path.exists would raise if the name is too long
             raise InputError(
-                f"Expected a directory or an archive, got {self.path}: not there. Check the path."
+                f"Expected an existing directory or archive, got {self.path}. Check the path."
             )
         if not self.path.is_dir() and not (self.path.is_file() and zipfile.is_zipfile(self.path)):
             raise InputError(
-                f"Expected a directory, .zip or .whl, got {self.path}: not a whole zip archive. "
-                "Fetch it again, or give the directory that contains its files."
+                f"Expected a directory, .zip or .whl, got {self.path}, which is not a complete zip "
+                "archive. Fetch it again, or give the directory that contains its files."
             )
 
     def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
@@ -55,28 +55,28 @@ class Source:
         return any(names >= set(layout) for layout in layouts)
 
     def names(self) -> set[str]:
-        """Names of the source's files, without their folders."""
+        """Returns the names of the source's files, without their folders."""
         with self._files() as files:
             return {*files}
 
     def layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """The first layout whose files all exist; InputError lists the layouts if there is none."""
+        """Returns the first layout whose files all exist; InputError if there is no such layout."""
         names = self.names()
         for layout in layouts:
             if names >= set(layout):
                 return layout
         choices = "; or ".join(", ".join(layout) for layout in layouts)
-        raise InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
+        raise InputError(f"Expected files {choices}, got {self.path} without them. Check the path.")
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
-        """Contents of the files of the first complete layout; InputError if there is none."""
+        """Reads the files of the first complete layout; InputError if no layout is complete."""
         return {name: b"".join(self.blocks(name, whole=True)) for name in self.layout(layouts)}
 
     def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
-        """The file ``name``, block by block; InputError if it does not exist or is too large.
+        """Reads the file ``name`` block by block; InputError if it does not exist or is too large.
 
-        The limit is ``LIMIT`` bytes if the caller keeps the ``whole`` file in memory, else
-        ``STREAMED``.
+        The limit is ``LIMIT`` bytes if the caller keeps the ``whole`` file in memory, and otherwise
+        ``STREAMED`` bytes.
         """
         max_size = LIMIT if whole else STREAMED
         self.layout(((name,),))
@@ -84,7 +84,7 @@ class Source:
             yield from blocks(files[name], self.place(name), max_size)
 
     def place(self, name: str) -> str:
-        """Name of the file ``name`` of this source in errors."""
+        """Returns the name of the source's file ``name``, as error messages show it."""
         return f"{name} of {self.path}"
 
     @contextmanager
@@ -92,7 +92,7 @@ class Source:
         """A context with functions that open the source's files, by name.
 
         All members of an archive are checked. Opening a member raises InputError if another member
-        has its name, or if it declares more than ``max_size`` bytes.
+        has the same name, or if it declares more than ``max_size`` bytes.
         """
         try:
             if is_folder := self.path.is_dir():
@@ -130,7 +130,7 @@ class Source:
         if posix.is_absolute() or windows.drive or windows.root or "\0" in name:
             raise self._refused(member, "its name is absolute")
         if ".." in (*posix.parts, *windows.parts):
-            raise self._refused(member, "its name climbs out of the archive")
+            raise self._refused(member, "its name leads out of the archive")
         if stat.S_ISLNK(member.external_attr >> 16):
             raise self._refused(member, "it is a link")
         if member.flag_bits & 0x1:
@@ -144,9 +144,10 @@ class Source:
 
 
 def blocks(opened: Opener, place: str, max_size: int | None = None) -> Iterator[bytes]:
-    """The bytes of a file, block by block; InputError if it cannot be read.
+    """Reads a file block by block.
 
-    Raises InputError, too, if it has more than ``max_size`` bytes, by default ``STREAMED``.
+    Raises InputError if the file cannot be read, or if it has more than ``max_size`` bytes (by
+    default ``STREAMED``). ``place`` is the name of the file in error messages.
     """
     total, max_size = 0, STREAMED if max_size is None else max_size
     try:

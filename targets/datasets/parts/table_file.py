@@ -1,4 +1,4 @@
-"""Table files of text or of Arrow's formats, whose format is detected from their content."""
+"""Table files of text or of Arrow's formats. The format is detected from the file's content."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 from fedrec_auditor.targets.datasets.parts.source import Source, blocks
 from fedrec_auditor.targets.tables import is_table, parts
 
+# Maximum number of bytes per line.
 LINE = 2**20
-"""Maximum number of bytes of a line."""
 BOM = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
@@ -41,17 +41,17 @@ _OPEN = UnicodeDecodeError, csv.Error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delimited:
-    """A text file whose rows have equally many fields.
+    """A text file whose rows have the same number of fields, separated by a fixed text.
 
-    place: name of the file in errors
-    read: returns the file's bytes from the start, in blocks
+    place: name of the file in error messages
+    read: function that returns the file's bytes from the start, in blocks
     separator: text between two fields
     header: whether the first line is a header, or the header that it must be
     width: number of fields per row; by default as in the header
     quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
     encoding: encoding of texts
 
-    Every row is one line, so that row i is line i + 1 (+ 1 with a header); a blank line is an
+    Every row is one line, so that row i is line i + 1 (i + 2 with a header). A blank line is an
     error.
     """
 
@@ -65,17 +65,17 @@ class Delimited:
 
     @classmethod
     def of(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
-        """The file ``name`` of ``source``; ``layout`` are the other fields.
+        """Opens the file ``name`` of ``source``; ``layout`` gives further fields of the class.
 
-        If ``whole``, the limit of the file's size is that of files that are read at once.
+        If ``whole``, the limit of the file's size is that for files that are kept in memory.
         """
         read = partial(source.blocks, name, whole=whole)
         return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
-        """The names in the header, or "1", "2", ... without a header.
+        """Returns the names in the header, or "1", "2", ... if the file has no header.
 
-        Raises InputError if the first line is not text, or has a name twice.
+        Raises InputError if the first line is not text, or has the same name twice.
         """
         line = self.first_line()
         try:
@@ -90,11 +90,11 @@ class Delimited:
         return tuple(names)
 
     def first_line(self) -> bytes:
-        """The first line, without its line end."""
+        """Returns the first line, without its line end."""
         return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
-        """The ``wanted`` columns of all rows in order.
+        """Reads the ``wanted`` columns of all rows, block by block.
 
         Raises InputError if there is no row, or at the first line with another number of fields.
         Memory: the bytes of a block of ``read``, and a copy of its wanted columns.
@@ -121,11 +121,11 @@ class Delimited:
             row += block.size
 
     def line(self, row: int) -> str:
-        """Name of the row ``row`` in errors."""
+        """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
     def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:
-        """An InputError with the expected content of a row, its content, and the remedy."""
+        """Creates an InputError with a row's expected content, its content, and the remedy."""
         return broken(self.line(row), expected, got, remedy)
 
     def is_closed(self) -> bool:
@@ -140,7 +140,7 @@ class Delimited:
         return True
 
     def lines(self) -> Iterator[bytes]:
-        """The rows' bytes in pieces of whole lines, with Unix line ends."""
+        """Reads the bytes of all rows in pieces of complete lines, with Unix line ends."""
         rest, header, empty = b"", self.header, True
         for data in self._ended():
             cut = data.rfind(b"\n") + 1
@@ -171,7 +171,7 @@ class Delimited:
             yield b"\n"
 
     def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
-        """The wanted columns by pyarrow; None if ``_slow`` might read them differently."""
+        """The wanted columns, read by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
@@ -198,13 +198,13 @@ class Delimited:
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
 
     def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
-        """The wanted columns, line by line; InputError with the first invalid line."""
+        """The wanted columns, read line by line; InputError with the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
-        """The fields of one line; InputError unless there are ``width``, with quotes closed."""
+        """The fields of one line; InputError unless it has ``width`` fields and no open quote."""
         try:
             fields = self._split(line)
         except _OPEN:
@@ -218,7 +218,7 @@ class Delimited:
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
-        """The fields of a line; raises an error of ``_OPEN`` if a quote is open."""
+        """The fields of a line; an error of ``_OPEN`` is raised if a quote is not closed."""
         if self.quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             return [field.encode() for field in fields]
@@ -236,10 +236,11 @@ def _closed(data: bytes, separator: str) -> bool:
 
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
 USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
+# Options of a text file besides its columns.
 OPTIONS = ("separator", "header", "quotes")
-"""Options of a text file other than its columns."""
 ANSWERS = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+# First bytes of files in formats that cannot be read, and names of these formats.
 _OTHERS = {
     b"\x28\xb5\x2f\xfd": "a file packed by zstd",
     b"7z\xbc\xaf": "a 7z archive",
@@ -256,7 +257,7 @@ _OTHERS = {
     b"<": "a web page or XML",
     b"[{": "one JSON array",
 }
-"""First bytes of files in formats that are not read, and names of these formats."""
+# Patterns of lines that contain lists, their meaning, and a command that writes pairs instead.
 _LISTS = {
     re.compile(rb"\d+( \d+)*"): (
         "a user and all its items in each line",
@@ -269,11 +270,10 @@ _LISTS = {
         """> pairs.csv""",
     ),
 }
-"""Patterns of lines that hold lists, their meaning, and the command that writes pairs instead."""
+# Pattern of a cell that cannot be the name of a column: a number or a date.
 _VALUE = re.compile(NUMBER.pattern + rb"$|\d{4}-\d\d-\d\d")
-"""A cell that cannot be the name of a column: a number or a date."""
+# Number of lines that are compared with the first line.
 _LOOKED_AT = 1000
-"""Number of lines that are compared with the first line."""
 
 
 def table_file(
@@ -283,22 +283,22 @@ def table_file(
     usual: Sequence[str],
     remedy: str,
 ) -> Delimited | Batches:
-    """Opens the table file at ``path``, or the parts of a table in a folder.
+    """Opens the table file at ``path``, or a folder with the parts of one table.
 
     path: the file or folder
     options: given options of a text file (``OPTIONS``)
-    choose: chooses columns from the names of all columns, or raises InputError
+    choose: function that chooses columns from the names of all columns, or raises InputError
     usual: usual names of a column
-    remedy: advice for a first line that is a row
+    remedy: advice in the error for a first line that is a row
 
-    If no separator is given, the one is used with which ``choose`` finds its columns. Raises
-    InputError for files that are not tables, if several separators fit, and, with the ``remedy``,
-    if the first line looks like a row: it has none of the ``usual`` names, and a number, a date or
-    a value that its column has again.
+    If no separator is given, it is the separator with which ``choose`` succeeds. Raises InputError
+    for files that are not tables, and if several separators fit. Raises InputError with the
+    ``remedy`` if the first line looks like a row: it has none of the ``usual`` names, but a number,
+    a date or a value that occurs again in its column.
     """
     place = str(path)
     if not is_table(path):
-        raise InputError(f"Expected the file of a table, got {path}. Check the path.")
+        raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
         return _typed(Batches(place=place, read=partial(of_parquet, parts(path))), options)
     opened = path.open
@@ -319,7 +319,7 @@ def table_file(
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
             f"Expected a table of text (one row per line), Parquet, Feather or lines of JSON, got "
-            f"{path}: {kind}. Unpack or export it as one of these."
+            f"{path}: {kind}. Unpack the file, or export it in one of these formats."
         )
     file, is_row = _delimited(path, text, options, choose)
     names = file.first_line().decode("utf-8", "replace").split(file.separator)
@@ -329,9 +329,9 @@ def table_file(
 
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The column with the first of the ``usual`` names that occurs; None if no usual name occurs.
+    """Returns the column with the first of the ``usual`` names that occurs, or None if none occurs.
 
-    Capitals, signs between letters and a RecBole type after a colon do not matter.
+    Capitals, characters between letters and a RecBole type after a colon are ignored.
 
     >>> usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'
@@ -341,7 +341,7 @@ def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 
 def row_for_header(file: Delimited, remedy: str) -> InputError:
-    """The error for a first line that is a row instead of names of columns."""
+    """Creates the error for a first line that is a row instead of names of columns."""
     line = file.first_line().decode("utf-8", "replace")
     return broken(f"{file.place}, line 1", "names of columns", line, remedy)
 
@@ -353,7 +353,7 @@ def _start(opened: Callable[[str], Any], place: str) -> bytes:
 def _typed(file: Batches, options: Mapping[str, str]) -> Batches:
     if options:
         key, value = next(iter(options.items()))
-        raise InputError(f"Expected no {key} of {file.place}, got {value!r}. Leave it out.")
+        raise InputError(f"Expected no option {key} for {file.place}, got {value!r}. Omit it.")
     return file
 
 
@@ -365,8 +365,8 @@ def _delimited(
 ) -> tuple[Delimited, bool]:
     """The file with its separator, and whether its first line looks like a row.
 
-    The separator is the given one, or else one with which ``choose`` finds the columns. For a file
-    without names, it is the one that yields the largest number of fields, equal in all lines.
+    The separator is the given one, or else a separator with which ``choose`` succeeds. For a file
+    without names, it is the separator that yields the largest number of fields, equal in all lines.
     Raises InputError if several separators fit.
     """
     own = USUAL_SEPARATOR.get(path.suffix.lower(), "")
@@ -378,7 +378,7 @@ def _delimited(
         )
     for key in OPTIONS[1:]:
         if options.get(key, ANSWERS[0]) not in ANSWERS:
-            raise InputError(f"Expected {key} yes or no, got {options[key]!r}. Give one of these.")
+            raise InputError(f"Expected {key}=yes or no, got {options[key]!r}. Give one of these.")
     first = text.first_line()
     lines = b"".join(islice(text.lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
@@ -387,8 +387,8 @@ def _delimited(
             times = " --column timestamp=3" * ("$3" in command)
             raise InputError(
                 f"Expected a user and an item in each line of {path}, got {what}. Write one pair "
-                f"per line, and read them with --no-header --column user=1 --column item=2{times}: "
-                f"{command}"
+                f"per line by this command, and read the new file with --no-header "
+                f"--column user=1 --column item=2{times}: {command}"
             )
     files = [
         replace(text, separator=separator, header=options.get("header") != "no", quotes=quotes)
@@ -409,7 +409,7 @@ def _delimited(
     if len(fits) > 1 and fits[0].separator != own:
         several = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
-            f"Expected one separator that {path} may have, got {several}. Give it: --separator."
+            f"Expected one possible separator in {path}, got {several}. Choose by --separator."
         )
     file = fits[0] if fits else _widest(there or files, lines)
     if file.quotes and file.separator == "\t" and "quotes" not in options and not file.is_closed():

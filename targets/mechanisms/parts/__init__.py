@@ -1,1 +1,1 @@
-"""Shared parts of the mechanisms."""
+"""Base classes and samplers that several mechanisms share."""

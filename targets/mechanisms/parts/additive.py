@@ -1,4 +1,4 @@
-"""Base classes for independent noise added to a number that depends on the value."""
+"""Base classes of mechanisms that add independent noise to a function of the input."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class Additive(Checked, ABC):
-    """Mechanism that adds independent noise of scale ``noise_scale`` to ``center(value)``.
+    """Mechanism that outputs ``center(value)`` plus independent noise of scale ``noise_scale``.
 
-    The distribution is the ideal one over the reals. Outputs are doubles, whose low-order bits can
-    reveal more than the distribution does (Mironov 2012); no bound here covers that leak.
+    The probabilities are those of noise over the real numbers. The actual outputs are doubles,
+    whose low-order bits can reveal more about the input (Mironov 2012). No bound of this package
+    covers that leak.
     """
 
     __slots__ = ()
@@ -31,39 +32,41 @@ class Additive(Checked, ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Inputs for which the distribution is defined."""
+        """Set of inputs that the mechanism accepts."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of one output: by default that of an input."""
+        """Shape of one output; by default the shape of an input."""
         return self.domain.shape
 
     @property
     @abstractmethod
     def noise_scale(self) -> float | NDArray[np.float64]:
-        """Scale of the noise, broadcast to ``output_shape``."""
+        """Scale of the noise; an array broadcasts to ``output_shape``."""
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Number to which noise is added, by default the input: (*batch, *output_shape)."""
+        """Returns the output without noise, shape (*batch, *output_shape); by default the input
+        itself.
+        """
         return value
 
     @abstractmethod
     def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Noise of scale 1."""
+        """Draws noise of scale 1."""
 
     @abstractmethod
     def _log_density(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-density of noise of scale 1."""
+        """Returns the log-density of noise of scale 1."""
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Adds noise; float64 of shape (*size, *output_shape)."""
+        """Draws ``center(value)`` plus noise, float64 of shape (*size, *output_shape)."""
         spread = self.domain.spread(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw(rng, (*batch, *self.output_shape))
         return np.asarray(noise * self.noise_scale + self.center(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``output`` given ``value``, broadcast."""
+        """Returns the log-density of ``output`` given ``value``; arguments broadcast."""
         center = self.center(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
@@ -71,7 +74,7 @@ class Additive(Checked, ABC):
 
 
 class Laplacian(Additive):
-    """Noise of density e^(-|z|)/2 in units of its scale."""
+    """Base class for Laplace noise, whose density at scale 1 is e^(-|z|)/2."""
 
     __slots__ = ()
 
@@ -83,7 +86,10 @@ class Laplacian(Additive):
 
 
 class RealVector:
-    """A mechanism whose input is any real vector, (``dimension``,), which it clips."""
+    """Base class of mechanisms whose input is any real vector, which they clip.
+
+    dimension: number of entries of the vector.
+    """
 
     __slots__ = ()
 
@@ -91,38 +97,45 @@ class RealVector:
 
     @property
     def domain(self) -> Domain:
-        """All real vectors (dimension,)."""
+        """All real vectors of shape (dimension,)."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
 
 class NormalCurve(ABC):
-    """Privacy curve of a worst pair like N(0, 1) and N(mu, 1): no epsilon holds at delta 0."""
+    """Base class of mechanisms whose worst pair is N(0, 1) against N(mu, 1): no epsilon holds at
+    delta 0.
+    """
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Largest distance between the distributions of two inputs, in standard deviations."""
+        """Largest distance between the output means of two inputs, in standard deviations of the
+        noise.
+        """
 
     def worst_case(self) -> WorstCase | None:
-        """None, because the log-ratio has no bound."""
+        """None, because the log-ratio of probabilities has no bound."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Exact delta of the worst pair, Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
+        """Returns the exact delta of the worst pair, Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
+        eps/mu).
+        """
         return gaussian_divergence(self.mu, epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Gaussian noise of multiplier 1/mu."""
+        """Returns the accounting event of Gaussian noise with the multiplier 1/mu."""
         return dp.GaussianDpEvent(1.0 / self.mu)
 
 
 class Normal(NormalCurve, Additive):
-    """Normal noise, whose scale is its standard deviation.
+    """Base class for Gaussian noise; its scale is the standard deviation ``sigma``.
 
-    Two inputs differ only along the line through their centers: the noise across it has the same
-    distribution under both, and mu is the distance of the centers in units of the noise.
+    Two inputs can be distinguished only along the line through their centers, because the noise
+    across this line has the same distribution under both inputs. Therefore mu is the distance of
+    the centers in standard deviations.
     """
 
     __slots__ = ()
@@ -142,9 +155,9 @@ class Normal(NormalCurve, Additive):
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
-    """Vectors along the last axis, scaled down to an L2 norm of at most ``bound``.
+    """Scales vectors along the last axis down to an L2 norm of at most ``bound``.
 
-    All entries are first divided by the largest entry or the bound, so that no square overflows.
+    The entries are first divided by the largest entry or by ``bound``, so that no square overflows.
     """
     unit = np.maximum(np.abs(vectors).max(axis=-1, keepdims=True), bound)
     norm = np.linalg.norm(vectors / unit, axis=-1, keepdims=True)
@@ -152,19 +165,21 @@ def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
 
 
 def check_mu(mu: float, noise: str) -> None:
-    """Raises InputError if the square of ``mu``, which accountants need, is not a normal double.
+    """Raises InputError if ``mu``, a sensitivity in standard deviations of the noise, is not in
+    [1e-100, 1e100].
 
-    At mu = 0 the output does not depend on the input.
+    Accountants need its square as a normal double. At mu = 0 the output does not depend on the
+    input. ``noise`` is the name of the noise setting for the message.
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
-            f"Expected {noise} of 1e-100 to 1e+100 sensitivities, got a sensitivity of {mu!r} in "
-            "units of the noise. Change the noise or the sensitivity."
+            f"Expected {noise} between 1e-100 and 1e+100 sensitivities, got a sensitivity of "
+            f"{mu!r} standard deviations of the noise. Change the noise or the sensitivity."
         )
 
 
 def check_range(low: float, high: float) -> None:
-    """Raises InputError for a range that is empty or infinite, or has an infinite width."""
+    """Raises InputError unless ``low`` < ``high`` and both ends and the width are finite."""
     if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
             f"Expected finite low < high, got low={low!r}, high={high!r}. Clip the values first."

@@ -1,4 +1,4 @@
-"""Discrete additive noise: inputs rounded to a grid, noise of integer steps, drawn exactly."""
+"""Discrete additive noise: inputs are rounded to a grid, and exactly sampled integers are added."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ _FARTHEST = 2.0**52
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnGrid(BoundedEntry, ABC):
-    """Mechanism that rounds an entry in [low, high] to a multiple of ``step`` and adds steps.
+    """Base class of mechanisms that round an entry to a multiple of ``step`` and add a random
+    number of steps.
 
-    ``step`` is a power of two, so that every multiple is exactly a double. The entry is rounded
-    first (ties to even). Rounding is the same function for all inputs and needs no noise; the
-    sensitivity is that of the rounded ends. The mechanism acts elementwise on arrays of any shape.
+    ``low`` and ``high`` are the ends of the range of an entry. ``step`` is a power of two, so that
+    doubles represent every multiple of it exactly. The entry is rounded before the noise is added
+    (ties to even). All inputs are rounded by the same function, so that the sensitivity is the
+    distance of the rounded ends. The mechanism acts elementwise on arrays of any shape.
     """
 
     low: Finite
@@ -44,63 +46,66 @@ class OnGrid(BoundedEntry, ABC):
         farthest = max(abs(self.low), abs(self.high)) / self.step
         if not (self.low < self.high and farthest <= _FARTHEST and self.width >= 1):
             raise InputError(
-                f"Expected low < high, at least a step apart and at most 2^52 steps from 0, got "
+                f"Expected low < high, at least one step apart and within 2^52 steps of 0, got "
                 f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
             )
 
     @property
     def width(self) -> int:
-        """Sensitivity: the number of steps between the rounded ends."""
+        """Sensitivity in steps: the number of steps from the rounded ``low`` to the rounded
+        ``high``.
+        """
         return round(self.high / self.step) - round(self.low / self.step)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draws multiples of the step, float64 of shape ``size``."""
+        """Draws multiples of ``step``, float64 of shape ``size``."""
         values = self.domain.spread(value, size)
         steps = self._noise(rng, values.size).reshape(values.shape)
         return np.asarray((np.rint(values / self.step) + steps) * self.step)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf except for multiples of the step."""
+        """Returns ln P(output | value); -inf for an output that is not a multiple of ``step``."""
         steps = np.asarray(output, dtype=np.float64) / self.step
         noise = steps - np.rint(self.domain.check(value) / self.step)
         return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
 
     @abstractmethod
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Draws numbers of steps to move, int64 of shape (size,)."""
+        """Draws the numbers of steps to add, int64 of shape (size,)."""
 
     @abstractmethod
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ln P(the noise is ``steps``)."""
+        """Returns the log-probability that the noise is ``steps`` steps."""
 
     def _check_noise(self, name: str, noise: float, low: float, high: float) -> None:
-        """Raises InputError unless ``noise`` has from ``low`` to ``high`` steps."""
+        """Raises InputError unless the noise scale ``noise`` is from ``low`` to ``high`` steps."""
         if not low <= noise / self.step <= high:
             raise InputError(
-                f"Expected {name} of {low:g} to {high:g} steps, got {name}={noise!r} with a step "
-                f"of {self.step:g}. Change the step."
+                f"Expected {name} from {low:g} to {high:g} steps, got {name}={noise!r} with "
+                f"step={self.step:g}. Change the step."
             )
 
 
-# Exact Bernoulli and geometric draws: they compare integers and round no logarithm.
-#
-# A sampler that rounds doubles cuts off the tail of the distribution at a place that depends on the
-# input: an output is then possible under one input and impossible under another.
+# The samplers below compare integers instead of rounding logarithms, so that draws are exact. A
+# sampler that rounds doubles cuts off the tail of the distribution at a point that depends on the
+# input. Some outputs are then possible under one input and impossible under another.
 
 _BITS = 2.0**53
 
 
 def unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform draws from [0, 1), multiples of 2^-53, from random words as in numpy's generators."""
+    """Converts random 64-bit words to uniform draws from [0, 1) as numpy's generators do: multiples
+    of 2^-53.
+    """
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Draws True with probability exactly ``rate``, even for a double close to 0.
+    """Draws True with probability exactly ``rate``, even if ``rate`` is a double close to 0.
 
-    Uniform digits to base 2^53 are compared with the digits of ``rate`` until they differ.
+    Uniform digits to the base 2^53 are compared with the digits of ``rate`` until they differ.
     """
     digit = math.floor(rate * _BITS)
     drawn = rng.integers(0, 2**53, math.prod(shape))
@@ -117,7 +122,9 @@ def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> 
 def bernoulli_exp(
     numerator: ArrayLike, denominator: int, rng: np.random.Generator, size: int
 ) -> NDArray[np.bool_]:
-    """Draws True with probability exactly e^-(numerator/denominator), for numerators >= 0."""
+    """Draws True with probability exactly e^-(numerator/denominator), for numerators of at
+    least 0.
+    """
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
     out = _bernoulli_exp_below_one(rest, denominator, rng)
     left = whole.copy()
@@ -149,7 +156,8 @@ def _bernoulli_exp_below_one(
 
 
 def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Draws g = 0, 1, ... with probability exactly proportional to e^(-g/scale), without an end.
+    """Draws integers g >= 0 with probability exactly proportional to e^(-g/scale); the range is not
+    truncated.
 
     Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs together. The numerator of
     ``scale`` must be below 2^53 and its denominator below 2^63.

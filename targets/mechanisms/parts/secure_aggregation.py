@@ -1,4 +1,4 @@
-"""Remaining noise behind secure aggregation when clients replace their noise and some drop out."""
+"""Noise variances behind secure aggregation if clients replace their noise and some drop out."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from fedrec_auditor.targets.settings import Checked, ShareOrNone, Whole, WholeOr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseShares(Checked):
-    """Variances of a two-round protocol in which clients replace their noise.
+    """Noise variances in a two-round secure aggregation in which clients replace their noise by
+    smaller noise.
 
-    A client sends g_i + xi_i in round 1, of which the server sees only the sum, and R_i in round 2,
-    which the server sees. Variances are in units of sigma^2.
+    In round 1 a client sends g_i + xi_i, of which the server sees only the sum over clients. In
+    round 2 it sends R_i, which the server sees. Variances are in units of sigma^2.
 
     ``n_users``: number n of users.
-    ``omega``: share of users who may drop out.
+    ``omega``: largest share of users who may drop out.
     ``masked``: number m of survivors of round 1. Secure aggregation shows the sum S of their g_i +
-    xi_i, with xi_i ~ N(0, zeta1) and zeta1 = 1/((1 - omega) n).
+        xi_i, with xi_i ~ N(0, zeta1) and zeta1 = 1/((1 - omega) n).
     ``replaced``: number of survivors of round 2, who send R_i = -xi_i + xi'_i, xi'_i ~ N(0, zeta2).
-    ``colluding``: users who survive both rounds and reveal their gradients and noises; h1 = m -
-    colluding and h2 = replaced - colluding survivors are honest.
+    ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
+        the server. The remaining h1 = m - colluding and h2 = replaced - colluding survivors are
+        honest.
     ``announced``: number of survivors of round 1 that the server announces, by default m; clients
-    take zeta2 = 1/announced. A server that overstates it gets less replacement noise.
-    ``repaired``: whether the protocol is repaired, as below.
+        take zeta2 = 1/announced. If the server announces too many, clients add too little noise.
+    ``repaired``: whether clients follow the repaired protocol, see below.
 
     The server then knows S' = g + sum of h1 xi_i, for the gradient g of one honest user, and h2
     messages R_i.
 
-    Best statistic: given R_i, xi_i has mean -c R_i with c = zeta1/(zeta1 + zeta2) and variance
-    zeta1 zeta2/(zeta1 + zeta2), independent of all other messages. So S' + c sum of R_i has mean g
-    and the smallest possible variance,
+    The best statistic follows from the distribution of xi_i given R_i: its mean is -c R_i with c =
+    zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2), independent of all other
+    messages. So S' + c sum of R_i has mean g and the smallest possible variance,
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1,
 
@@ -43,10 +45,11 @@ class NoiseShares(Checked):
 
     In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
     - zeta2, and R_i = -b_i. The messages and the result have the same form, and c = 1, so that v is
-    the variance of the last sum. The repair needs announced > (1 - omega) n, or there is no noise
-    to take back. It does not help against a server that lies: either clients learn the number of
-    survivors from each other (from signed lists, as in secure aggregation against an active
-    server), or they must not replace noise.
+    the variance of the final sum S + sum of R_i. The repair needs announced > (1 - omega) n;
+    otherwise zeta1 - zeta2 is not positive and no noise can be replaced. It does not protect
+    against a server that lies about the number of survivors. Against such a server, clients must
+    learn the number from each other (from signed lists, as in secure aggregation with an active
+    adversary), or must not replace noise.
     """
 
     n_users: Whole
@@ -62,63 +65,72 @@ class NoiseShares(Checked):
         if not self.replaced <= self.masked <= self.n_users:
             raise InputError(
                 f"Expected replaced <= masked <= n_users, got replaced={self.replaced!r}, "
-                f"masked={self.masked!r}, n_users={self.n_users!r}. Count survivors of each round."
+                f"masked={self.masked!r}, n_users={self.n_users!r}. Give the survivors per round."
             )
         if self.masked < self.min_masked * (1.0 - 1e-12):
             raise InputError(
-                f"Expected at least (1 - omega) n_users = {self.min_masked:g} users masked, got "
-                f"masked={self.masked!r}. With fewer the protocol halts."
+                f"Expected masked of at least (1 - omega) n_users = {self.min_masked:g}, got "
+                f"masked={self.masked!r}. With fewer survivors the protocol halts."
             )
         if not (self.colluding <= self.replaced and self.colluding < self.masked):
             raise InputError(
                 f"Expected colluding <= replaced and colluding < masked, got "
-                f"colluding={self.colluding!r}. Leave an honest user; colluders do not drop out."
+                f"colluding={self.colluding!r}. At least one user must be honest."
             )
         if self.announced is not None and not self.masked <= self.announced < math.inf:
             raise InputError(
                 f"Expected a finite announced >= masked, got announced={self.announced!r}, "
-                f"masked={self.masked!r}. Give masked or more: a smaller number only adds noise."
+                f"masked={self.masked!r}. A smaller number would only add noise."
             )
         if self.repaired and self.n_announced <= self.min_masked * (1.0 + 1e-12):
             raise InputError(
-                f"Expected more than (1 - omega) n_users = {self.min_masked:g} users masked, got "
-                f"masked={self.masked!r}. With this many there is no noise to take back."
+                f"Expected more survivors than (1 - omega) n_users = {self.min_masked:g} in the "
+                f"repaired protocol, got masked={self.masked!r}. Otherwise it replaces no noise."
             )
 
     @property
     def min_masked(self) -> float:
-        """Smallest number of survivors of round 1, (1 - omega) n, who share its noise."""
+        """Smallest number of survivors of round 1 at which the protocol continues, (1 - omega)
+        n_users.
+        """
         return (1.0 - self.omega) * self.n_users
 
     @property
     def n_announced(self) -> float:
-        """Number of survivors that the server announces."""
+        """Number of survivors of round 1 that the server announces."""
         return self.masked if self.announced is None else self.announced
 
     @property
     def zeta1(self) -> float:
-        """Variance of one user's first noise."""
+        """Variance of the noise that one user adds in round 1, in units of sigma^2."""
         return 1.0 / self.min_masked
 
     @property
     def zeta2(self) -> float:
-        """Variance of one user's second noise."""
+        """Variance of the noise by which one user replaces it in round 2, in units of sigma^2."""
         return 1.0 / self.n_announced
 
     @property
     def weight(self) -> float:
-        """Weight c of the best statistic S + c sum of R_i."""
+        """Weight of the messages R_i of round 2 in the best statistic about a user's gradient, S +
+        weight * sum of R_i.
+        """
         return 1.0 if self.repaired else self.zeta1 / (self.zeta1 + self.zeta2)
 
     @property
     def variance(self) -> float:
-        """Variance v of the noise in S that the server does not know."""
+        """Variance of the noise that hides one honest user's gradient from the server, in units of
+        sigma^2.
+        """
         own = self.zeta2 if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)
 
     @property
     def claimed_variance(self) -> float:
-        """Variance of the unknown noise in the last sum, which alone is published."""
+        """Variance of the honest users' noise in the final sum of both rounds, in units of sigma^2.
+
+        The paper accounts for this sum alone, as if the server did not see the messages of round 2.
+        """
         return self._sum_over_honest(self.zeta2)
 
     def _sum_over_honest(self, replaced: float) -> float:
@@ -129,25 +141,28 @@ class NoiseShares(Checked):
 def least_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
-    """Smallest v over all dropouts with which the protocol continues; 0 without any noise.
+    """Returns the smallest variance of the hiding noise over all allowed dropouts, in units of
+    sigma^2.
 
-    ``colluding`` is a share of all users, and ``announced`` is L, the announced number of survivors
-    in units of the true number. Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is
-    smallest if nobody drops out of round 2. Then v is (m - colluding n)/((1 - omega) n + L m), or
-    (m - colluding n)/(L m) if repaired, and increases with m. The smallest v is thus at m = (1 -
-    omega) n,
+    ``omega`` is the largest share of users who drop out. ``colluding`` is a share of all users.
+    ``announced`` is L, the announced number of survivors divided by the true number. The result is
+    0 if colluding users leave no noise. v is ``NoiseShares.variance``.
 
-        v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L repaired:
+    Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is smallest if nobody drops out of
+    round 2. Then v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if
+    repaired, and increases with m. The smallest v is thus at m = (1 - omega) n,
 
-    half of sigma^2 for an honest server and honest users, for every small omega. If repaired, v is
-    the limit as m falls to (1 - omega) n, and the smallest variance of the result of either
-    protocol.
+        v = (1 - omega - colluding)/((1 - omega) (1 + L)),    with L in place of 1 + L if repaired.
+
+    This is half of sigma^2 for an honest server and honest users, for every small omega. If
+    repaired, v is the limit as m falls to (1 - omega) n, and the smallest variance of the final sum
+    in either protocol.
     """
     if not (0.0 <= omega < 1.0 and 0.0 <= colluding < 1.0 and 1.0 <= announced < math.inf):
         raise InputError(
             f"Expected omega and colluding in [0, 1) and announced in [1, inf), got "
             f"omega={omega!r}, colluding={colluding!r}, announced={announced!r}. "
-            "Give shares, and the announced number divided by the true number."
+            "Give shares of all users, and the announced number divided by the true number."
         )
     honest = max(0.0, 1.0 - omega - colluding) / (1.0 - omega)
     return honest / (announced if repaired else 1.0 + announced)

@@ -1,4 +1,4 @@
-"""Base classes of mechanisms: repeated uses, kinds of inputs and outputs, and rates."""
+"""Base classes of mechanisms: repeated uses, types of inputs and outputs, and ranges of epsilon."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from fedrec_auditor.targets.settings import Checked, Range, Whole
 
 @dataclass(frozen=True, slots=True)
 class Uses(Checked, ABC):
-    """``count`` independent uses of ``mechanism``; outputs are (*size, count, *inner output).
+    """Base class for ``count`` independent applications of ``mechanism``.
 
-    ``kinds`` are the member's class and its class for a ``mechanism`` with normal noise.
+    Outputs have shape (*size, count, *inner output). ``kinds`` holds the member's class and its
+    subclass for a ``mechanism`` with Gaussian noise, which also has a privacy curve.
     """
 
     mechanism: Mechanism
@@ -35,9 +36,10 @@ class Uses(Checked, ABC):
     kinds: ClassVar[tuple[type[Uses], type[Uses]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
-        """Returns an instance that knows its privacy curve if ``mechanism`` has normal noise."""
+        """Returns an instance with a privacy curve if ``mechanism`` has Gaussian noise."""
         kind = cls.kinds[isinstance(mechanism, NormalCurve)]
-        # ``replace`` may call one kind to make the other, which Python would not initialise.
+        # ``replace`` may call one class to make an instance of the other class, which Python
+        # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
         return made  # type: ignore[return-value]
 
@@ -47,75 +49,81 @@ class Uses(Checked, ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Inputs of all uses."""
+        """Set of inputs of all applications together."""
 
     @abstractmethod
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Inputs with an axis of uses, of length ``count`` or 1, after the batch."""
+        """Inserts an axis of uses, of length ``count`` or 1, after the batch axes of ``values``."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, ...): one output of the inner mechanism per use."""
+        """Shape (count, ...): one output of the inner mechanism per application."""
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws the outputs of all uses independently."""
+        """Draws the outputs of all applications independently."""
         values = self.domain.spread(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Sum of the log-probabilities of the uses."""
+        """Returns the sum of the log-probabilities of all applications."""
         each = self.mechanism.log_prob(output, self._lift(self.domain.check(value)))
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """The worst case of one use, with ``count`` times its copies."""
+        """Returns the worst case of one application, with ``count`` times as many independent
+        copies.
+        """
         one = self.mechanism.worst_case()
         if one is None:
             return None
         return replace(one, copies=one.copies * self.count, part=one.part or self.mechanism)
 
     def event(self) -> dp.DpEvent:
-        """Event of one use, composed ``count`` times."""
+        """Returns the accounting event of one application, composed ``count`` times."""
         return dp.SelfComposedDpEvent(self.mechanism.event(), self.count)
 
 
 class NormalUses(Uses, NormalCurve):
-    """Uses with normal noise, whose squared mu add up."""
+    """Independent applications of a mechanism with Gaussian noise; the squares of their mu add
+    up.
+    """
 
     __slots__ = ()
 
     @property
     def mu(self) -> float:
-        """sqrt(count) times the mu of one use."""
+        """Distance of the worst pair in standard deviations: sqrt(count) times that of one
+        application.
+        """
         assert isinstance(self.mechanism, NormalCurve)
         return self.mechanism.mu * math.sqrt(self.count)
 
 
 class PureEpsilon:
-    """A mechanism that accountants charge by its ``epsilon`` alone."""
+    """Base class of mechanisms whose event is a pure epsilon, the attribute ``epsilon``."""
 
     __slots__ = ()
 
     def event(self: Any) -> dp.DpEvent:
-        """Event of any mechanism of this epsilon."""
+        """Returns the accounting event of an arbitrary mechanism with this pure epsilon."""
         return dp.PureDpEvent(self.epsilon)
 
 
 class OneNumber(Checked):
-    """A mechanism whose output is one number."""
+    """Base class of mechanisms whose output is one number."""
 
     __slots__ = ()
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Empty shape: no axes beyond those of the batch."""
+        """The empty shape (), because an output is one number."""
         return ()
 
 
 class OneBit(OneNumber):
-    """A mechanism whose input is a bit."""
+    """Base class of mechanisms whose input is one bit."""
 
     __slots__ = ()
 
@@ -126,7 +134,7 @@ class OneBit(OneNumber):
 
 
 class UnitEntry(OneNumber):
-    """A mechanism whose input is a number in [-1, 1]."""
+    """Base class of mechanisms whose input is one number in [-1, 1]."""
 
     __slots__ = ()
 
@@ -137,7 +145,7 @@ class UnitEntry(OneNumber):
 
 
 class BoundedEntry(OneNumber):
-    """A mechanism whose input is a number in [``low``, ``high``]."""
+    """Base class of mechanisms whose input is one number in [``low``, ``high``]."""
 
     __slots__ = ()
 
@@ -150,10 +158,12 @@ class BoundedEntry(OneNumber):
         return Domain(low=self.low, high=self.high)
 
 
+# Smallest epsilon above 0 that settings allow; below it, rates of different inputs round to the
+# same double.
 LEAST = 1e-9
-"""Smallest epsilon: for smaller ones rates round to the same double, and noise hides all."""
+# Largest epsilon that settings allow; e^-epsilon is still a normal double, so that every output
+# stays possible.
 LARGEST = 700.0
-"""Largest epsilon for which e^-epsilon is a normal double, so that every output stays possible."""
 
 RateOrNone = Annotated[
     float,
@@ -167,22 +177,28 @@ _DIGITS = Context(prec=60)
 
 
 def check_rate_epsilon(epsilon: float) -> None:
-    """Raises InputError unless the rates of ``epsilon`` are normal doubles."""
+    """Raises InputError unless ``epsilon`` is in [1e-9, 700], where doubles represent its
+    probabilities.
+    """
     if not LEAST <= check_epsilon(epsilon) <= LARGEST:
         raise InputError(
-            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Choose "
-            "another epsilon: doubles do not represent the rates and scales of this one."
+            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Choose an "
+            "epsilon in this range, in which doubles represent all probabilities."
         )
 
 
 @lru_cache(maxsize=256)
 def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
-    """Rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
+    """Returns the probability a of a uniform draw over all ``outputs`` at which the largest ratio
+    is e^epsilon.
 
-    With probability 1 - a the draw is uniform over the ``favoured`` outputs. A favoured output is
-    then 1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
-    favoured/outputs). The result is the smallest double that is not below a, so that the ratio
-    never exceeds e^epsilon.
+    With probability 1 - a the draw is uniform over the ``favoured`` outputs instead. A favoured
+    output is then 1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 +
+    (e^epsilon - 1) favoured/outputs). The result is the smallest double that is not below a, so
+    that the ratio never exceeds e^epsilon.
+
+    outputs: number of possible outputs.
+    favoured: number of outputs that the input makes more likely.
     """
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
     exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
@@ -191,11 +207,13 @@ def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
 
 @lru_cache(maxsize=256)
 def flip_rate(epsilon: float) -> float:
-    """Flip rate of randomized response, 1/(e^epsilon + 1), rounded up: at most ``epsilon``."""
+    """Returns the flip probability of randomized response, 1/(e^epsilon + 1), rounded up so that
+    epsilon is not exceeded.
+    """
     return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
 
 
 def at_least(exact: Fraction) -> float:
-    """The smallest double that is not below ``exact``."""
+    """Returns the smallest double that is not below ``exact``."""
     near = float(exact)
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

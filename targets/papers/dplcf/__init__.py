@@ -1,1 +1,5 @@
-"""Gao et al., SIGIR 2020: flipped bits, item similarity, local recommendation."""
+"""DPLCF (Gao et al., SIGIR 2020): systems, privacy claims and printed numbers.
+
+Clients upload randomly flipped interaction bits once. The server estimates item similarities from
+the flipped bits, and each device computes its own recommendations.
+"""

@@ -1,4 +1,8 @@
-"""Numbers that DPLCF states or relies on, and the values found here."""
+"""Numbers that the DPLCF paper states or relies on, each paired with the value computed here.
+
+Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
+describes its pairs.
+"""
 
 from __future__ import annotations
 
@@ -41,26 +45,35 @@ def _distributions(flip: BitFlip) -> Matrix:
 
 
 def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Pair]:
-    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right entry."""
+    """Yields each printed entry of a 4 x 4 matrix with the right entry, at p and q of ``flip``."""
     names = {"equation": equation, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
         yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
 def equation_6() -> Iterator[Pair]:
-    """Distribution of a pair of bits."""
+    """Yields the 16 printed entries of matrix A (equation 6), each with its corrected value.
+
+    Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs.
+    """
     flip = _symmetric()
     return _compared(6, flip, printed_transition(flip.p, flip.q), transition(flip.p, flip.q))
 
 
 def equation_11() -> Iterator[Pair]:
-    """Inverse of equation 6 at p = 1."""
+    """Yields the 16 printed entries of A's inverse (equation 11, p = 1) and their right values."""
     flip = DplcfAp().randomizer
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
 def disclosed() -> Iterator[Pair]:
-    """Hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
+    """Yields two probabilities that the paper claims to be 0 for DPLCF-AP, with their true values.
+
+    The first is the smallest delta at which the claimed epsilon holds for one bit: the hockey-stick
+    divergence of the uploaded bit, maximized over both orders of the true bits. The second is the
+    probability that a true 0 is uploaded as a 0, which proves the true value because a true 1 is
+    never uploaded as a 0.
+    """
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
     delta = max(
         float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
@@ -70,25 +83,36 @@ def disclosed() -> Iterator[Pair]:
 
 
 def real_or_fake() -> Iterator[Pair]:
-    """Probability that an uploaded 1 is true under asymmetric flips."""
+    """Yields the claimed epsilon of DPLCF-AP and the exact log-ratio ln(p/q) of an uploaded 1."""
     laws = _distributions(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
 def compared_at() -> Iterator[Pair]:
-    """Epsilon of the rows that win in Tables 2 and 3."""
+    """Yields the epsilon that Tables 2 and 3 state for DPLCF-AP, and its proved epsilon.
+
+    The tables compare all methods at epsilon 1 per interaction.
+    """
     event = DplcfAp().event(_BIT, _MOVIELENS)
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
 def local_model() -> Iterator[Pair]:
-    """Epsilon of one bit against the server, who is not trusted, from its upload alone."""
+    """Yields the claimed epsilon of one bit against the server (infinite), and the computed one.
+
+    The flips are symmetric. The paper claims no local differential privacy, which corresponds to an
+    infinite epsilon against the server.
+    """
     laws = _distributions(_symmetric())
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
 def after_the_server() -> Iterator[Pair]:
-    """Two users of two items: all possible uploads, and the server's outputs for them."""
+    """Yields a tolerance, and the epsilon that the server's similarities add to that of the flip.
+
+    Enumerates all 16 uploads of two users with two items, under both values of the first user's
+    first bit, and groups them by the similarities that the server computes from them.
+    """
     flip = _symmetric()
     p, q = flip.p, flip.q
     sent: dict[bytes, NDArray[np.float64]] = {}

@@ -1,4 +1,4 @@
-"""Largest gradients of the federated-MF paper, by search with the code of the systems.
+"""Largest gradients of the systems of the federated-MF paper, by grid search with their own code.
 
 Embeddings of two entries suffice, because a user's and an item's embedding span a plane.
 """
@@ -24,10 +24,15 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 
 
 def largest(bound: float, *, ratings: int, joint: bool) -> float:
-    """Longest sum of gradients of a user's ``ratings``, in U and V or in V alone, over a grid.
+    """Largest norm of a user's summed gradients, by a search over a grid.
 
-    The grid has all u and v of equation 6, with the same v and the same rating in [0, R] for each
-    item of the user; it includes the corners.
+    ``bound``: R, the largest possible rating.
+    ``ratings``: number of the user's ratings.
+    ``joint``: whether the norm is over the gradients in user and item embeddings, instead of item
+        embeddings alone.
+
+    The grid covers all u and v of equation 6 and all ratings in [0, R], including the corners. The
+    user gives each item the same rating, and all items have the same v.
     """
     root = math.sqrt(bound)
     u_length, v_length, u_angle, v_angle, rating = (
@@ -51,11 +56,13 @@ def largest(bound: float, *, ratings: int, joint: bool) -> float:
 
 
 def furthest(bound: float, *, same: bool) -> float:
-    """Longest difference in V of the gradients of one rating and of a rating that replaces it.
+    """Largest distance between the item gradients of one rating and of its replacement.
 
-    The search is over a grid of angles for both users, their ratings (0 stands for an arbitrarily
-    low rating) and the item, or two items if not the ``same``; all embeddings have norm
-    sqrt(bound).
+    ``bound``: R, the largest possible rating.
+    ``same``: whether both ratings are of the same item.
+
+    The search is over a grid of angles between the item and each of the two users, with a rating of
+    R or 0 for each user (0 stands for an arbitrarily low rating). All embeddings have norm sqrt(R).
     """
     angles = np.linspace(0.0, np.pi / 2.0, 181)
     turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -72,19 +79,23 @@ def furthest(bound: float, *, same: bool) -> float:
 
 
 def unclipped(bound: float, *, length: float) -> float:
-    """Length of the gradient in V of one rating R, with an item of norm ``length`` sqrt(R).
+    """Norm of the item gradient of one rating R, for an item of norm ``length`` sqrt(R).
 
-    u has norm sqrt(R).
+    The user embedding has norm sqrt(R), where R is ``bound``.
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
 
 
 def turned(bound: float, *, ratings: int, fitting: int) -> float:
-    """Change of a step's gradients in V by one more rating, through a pre-trained user embedding.
+    """Change of a step's item gradients by one more rating, through a fitted user embedding.
 
-    The user has ratings of R for ``ratings`` items and may rate one more (``turned_users``); V is
-    then 0, which another broadcast can set.
+    ``bound``: R, the largest possible rating.
+    ``ratings``: number of the user's other ratings, all equal to R.
+    ``fitting``: number of steps that fit the user embedding to the first item embeddings.
+
+    The server chooses the first item embeddings of ``turned_users``, and then broadcasts item
+    embeddings of 0.
     """
     users = np.stack(turned_users(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
@@ -95,10 +106,10 @@ def turned(bound: float, *, ratings: int, fitting: int) -> float:
 
 
 def nearest(bound: float) -> float:
-    """Largest excess of the projection's distance over that of the best point on a grid.
+    """Largest excess of the distance to the projected point over that to the best grid point.
 
-    The projection takes two steps. The search is over points around the set of equation 6; the
-    excess is at most 0 if the steps yield the nearest point.
+    The two-step projection is applied to random points around the set of equation 6. The excess is
+    at most 0 if it yields the nearest point of the set. ``bound`` is R.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
@@ -111,7 +122,7 @@ def nearest(bound: float) -> float:
 def _lengths(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, joint: bool
 ) -> NDArray[np.float64]:
-    """Gradient lengths (n,) of n users with ``count`` items each, no two of whom share an item."""
+    """Gradient norms (n,) of n users with ``count`` items each, none of which two users share."""
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
     of_users, of_items = gradients(users, items, table)

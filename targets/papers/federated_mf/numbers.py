@@ -1,4 +1,8 @@
-"""Numbers that federated matrix factorization states or relies on, and the values found here."""
+"""Numbers that the federated-MF paper states or relies on, each with the value computed here.
+
+Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
+describes its pairs.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +43,8 @@ from fedrec_auditor.targets.systems.base import Population
 _R = 5.0
 _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
-EXACT = 1.4144  # z with which T T' = 1000 Poisson-sampled steps have epsilon 1
-TEN = 0.7791  # z with which ten of these steps have epsilon 1
+EXACT = 1.4144  # noise multiplier z at which T T' = 1000 Poisson-sampled steps have epsilon 1
+TEN = 0.7791  # noise multiplier z at which ten Poisson-sampled steps have epsilon 1
 _USER = scope_of(Unit.USER)
 
 
@@ -49,7 +53,7 @@ def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
 
 
 def _sampled(z: float, steps: int) -> float:
-    """Epsilon of Poisson-sampled Gaussians, as the paper's accountant defines it."""
+    """Epsilon of ``steps`` Poisson-sampled Gaussians of noise multiplier ``z``."""
     one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
     return _epsilon(dp.SelfComposedDpEvent(one, steps))
 
@@ -58,20 +62,30 @@ _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
 def sensitivities() -> Iterator[Pair]:
-    """Largest gradient of one rating."""
+    """Yields the claimed and the largest norm of one rating's gradient.
+
+    The first pair is for the item embedding alone, the second for user and item embedding together.
+    """
     for table, said, joint in _TABLES:
         yield said, largest(_R, ratings=1, joint=joint), {"table": table}
 
 
 def per_user() -> Iterator[Pair]:
-    """Largest gradient of a user of theta ratings."""
+    """Yields the claimed and the largest norm of the summed gradients of a user of 5 ratings.
+
+    The first pair is for item embeddings alone, the second for user and item embeddings together.
+    """
     theta = 5
     for table, one, joint in _TABLES:
         yield theta * one, largest(_R, ratings=theta, joint=joint), {"table": table, "theta": theta}
 
 
 def replaced() -> Iterator[Pair]:
-    """Epsilons in four of the settings in which Theorem 5 fails."""
+    """Yields epsilon as Theorem 5 claims it and as computed from all messages of both rounds.
+
+    There is one pair for each combination of two noise multipliers z and two tolerated shares omega
+    of dropouts.
+    """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
         seen = NoiseReplacement(
@@ -90,18 +104,26 @@ def replaced() -> Iterator[Pair]:
 
 
 def unprojected() -> Iterator[Pair]:
-    """Longest gradient of one rating if V is not projected."""
+    """Yields the claimed gradient norm 2 R^(3/2), and the norm at an item that is not projected."""
     yield _ONE, unclipped(_R, length=10.0)
 
 
 def rows() -> Iterator[Pair]:
-    """Epsilon of a rating in a row that is drawn or not."""
+    """Yields epsilon of one rating by Poisson sampling, and with visible draws of its row.
+
+    The paper accounts for sampled rows as if the draw were hidden, but the user's other ratings
+    reveal it.
+    """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(EXACT))
     yield _sampled(EXACT, STEPS), _epsilon(dp.SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
 
 
 def embeddings() -> Iterator[Pair]:
-    """Change of the sum by one rating through a fitted embedding."""
+    """Yields the claimed and the computed change of a step's sum by one rating.
+
+    The unit is 2 R^(3/2). The rating changes its user's pre-trained embedding, and so the gradients
+    of the user's 10 or 100 other ratings.
+    """
     system = HflSgdmf()
     for count in (10, 100):
         yield (
@@ -112,13 +134,21 @@ def embeddings() -> Iterator[Pair]:
 
 
 def drawn() -> Iterator[Pair]:
-    """Change of the message by one rating, for a device that draws a rating."""
+    """Yields the claimed and the computed change of a device's message by one rating.
+
+    The unit is 2 R^(3/2). In each round the device draws one of its ratings and sends its gradient.
+    """
     system = LflSgdmf()
     yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def root_sum() -> Iterator[Pair]:
-    """Epsilon of ten parties, with the paper's mechanism and with any mechanism."""
+    """Yields the root of the sum of squared party epsilons (Theorem 4) and the composed epsilon.
+
+    The first pair is for ten parties with sampled Gaussians. The next two are for 18 parties, whose
+    epsilons are calculated by the authors' package and by Theorem 1. The last is for ten parties
+    with a mechanism of pure epsilon 1.
+    """
     parties = 10
     one = _sampled(EXACT, STEPS)
     yield math.sqrt(parties) * one, _sampled(EXACT, parties * STEPS)
@@ -130,12 +160,16 @@ def root_sum() -> Iterator[Pair]:
 
 
 def counted() -> Iterator[Pair]:
-    """Epsilon of T' steps, and of T T' steps."""
+    """Yields epsilon of T' = 10 steps, as Proposition 3 counts, and of all T T' = 1000 steps."""
     yield _sampled(TEN, 10), _sampled(TEN, STEPS), {"z": TEN}
 
 
 def constants() -> Iterator[Pair]:
-    """Constant c of z^2 = c eta^2 T ln(1/delta)/eps^2 at two budgets."""
+    """Yields the claimed ratio 1 of two constants c of Proposition 2, and the computed ratio.
+
+    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2. The proposition holds only if it is the
+    same for all noise multipliers z; the two constants are those at z = 0.7 and z = 2.
+    """
 
     def constant(z: float) -> float:
         epsilon = accounted(z, _ETA, STEPS, DELTA)
@@ -145,7 +179,7 @@ def constants() -> Iterator[Pair]:
 
 
 def exactness() -> Iterator[Pair]:
-    """Epsilon by the authors' package and by Theorem 1, beside the exact one."""
+    """Yields epsilon by the authors' package and by Theorem 1, each with the exact epsilon."""
     for said, claimed in (
         ("TensorFlow Privacy of 2021", accounted(EXACT, _ETA, STEPS, DELTA)),
         ("Theorem 1", by_tail_bound(EXACT, _ETA, STEPS, DELTA)),
@@ -154,7 +188,11 @@ def exactness() -> Iterator[Pair]:
 
 
 def both_ways() -> Iterator[Pair]:
-    """Delta of replacing a user: three distributions of a bit, the middle one next to both."""
+    """Yields the claimed and the exact delta of replacing a user at twice the epsilon.
+
+    The example is a bit with three possible distributions, the second of which is a neighbour of
+    the first and the third.
+    """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
@@ -170,7 +208,11 @@ def both_ways() -> Iterator[Pair]:
 
 
 def pointwise() -> Iterator[Pair]:
-    """Delta of an input that is sent with one of 1,000 random tags, so that no output is likely."""
+    """Yields the smallest delta by single outputs and by sets of outputs, at epsilon 1.
+
+    The example is a bit that is sent with one of 1,000 random tags, so that every single output is
+    unlikely.
+    """
     tags = 1000
     table = np.zeros((2, 2 * tags))
     table[0, :tags] = table[1, tags:] = 1.0 / tags
@@ -179,7 +221,12 @@ def pointwise() -> Iterator[Pair]:
 
 
 def divisor() -> Iterator[Pair]:
-    """Effect on the noise of the division by a number of ratings."""
+    """Yields two effects on the noise of dividing the gradient sum by a number of ratings.
+
+    The first pair is 1 and the ratio of the noise scales of a party with two ratings and a party
+    with one. The second is 1 and the noise multiplier that results if noise for a sum is added
+    after the division.
+    """
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
@@ -187,29 +234,38 @@ def divisor() -> Iterator[Pair]:
 
 
 def tuning() -> Iterator[Pair]:
-    """Epsilon of several trainings with different learning rates."""
+    """Yields epsilon of one training, and of five trainings with different learning rates."""
     runs = 5
     yield _sampled(EXACT, STEPS), _sampled(EXACT, runs * STEPS), {"runs": runs}
 
 
 def projection() -> Iterator[Pair]:
-    """Distance of the projection's result from the closest feasible point."""
+    """Yields a tolerance, and the largest error of the projection onto the set of equation 6.
+
+    The error is the distance to the projected point minus that to the nearest point of a grid.
+    """
     yield 1e-9, nearest(_R)
 
 
 def last_steps() -> Iterator[Pair]:
-    """Largest gradient of one rating in V alone."""
+    """Yields the claimed and the largest norm of one rating's gradient in the item embedding."""
     yield _ONE, largest(_R, ratings=1, joint=False)
 
 
 def replaced_rating() -> Iterator[Pair]:
-    """Longest difference of two gradients if a user of one rating is replaced by another user."""
+    """Yields the claimed and the largest change of an item-gradient sum by replacing a user.
+
+    The users have one rating each, of the same item or of two items. The unit is 2 R^(3/2).
+    """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, furthest(_R, same=same) / _ONE, {"said": said}
 
 
 def in_the_clear() -> Iterator[Pair]:
-    """Unknown share of the first noise given round 2's single messages, and given their sum."""
+    """Yields the share of the first noise that stays unknown, given sums and single messages.
+
+    The messages are those of round 2 of LFL-SGDMF, for ten users and omega 0.3.
+    """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
     messages = np.vstack(
@@ -218,7 +274,7 @@ def in_the_clear() -> Iterator[Pair]:
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def unknown_share(rows: Floats) -> float:
-        """Least variance of an unbiased estimate of the summand added to the first row's noise."""
+        """Smallest variance of an unbiased estimate of the value added to the first row's noise."""
         covariance = (rows * np.repeat([first, second], n)) @ rows.T
         signal = np.eye(len(rows))[0]
         return 1.0 / float(signal @ np.linalg.solve(covariance, signal))
@@ -227,7 +283,11 @@ def in_the_clear() -> Iterator[Pair]:
 
 
 def dropped_out() -> Iterator[Pair]:
-    """Unknown share of the noise if a fifth of the devices drop out in each round."""
+    """Yields the claimed share 1 of unknown noise, and the true share if 20% drop out twice.
+
+    The share is that of sigma^2 which an adversary does not know. In the first pair the adversary
+    sees the last sum alone, in the second all messages.
+    """
     shares = NoiseShares(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
         ("the last sum alone", shares.claimed_variance),
@@ -237,7 +297,10 @@ def dropped_out() -> Iterator[Pair]:
 
 
 def amplified() -> Iterator[Pair]:
-    """GD-DR's local epsilon, and the central epsilon at which the paper plots it."""
+    """Yields the shuffled epsilon at which the paper plots GD-DR, and its local epsilon.
+
+    The protocol has no shuffler, so the local epsilon is the one that holds against the server.
+    """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (
         any_pair(Unit.USER, vantage, Horizon.TRAINING)

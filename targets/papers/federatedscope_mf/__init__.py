@@ -1,1 +1,1 @@
-"""FederatedScope: the federated matrix factorization of its released code."""
+"""FederatedScope's released federated matrix factorization, and its privacy claims."""

@@ -1,1 +1,4 @@
-"""A released cross-domain recommender: vectors between domains, lists within, and its claims."""
+"""FedGCDR (Yang et al., NeurIPS 2024), a released cross-domain recommender: its privacy claims.
+
+Domains pass on noisy user embeddings, and clients send lists of items within a domain.
+"""

@@ -1,1 +1,4 @@
-"""A released re-implementation of FedGNN: clients' messages, their receivers, and its claims."""
+"""FedGNNRec, a released re-implementation of FedGNN: its privacy claims.
+
+Clients send noisy gradients to a server, and item codes to a third party.
+"""

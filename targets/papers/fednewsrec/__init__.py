@@ -1,1 +1,1 @@
-"""Qi, Wu, Wu, Huang, Xie: FedNewsRec, Findings of EMNLP 2020, and its released code."""
+"""FedNewsRec (Qi et al., Findings of EMNLP 2020), as released: its privacy claims."""

@@ -1,1 +1,5 @@
-"""Zhang et al.: attribute inference on FedRec, and protections of its uploads."""
+"""FedRec and its protection APM (Zhang et al.): systems, privacy claims and printed numbers.
+
+The paper infers users' attributes from the uploads of a federated recommender, and protects the
+uploads by noise.
+"""

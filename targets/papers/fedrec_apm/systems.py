@@ -1,4 +1,4 @@
-"""Systems of the paper, composed from its table ``systems.toml``."""
+"""Systems of the FedRec paper, composed from the declarations in ``systems.toml``."""
 
 from fedrec_auditor.targets.federated.systems import composed
 

@@ -1,1 +1,5 @@
-"""Minto et al., RecSys 2021: implicit feedback, one-coordinate reports."""
+"""FMF-LDP (Minto et al., RecSys 2021): systems, privacy claims and printed numbers.
+
+Clients of a federated matrix factorization for implicit feedback report single randomized entries
+of their gradients.
+"""

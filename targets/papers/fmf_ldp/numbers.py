@@ -1,4 +1,8 @@
-"""Numbers that FMF-LDP states or relies on, and the values found here."""
+"""Numbers that the FMF-LDP paper states or relies on, each with the value computed here.
+
+Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
+describes its pairs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,11 @@ _SMALL = Interactions.of(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]),
 
 
 def mean() -> Iterator[Pair]:
-    """Expectation of the server's sum, over all possible reports."""
+    """Yields the claimed and the true ratio of the server's expected average to the gradient.
+
+    The average is that of equation 9, over 100 reports per user. The expectation is over all
+    possible reports, weighted by their exact probabilities. The claimed ratio is 1.
+    """
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
     for index in range(law.dimension):
@@ -40,7 +48,10 @@ def mean() -> Iterator[Pair]:
 
 
 def sign() -> Iterator[Pair]:
-    """Change of the loss by a small step of line 12 with the exact gradients of equation 5."""
+    """Yields the claimed sign (-1) and the true sign of the loss's change by a step of line 12.
+
+    The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
+    """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
     vectors = system.solve(_SMALL.ratings, items)
@@ -59,7 +70,10 @@ def sign() -> Iterator[Pair]:
 
 
 def returned() -> Iterator[Pair]:
-    """Names of the arrays that leave or reach a device in a training."""
+    """Yields the claimed and the true number of user vectors that leave the devices in a training.
+
+    The true number is computed from the names of all arrays that leave or reach a device.
+    """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
     seen = [name for part in told for name in part]
@@ -75,17 +89,17 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
 
 
 def symmetric_competitor() -> Iterator[Pair]:
-    """Epsilon of a user under DPLCF-SP."""
+    """Yields the claimed and the proved epsilon of a user under DPLCF with symmetric flips."""
     return _competitor(DplcfSp())
 
 
 def asymmetric_competitor() -> Iterator[Pair]:
-    """Epsilon of a user under DPLCF-AP."""
+    """Yields the claimed and the proved epsilon of a user under DPLCF with asymmetric flips."""
     return _competitor(DplcfAp())
 
 
 def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
-    """Epsilon of a user under DPLCF, beside the statement of section 5.2."""
+    """Yields the epsilon of a user under DPLCF that section 5.2 states, and the proved one."""
     items = _MOVIELENS.n_items
     yield (
         items * math.exp(system.epsilon),
@@ -95,9 +109,10 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
 
 
 def smaller() -> Iterator[Pair]:
-    """Epsilons of a user under both systems, with the full and the small catalogue.
+    """Yields 1, the claimed bound, and the ratio of a user's epsilon under FMF-LDP and DPLCF-SP.
 
-    Both systems have the same epsilon per report.
+    The pairs differ in the number k of reports and in the size of the catalogue. Both systems have
+    the same epsilon per report.
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -109,17 +124,21 @@ def smaller() -> Iterator[Pair]:
 
 
 def stronger() -> Iterator[Pair]:
-    """Bounds of both distributions at one epsilon."""
+    """Yields 1, the claimed bound, and the ratio of the epsilons of a report and of a flipped bit.
+
+    Both mechanisms have the same nominal epsilon, 1.
+    """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
     yield 1.0, float(shown.item()) / bit.epsilon
 
 
 def event_level() -> Iterator[Pair]:
-    """Epsilon of one more interaction, at an item matrix that lets it reverse the gradient.
+    """Yields the claimed epsilon of one report, and the exact epsilon of one interaction.
 
-    Six items are at 3e-4 and one at -5e-3: with the seventh item, the user vector has the other
-    sign, and the gradients exceed the projection on the rows of all items.
+    The exact value is for the reports of one round. The item matrix lets the interaction reverse
+    the gradient: six items are at 3e-4 and one at -5e-3. With the seventh item, the user vector has
+    the opposite sign, and the gradients exceed the projection in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.of(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
@@ -131,11 +150,12 @@ def event_level() -> Iterator[Pair]:
 
 
 def profiles() -> Iterator[Pair]:
-    """Error of distinguishing two histories of one user by the unlinked reports of a training.
+    """Yields the claimed and the true accuracy of guessing one of two histories of a user.
 
-    All other users are at the opposite corner, which the server's item matrix can cause. The
-    numbers of positive reports of each of the k T shuffles are sums over users, normal up to the
-    third decimal; one user moves each number by (e^eps - 1)/(e^eps + 1).
+    The guess uses the unlinked reports of a whole training; 0.5 would mean no information. All
+    other users are at the opposite corner, which the server's item matrix can cause. The numbers of
+    positive reports of each of the k T shuffles are sums over users, normal up to the third
+    decimal; one user moves each number by (e^eps - 1)/(e^eps + 1).
     """
     system = FmfLdp()
     for users in (1_000, 50_000):
@@ -146,6 +166,6 @@ def profiles() -> Iterator[Pair]:
 
 
 def compared_at() -> Iterator[Pair]:
-    """Figure 5's row of DPLCF."""
+    """Yields the epsilon at which Figure 5 compares methods, and that of its row of DPLCF."""
     first, second, third = Paper.of(__package__).table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

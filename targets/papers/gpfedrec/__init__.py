@@ -1,1 +1,1 @@
-"""Zhang, Long, Zhou, Zhang, Yan, Yang: GPFedRec, KDD 2024, and its released code."""
+"""GPFedRec (Zhang et al., KDD 2024), as released: its privacy claims."""

@@ -1,1 +1,1 @@
-"""Luo, Xiao, Song: PerFedRec, CIKM 2022, and its released code."""
+"""PerFedRec (Luo et al., CIKM 2022), as released: its privacy claims."""

@@ -1,4 +1,8 @@
-"""Numbers that DP-PrivRec states or relies on, and the values found here."""
+"""Numbers that the DP-PrivRec paper states or relies on, each with the value computed here.
+
+Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
+describes its pairs.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +36,25 @@ _ATTRIBUTE = Scope(
     unit=Unit.ATTRIBUTE, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.ROUND
 )
 _MOVIELENS = Population(n_users=4800, n_items=3706)
-_TRAINED = ((4800, 30), (760, 15))  # users, and clients per round, on MovieLens and on Frappe
+_TRAINED = ((4800, 30), (760, 15))  # users and clients per round, on MovieLens and on Frappe
 _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
 def upper(*, clients: int, n_users: int, delta: float) -> float:
-    """Upper bound of epsilon of E1 rounds of a fixed number of clients, one of them replaced."""
+    """Proved epsilon of E1 = 1000 rounds of DP-PrivRec when one client's data are replaced.
+
+    A round draws a fixed number ``clients`` of the ``n_users`` users.
+    """
     return fixed_size_above(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
 
 
 def realisable(*, clients: int, n_users: int, delta: float) -> float:
-    """Lower bound of epsilon of the same rounds, which two neighbouring data sets attain."""
+    """Epsilon of E1 = 1000 rounds of DP-PrivRec that two neighbouring data sets attain.
+
+    This is a lower bound for the rounds for which ``upper`` gives an upper bound.
+    """
     return fixed_size_below(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
@@ -52,10 +62,10 @@ def realisable(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """One entry of Table 3 or 4.
+    """One epsilon of Table 3 or 4, with its settings and with bounds computed here.
 
     ``table``: number of the table.
-    ``clients``: clients M per round.
+    ``clients``: number of clients M per round.
     ``n_users``: number of users N.
     ``delta``: delta of the entry.
     ``printed``: the printed epsilon.
@@ -69,7 +79,7 @@ class PrintedEpsilon:
 
     @property
     def counted(self) -> float:
-        """Epsilon by the authors' counting, cut after four digits as they cut it."""
+        """Epsilon by the authors' accounting, cut after four digits as they cut it."""
         epsilon = printed_epsilon(
             clients=self.clients,
             n_users=self.n_users,
@@ -81,17 +91,17 @@ class PrintedEpsilon:
 
     @property
     def lower(self) -> float:
-        """Lower bound of epsilon of the same rounds."""
+        """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
         return realisable(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
-        """Proved upper bound of epsilon of the same rounds."""
+        """Proved upper bound on epsilon for these settings."""
         return upper(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
-    """All entries of Tables 3 and 4."""
+    """Yields all entries of Tables 3 and 4."""
     for number in (3, 4):
         table = Paper.of(__package__).table(f"Table {number}")
         for row in table.rows:
@@ -111,7 +121,7 @@ def _round(system: DpPrivrec) -> PrivateAverage:
 
 
 def _moved(system: DpPrivrec) -> NDArray[np.float64]:
-    """Distances of both averages between any change of one client and any other, (pairs, 2)."""
+    """Distances of both averages between any two changes of one client, (pairs, 2)."""
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.center(changes)
@@ -119,24 +129,28 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
 
 
 def _largest_move() -> NDArray[np.float64]:
-    """Changes of the average and the share as one client's change reverses or grows."""
+    """Largest changes of the average and of the share by replacing one client's change."""
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def average() -> Iterator[Pair]:
-    """Sensitivity of the average (Theorem 1)."""
+    """Yields the printed and the computed sensitivity of the average change (Theorem 1)."""
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
 def share() -> Iterator[Pair]:
-    """Sensitivity of the share, the second query."""
+    """Yields the printed and the computed sensitivity of the share of unclipped changes."""
     one = _round(DpPrivrec())
     yield 2 / one.batch, float(_largest_move()[1])
 
 
 def adaptive() -> Iterator[Pair]:
-    """The bit of lines 22 and 23, and S under lines 8 to 11 without noise."""
+    """Yields two effects of the printed order of lines 22 and 23, where b follows the clipping.
+
+    The first pair is 0 and the bit b of a change of twice the clipping bound. The second is
+    infinity and the number of rounds until S reaches 0 under lines 8 to 11 without noise.
+    """
     system = DpPrivrec()
     one = _round(system)
 
@@ -153,7 +167,10 @@ def adaptive() -> Iterator[Pair]:
 
 
 def multipliers() -> Iterator[Pair]:
-    """Joint multiplier by the proof's and by the algorithm's scales."""
+    """Yields the noise multiplier z, and the joint multiplier of both queries.
+
+    The first pair is for the noise scales of the proof, the second for those of the algorithm.
+    """
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
@@ -167,27 +184,37 @@ def multipliers() -> Iterator[Pair]:
 
 
 def sampling() -> Iterator[Pair]:
-    """The figure for Poisson sampling, and the smallest bound."""
+    """Yields the bound for Poisson sampling and the proved epsilon for a fixed number of clients.
+
+    The fixed number attains the first bound, too, which is a lower bound here. There is one pair
+    per data set.
+    """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
         yield realisable(**of, delta=1e-6), upper(**of, delta=1e-6), of
 
 
 def tables() -> Iterator[Pair]:
-    """The entry of each table with which the paper trains; `auditor claims --tables` has all."""
+    """Yields the printed and the proved epsilon of the settings with which the paper trains.
+
+    There is one pair per table. The command `auditor claims --tables` prints all entries.
+    """
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
             yield cell.printed, cell.upper, asdict(cell)
 
 
 def counted() -> Iterator[Pair]:
-    """All 36 entries of Tables 3 and 4."""
+    """Yields all 36 printed epsilons of Tables 3 and 4, and those by the authors' accounting."""
     for cell in printed_epsilons():
         yield cell.printed, cell.counted, asdict(cell)
 
 
 def sent() -> Iterator[Pair]:
-    """Protection between a client's change and the server in this system."""
+    """Yields the expected 1 and the computed probability that the server sees the true upload.
+
+    The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
+    """
     before = DpPrivrec().mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
@@ -195,7 +222,7 @@ def sent() -> Iterator[Pair]:
 
 
 def joint_sensitivity() -> Iterator[Pair]:
-    """Joint sensitivity S* of both queries."""
+    """Yields the printed and the computed joint sensitivity S* of both queries of a round."""
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
     yield (
@@ -205,7 +232,10 @@ def joint_sensitivity() -> Iterator[Pair]:
 
 
 def variance() -> Iterator[Pair]:
-    """Multiplier that Algorithm 2 makes of z."""
+    """Yields the claimed and the computed noise deviation over the sensitivity, at z = 2.
+
+    The paper states that z is the variance of the noise, which would make the ratio sqrt(z).
+    """
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     noise = float(one.noise_scale[0]) * math.sqrt(1.0 - system.balance)
@@ -213,7 +243,10 @@ def variance() -> Iterator[Pair]:
 
 
 def adapted() -> Iterator[Pair]:
-    """Noise of a round at two clipping bounds."""
+    """Yields the joint noise multipliers of a round at the clipping bounds 40 and 5.
+
+    The paper claims that they are equal.
+    """
 
     def multiplier(clip: float) -> float:
         system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
@@ -224,7 +257,11 @@ def adapted() -> Iterator[Pair]:
 
 
 def number_of_rounds() -> Iterator[Pair]:
-    """Epsilon of the same training by N/M and by E1 rounds."""
+    """Yields the proved epsilon of N/M rounds and the attained epsilon of E1 = 1000 rounds.
+
+    The paper's proof counts N/M rounds, but Algorithm 2 runs E1 rounds. There is one pair per data
+    set.
+    """
     for n, m in _TRAINED:
         fewer = fixed_size_above(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
         yield (
@@ -235,7 +272,12 @@ def number_of_rounds() -> Iterator[Pair]:
 
 
 def ever_drawn() -> Iterator[Pair]:
-    """Number of users whom a training never draws."""
+    """Yields the shares of users who are not drawn, and epsilon against colluding clients.
+
+    The first pair has the share of users who are not drawn in one round and in a whole training.
+    The others have epsilon against an adversary who is not a client, and against 1 and 94 clients
+    who collude.
+    """
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
@@ -252,26 +294,33 @@ def ever_drawn() -> Iterator[Pair]:
 
 
 def training_users() -> Iterator[Pair]:
-    """Number of training users: 80% of all users."""
+    """Yields the printed number of training users of each data set, and 80% of its users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
 def without_delta() -> Iterator[Pair]:
-    """The first column of both tables."""
+    """Yields the tables' first epsilon, infinite at delta 0, and the computed one, per data set."""
     for n, m in _TRAINED:
         yield math.inf, realisable(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
 def identified() -> Iterator[Pair]:
-    """Probability of guessing a bit under the largest printed epsilon and under the proved one."""
+    """Yields the claimed accuracy 0.5 of guessing one bit of a user, and the largest possible one.
+
+    The largest accuracy follows from the largest printed epsilon in the first pair, and from the
+    proved one in the second.
+    """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
 
 
 def named() -> Iterator[Pair]:
-    """Probability that the upload of a system with features reveals these features."""
+    """Yields the expected 1 and the computed probability that an upload reveals an attribute.
+
+    The upload is one of PrivRec, whose network reads users' attributes.
+    """
     before = Privrec().mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])

@@ -1,1 +1,4 @@
-"""UC-FedRec, WSDM 2024: filters against attribute inference, by consent of each user."""
+"""UC-FedRec (WSDM 2024), as released: its privacy claims.
+
+Filters hide the attributes that a user does not consent to reveal.
+"""

@@ -1,1 +1,4 @@
-"""A released graph recommender of parties that hold items, and its privacy claims."""
+"""VerticalGNN (Mai and Pang, ICML 2023), as released: its privacy claims.
+
+Parties that hold different items train a graph recommender together.
+"""

@@ -28,7 +28,7 @@ _ANSWERS: list[_Answer] = []
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The function by which an app loads its data, replaced while a history is audited.
+    """The function by which an app loads its data, replaced while the app runs on a history.
 
     loader: the app's function
     adapt: ``adapt(history)`` returns the data in the form that the app expects; if it takes two or
@@ -43,9 +43,10 @@ class Partition:
 
     @classmethod
     def of(cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None) -> Partition:
-        """A partition of a function, or of its name "module:function" or "module.function".
+        """Creates a partition from a function or from its name.
 
-        Raises InputError if the function does not exist, or if it is not written in Python.
+        The name has the form "module:function" or "module.function". Raises InputError if the
+        function does not exist, or if it is not written in Python.
         """
         function: Any = loader
         if isinstance(loader, str):
@@ -54,11 +55,11 @@ class Partition:
             except (ImportError, AttributeError, ValueError) as error:
                 raise InputError(
                     f"Expected data to name the function by which the app loads its partition, got "
-                    f"{loader!r} ({error}). Write module:function."
+                    f"{loader!r} ({error}). Write the name as module:function."
                 ) from error
         if not isinstance(inspect.unwrap(getattr(function, "__func__", function)), FunctionType):
             raise InputError(
-                f"Expected data to be a function of the app in Python, got {function!r:.60}. Name "
+                f"Expected data to be a Python function of the app, got {function!r:.60}. Name "
                 "the function that returns the device's data."
             )
         return cls(getattr(function, "__func__", function), adapt or (lambda history: history))
@@ -70,7 +71,10 @@ class Partition:
 
     @contextmanager
     def holding(self, history: History) -> Iterator[None]:
-        """A context in which the loader returns this history; InputError if no call asks for it."""
+        """Returns a context in which the loader returns the data of ``history``.
+
+        Raises InputError at its end if the app has not called the loader.
+        """
         function: Any = inspect.unwrap(self.loader)
         answer, code = _Answer(self.adapt, history), function.__code__
         self._forget()
@@ -84,8 +88,8 @@ class Partition:
             self._forget()
         if not answer.is_used:
             raise InputError(
-                f"Expected the app to call {self.name} for its data, got no call: its message "
-                "cannot depend on the history. Give as data the function that loads its data."
+                f"Expected the app to call {self.name} for its data, got no call, so its message "
+                "cannot depend on the history. Give the function that loads the data as data."
             )
 
     def _forget(self) -> None:
@@ -104,7 +108,10 @@ class _Answer:
 
 
 def history_data(*args: Any, **more: Any) -> Any:
-    """Data of the current history, as the loader returns them for these arguments."""
+    """Returns the data of the current history, in place of the app's loader.
+
+    ``args`` and ``more`` are the arguments with which the app calls its loader.
+    """
     answer = _ANSWERS[-1]
     answer.is_used = True
     if requires_arguments(answer.adapt, 2):
@@ -124,10 +131,10 @@ def _asking(code: CodeType) -> CodeType:
     return _stub.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
 
 
+# Beginning of the names of those parts of a reply that are not its arrays.
 METADATA = "metadata."
-"""Beginning of the names of a reply's parts other than its arrays."""
+# Number of a list's first numbers, or of a text's first bytes, that are parts of a message.
 LONGEST = 1_024
-"""Number of a list's first numbers, or of a text's first bytes, that are parts of a message."""
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
@@ -137,16 +144,16 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerClient:
-    """A Flower app as ``client(history, model, rng, state)``: the arrays of its reply to TRAIN.
+    """A Flower app as ``client(history, model, rng, state)``, which returns its reply to TRAIN.
 
-    app: a ``ClientApp`` with a ``partition``, or a function of a history that makes a
+    app: a ``ClientApp`` with a ``partition``, or a function of a history that creates a
         ``NumPyClient``, a ``Client`` or a ``ClientApp``
     mods: mods around a ``NumPyClient`` or a ``Client``
     partition: the app's loader of data
     config: configuration that the server sends; its "server-round" counts messages to the device
     run_config, node_config: configurations in the app's context, which also has the device's state
-    metadata: whether the reply's parts other than its arrays belong to the message, named by record
-        and key ("metadata.RECORD/KEY"): numbers as they are, lists and text as ``in_numbers``
+    metadata: whether the message also contains the parts of the reply that are not arrays, named by
+        record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as ``in_numbers``
         converts them, and the fields of the reply's envelope that an app may set
 
     Mods of secure aggregation are left out: the result is the upload before masking.
@@ -171,7 +178,7 @@ class FlowerClient:
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
     ) -> Arrays:
-        """The arrays that the app sends, named like the arrays of ``model``."""
+        """Runs the app and returns the arrays that it sends, named like the arrays of ``model``."""
         app = self._app(history)
         loading = nullcontext() if self.partition is None else self.partition.holding(history)
         state["asked"] = state.get("asked", 0) + 1
@@ -182,12 +189,12 @@ class FlowerClient:
                 if traceback.extract_tb(error.__traceback__)[-1].name not in _CLIPPING:
                     raise
                 raise InputError(
-                    "Expected an update to clip, got none: Flower divides by its norm, which is 0 "
-                    f"because the app does not change the model for a history of {len(history)} "
-                    "items. Let every device train, or leave such devices out of the round."
+                    "Expected an update to clip, got an update of norm 0, by which Flower divides: "
+                    f"the app does not change the model for a history of {len(history)} "
+                    "items. Let every device train, or exclude such devices from the round."
                 ) from error
             if reply.has_error():
-                raise InputError(f"Flower replies with an error: {reply.error.reason}")
+                raise InputError(f"Expected a reply of the app, got an error: {reply.error.reason}")
         arrays = arrays_of(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
@@ -203,14 +210,14 @@ class FlowerClient:
         if is_app(made):
             if self.mods:
                 raise InputError(
-                    "Expected a client from your function of a history with mods, got a "
+                    "Expected a Client or NumPyClient from your function if mods are given, got a "
                     "ClientApp. Give the mods to the ClientApp."
                 )
             return made
         if not isinstance(made, Client | NumPyClient):
             raise InputError(
                 f"Expected a NumPyClient, a Client or a ClientApp, got {type(made).__name__}. "
-                "Return one from your function of a history."
+                "Return one of these from your function of a history."
             )
         client = made.to_client() if isinstance(made, NumPyClient) else made
         return ClientApp(client_fn=lambda context: client, mods=list(self.mods))
@@ -237,7 +244,12 @@ class FlowerClient:
 
 
 def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
-    """A TRAIN message with ``model``, as a strategy of the newer or the older API makes it."""
+    """Creates a TRAIN message with ``model``, as a strategy of the newer or the older API does.
+
+    config: configuration for the client
+    model: arrays by name
+    legacy: whether the app uses the older API
+    """
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
     if legacy:
@@ -251,7 +263,10 @@ def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -
 
 
 def envelope(content: Any, node: int = 1) -> Any:
-    """A message with this content, to or from a node, independent of a run of Flower."""
+    """Creates a message with ``content`` to or from a node, outside a run of Flower.
+
+    ``node`` is the number of the node.
+    """
     from flwr.app import Metadata
     from flwr.app.message.message import make_message
 
@@ -270,7 +285,10 @@ def envelope(content: Any, node: int = 1) -> Any:
 
 
 def named(model: Any) -> Arrays:
-    """Arrays by name of a model: a torch module, a state_dict, an ArrayRecord, or a list."""
+    """Returns the arrays of a model by name.
+
+    The model is a torch module, a state_dict, an ArrayRecord, a list of arrays, or one array.
+    """
     if hasattr(model, "state_dict"):
         model = model.state_dict()
     if isinstance(model, Mapping):
@@ -281,7 +299,10 @@ def named(model: Any) -> Arrays:
 
 
 def arrays_of(content: Any) -> Arrays:
-    """The arrays of a message; if it has several records, names begin with the record's name."""
+    """Returns the arrays of a message by name.
+
+    If the message has several records, names begin with the record's name.
+    """
     records = content.array_records
     if len(records) == 1:
         return named(next(iter(records.values())))
@@ -295,7 +316,7 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """All parts of a reply other than its arrays; a record without keys becomes a 0."""
+    """All parts of a reply that are not its arrays. A record without keys becomes a 0."""
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
             for name, value in record.items() if len(record) else [("", 0)]:
@@ -309,10 +330,11 @@ def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def in_numbers(value: Any) -> NDArray[np.float64]:
-    """A value of a record as numbers: shape (1,) for a number, (LONGEST + 9,) for a text or list.
+    """Converts a value of a record to numbers.
 
-    A text or a list becomes its length, its first bytes or numbers, and eight bytes of a digest of
-    the rest, so that all lengths have one shape. Integers that doubles cannot hold become text.
+    A number has the shape (1,). A text or a list has the shape (LONGEST + 9,): its length, its
+    first bytes or numbers, and eight bytes of a digest of the rest, so that all lengths have the
+    same shape. Integers that doubles cannot represent become text.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -345,16 +367,16 @@ _ROUND = "server-round"
 class RecordUploads:
     """Writes a Flower app's broadcasts and uploads to a recording.
 
-    On clients it is a mod, the first one of ``ClientApp(mods=[RecordUploads(...), ...])``, so that
+    On clients, it is a mod, the first one of ``ClientApp(mods=[RecordUploads(...), ...])``, so that
     it gets the upload as it leaves the device, after all other mods. On the server,
-    ``watch(strategy)`` records the uploads that reach a strategy instead. Only arrays are recorded.
+    ``watch(strategy)`` instead records the uploads that reach a strategy. Only arrays are recorded.
 
     Parameters
     ----------
     path : the directory of the recording; all clients may write to the same directory.
-    n_items : number of items of the catalogue.
-    sender : the key of a client's ``node_config`` that names the client, such as "partition-id", or
-        None for the node's id. The server only knows the node's id.
+    n_items : number of items in the catalogue.
+    sender : the key of a client's ``node_config`` that identifies the client, such as
+        "partition-id", or None for the node's id. The server only knows the node's id.
     writer : an object with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
         ``close(release)``; by default a ``RecordingWriter`` at ``path``.
     settings : settings of the ``RecordingWriter``, such as ``algorithm`` and ``items``.
@@ -406,11 +428,11 @@ class RecordUploads:
         )
 
     def close(self) -> None:
-        """Ends the recording, with the last model that a watched strategy made."""
+        """Ends the recording, with the last model of a watched strategy as the release."""
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:
-        """State for another process, which opens the recording anew."""
+        """Returns the state for another process, which opens the recording again."""
         return {**self.__dict__, "_made": None}
 
     @property

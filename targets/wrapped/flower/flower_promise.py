@@ -25,8 +25,8 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
+# Type of the messages that an audit of an app covers.
 TRAIN = "train"
-"""Type of the messages that an audit of an app covers."""
 _DEFAULT = "train.default"
 _PUBLIC = tuple(
     f"flwr.{name}"
@@ -37,9 +37,9 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The functions that handle an app's TRAIN message: mods around a call.
+    """The functions that handle an app's TRAIN message: mods around a training function.
 
-    mods: the mods, the outermost first
+    mods: the mods, beginning with the outermost
     call: the function inside the mods
     own: the function that the app's owner wrote: ``call`` itself, or the ``client_fn`` that it
         calls in the older interface
@@ -53,7 +53,7 @@ class Chain:
 
     @classmethod
     def of(cls, app: Any) -> Chain:
-        """The chain of the app's training; InputError if the app does not train.
+        """Returns the chain of the app's training; InputError if the app does not train.
 
         ``ClientApp`` stores it as nested closures (flwr.client.mod.utils.make_ffn).
         """
@@ -62,7 +62,7 @@ class Chain:
         if call is None:
             raise InputError(
                 "Expected a ClientApp that trains, got one without a training function. Register "
-                "one with @app.train(), or give a client_fn."
+                "a function with @app.train(), or give a client_fn."
             )
         mods = []
         while {"_mod", "_ffn"} <= (cells := _closed_over(call)).keys():
@@ -82,9 +82,10 @@ def masks(mod: Any) -> bool:
 
 
 def name_in_flower(part: Any) -> tuple[str, bool]:
-    """Name of the Flower mod or strategy that ``part`` is or derives from, and whether it is it.
+    """Returns the name of the Flower mod or strategy that ``part`` is, or derives from.
 
-    ("", False) for all other objects, even if they have the same name.
+    The second value states whether ``part`` is Flower's own object. The result is ("", False) for
+    all other objects, even if they have the same name.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -101,7 +102,7 @@ def is_trusted(mod: Any) -> bool:
 
 
 def need_flower() -> None:
-    """Raises InputError unless the package flwr is installed."""
+    """Checks that the package flwr is installed, and raises InputError if it is not."""
     if importlib.util.find_spec("flwr") is None:
         raise InputError("Expected the package flwr, got none. Install fedrec-auditor[flower].")
 
@@ -110,40 +111,40 @@ def _closed_over(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
+# The largest epsilon to which the classical Gaussian mechanism's theorem applies.
 _PROVED = 1.0
-"""The largest epsilon to which the classical Gaussian mechanism's theorem applies."""
 _UNSTATED = "Flower does not state the horizon: the promise is read as one of a single round."
+# Note on every claim of an app that is audited without its metadata.
 METADATA_NOTE = (
     "A reply also has data other than its arrays (num_examples, metrics, numbers, text, bytes). "
     "Clients send these data as they are. An audit covers them after wrap(..., metadata=True)."
 )
-"""Note on every claim of an app that is audited without its metadata."""
+# Strategies of Flower whose next model is the weighted mean of the clients' arrays.
 _MEANS = ("FedAvg", "FedProx")
-"""Strategies of Flower whose next model is the weighted mean of the clients' arrays."""
+# Strategies of Flower that add noise, and the mod that each strategy requires of clients.
 _ASKED = {
     "DifferentialPrivacyServerSideFixedClipping": "",
     "DifferentialPrivacyServerSideAdaptiveClipping": "",
     "DifferentialPrivacyClientSideFixedClipping": "fixedclipping_mod",
     "DifferentialPrivacyClientSideAdaptiveClipping": "adaptiveclipping_mod",
 }
-"""Strategies of Flower that add noise, and the mod that each strategy requires of clients."""
 _SAMPLING = "Sampling of clients does not lower epsilon here, because nothing states it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerPromise:
-    """A promise of one mod or strategy.
+    """A privacy promise of one mod or strategy.
 
     epsilon, delta: the promised guarantee; an infinite epsilon if no guarantee is promised
-    scope: scope of the promise; with the horizon training, epsilon is that of all rounds
+    scope: scope of the promise; with the horizon training, epsilon covers all rounds
     statement: the promise in words
     source: the mod or strategy with its settings
     note: an explanation for the report
     apart: distance between two users' contributions in standard deviations of the Gaussian noise,
-        one per quantity that a round releases, for the accountant; empty if nothing is proved
+        for each quantity that a round publishes; the accountant uses it; empty if nothing is proved
     randomizer: the randomizer of a single message, if the client adds the noise
     assumes: conditions of the proof
-    lacks: reason why there is no proof; "" if there is one
+    lacks: reason why the promise is not proved; "" if it is proved
     """
 
     epsilon: float
@@ -158,7 +159,11 @@ class FlowerPromise:
     lacks: str = ""
 
     def scoped(self, rounds: int) -> Iterator[ScopedClaim]:
-        """The claim in its own scope, for any pair of messages, and for all rounds together."""
+        """Yields the claim in its scope, for any pair of messages, and for all rounds together.
+
+        The claim for any pair of messages exists only if the client adds the noise, and the claim
+        for all ``rounds`` only if the promise covers one round of several.
+        """
         own = self._in(self.scope, self.note)
         if self.randomizer is not None:
             pair = any_pair(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
@@ -181,7 +186,7 @@ class FlowerPromise:
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
     def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
-        """The event of the noise in a scope; None if the noise does not protect it provably."""
+        """Returns the event of the noise in a scope, or None if it proves no guarantee there."""
         apart = self.apart
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
@@ -199,11 +204,14 @@ class FlowerPromise:
 def promises(
     parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
 ) -> list[FlowerPromise]:
-    """Promises of mods, the outermost first, and of strategies.
+    """Returns the promises of mods, beginning with the outermost, and of strategies.
 
-    ``delta`` is the delta of promises that do not state one. ``equal`` states that the server gives
-    all clients of a round the same weight. Raises InputError for settings with which Flower would
-    fail.
+    parts: the mods and strategies
+    rounds: number of rounds
+    delta: delta of promises that do not state one
+    equal: whether the server gives all clients of a round the same weight
+
+    Raises InputError for settings with which Flower would fail.
     """
     listed: list[FlowerPromise] = []
     for at, part in enumerate(parts):
@@ -230,7 +238,7 @@ def _local(mod: Any) -> FlowerPromise:
     if not (epsilon > 0 and 0 < delta < 1):
         raise InputError(
             f"Expected LocalDpMod with epsilon > 0 and delta in (0, 1), got epsilon={epsilon:g} "
-            f"and delta={delta:g}: its noise is not defined. Give both."
+            f"and delta={delta:g}, for which its noise is not defined. Give both."
         )
     factor = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
     sigma, needed = stated * factor, 2.0 * clip / gaussian_mu(epsilon, delta)
@@ -323,7 +331,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         statement=statement,
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
-        # An added user moves the sum by the clipping norm at most, and the count by 1.
+        # An added user moves the sum by at most the clipping norm, and the count by at most 1.
         apart=() if lacks else tuple(1.0 / noise for noise in noises),
         lacks=lacks,
         assumes=assumes if _ASKED[name] else assumes[:1],
@@ -348,7 +356,7 @@ def _accounted_epsilon(strategy: Any, rounds: int) -> float:
 def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
     """Reason why other code may break the promise of a part of this name; "" if it cannot.
 
-    ``outer`` are the parts before it: for a mod the mods around it, for a strategy all mods.
+    ``outer`` are the parts before it: for a mod the mods around it, and for a strategy all mods.
     """
     if name in _ASKED:
         inner, itself = name_in_flower(part.strategy)

@@ -36,8 +36,8 @@ class FlowerServer:
     """A strategy's aggregation as ``server(model, uploads, rng)``, with its clipping and noise.
 
     Replies have the weights that clients send if these are parts of the messages (``metadata``),
-    else weight 1. The number of sampled clients is set to the number of messages, so that the noise
-    has the intended deviation. The server keeps no state between rounds.
+    and otherwise weight 1. The number of sampled clients is set to the number of messages, so that
+    the noise has the intended standard deviation. The server keeps no state between rounds.
     """
 
     strategy: Any
@@ -48,7 +48,7 @@ class FlowerServer:
         uploads: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
     ) -> Arrays:
-        """The next model; InputError if the strategy makes none."""
+        """Computes the next model; InputError if the strategy returns none."""
         strategy = copy.deepcopy(self.strategy)
         if hasattr(strategy, "num_sampled_clients"):
             strategy.num_sampled_clients = len(uploads)
@@ -60,7 +60,7 @@ class FlowerServer:
             else:
                 arrays = _legacy(strategy, model, uploads)
         if arrays is None:
-            raise InputError(f"Expected a model from {strategy!r}, got none. Check its settings.")
+            raise InputError(f"Expected a model from {strategy!r}, got None. Check its settings.")
         return arrays
 
 
@@ -97,7 +97,7 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 
 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply's numbers other than arrays, with the weight under the name in strategies."""
+    """Numbers of the reply that are not arrays, with the weight under its name in strategies."""
     numbers = {
         name.removeprefix(METADATA).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
@@ -111,14 +111,14 @@ _MADE = (
     "the arrays of every reply are the result of the app's mods and its strategy, and clients send "
     "nothing else"
 )
-_ERROR = 1e-9  # chance that one test takes noise as promised for less
-_TESTED = 2_048  # numbers of a message whose noise is compared with that of other rounds
+_ERROR = 1e-9  # probability that one test reports too little noise for noise as promised
+_TESTED = 2_048  # numbers per message whose noise is compared with that of other rounds
 _ROUNDS = 100  # maximum number of rounds in which noise is tested, with messages of five devices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FlowerSystem(WrappedSystem):
-    """A wrapped system with the ``promises`` of its mods and its strategy.
+    """A wrapped Flower app with the ``promises`` of its mods and its strategy.
 
     The promises are the system's claims, unless the caller gives claims as ``stated``.
     """
@@ -136,27 +136,34 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def unproved(self) -> str:
-        """Reasons why promises of the app are not proved, if it makes promises."""
+        """Reasons why promises of the app are not proved.
+
+        Without promises, the reason is that of ``WrappedSystem``.
+        """
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
         return lacking if self.promises else super().unproved
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The stated claims, or else the promises, per round and for all rounds."""
+        """Returns the stated claims, or else the promises, per round and for all rounds."""
         promised = (each for promise in self.promises for each in promise.scoped(self.rounds))
         claims = self.stated or tuple(promised)
         note = "" if self.client.metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def tried(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """See ``WrappedSystem.tried``; the notes state which data the audit does not cover."""
+        """Returns the system with facts from trial calls, as ``WrappedSystem.tried`` does.
+
+        The notes also state the data that the audit does not cover.
+        """
         known, notes = super().tried(interactions)
         return known, notes if self.client.metadata else (*notes, METADATA_NOTE)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[FlowerSystem, str]:
-        """The system without proofs if the noise of messages of one history is below the promise.
+        """Returns the system without proofs if its messages have less noise than promised.
 
-        The test covers the noise of every round, and differences between two rounds. By chance
-        alone one app in 10^5 loses its proofs.
+        The second value is a note on the test. The test compares messages of devices with the same
+        history. It covers the noise of every round, and differences between two rounds. By chance
+        alone, one app in 10^5 loses its proofs.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -169,14 +176,20 @@ class FlowerSystem(WrappedSystem):
         return replace(self, promises=unproved), why
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The client's own noise on any pair of messages, whether or not histories lead to them."""
+        """Returns the randomizer of a single message if the client adds the noise, or None.
+
+        The randomizer covers every pair of messages, even messages that no history produces.
+        """
         if scope.unit is not Unit.REPORT:
             return None
         noises = (p.randomizer for p in self.promises if p.scope.vantage is scope.vantage)
         return next((each for each in noises if each is not None), None)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """The event of a promise's noise; else the caller's event, else non-private."""
+        """Returns the event of a promise's noise, or else the event of the caller's proof.
+
+        Without either, the event is non-private.
+        """
         events = (promise.event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
         return super().event(scope, population) if charged is None else charged

@@ -262,7 +262,7 @@ def test_simulated_histories_are_as_long_as_users() -> None:
     sizes = histories().sum(axis=1)
     found, how = read_of_own(failing(lambda h: not sizes.min() <= len(h) <= sizes.max()))
     assert min(usual, found) > 0.95
-    assert how == ["Learns from users simulated by the devices' code."]
+    assert how == ["The attack learns from users simulated by the devices' code."]
 
 
 def test_histories_at_which_the_code_fails_are_left_out_and_counted() -> None:

@@ -23,8 +23,8 @@ def test_with_a_baseline_only_what_got_worse_fails(
     before.save(tmp_path / "before")
     words = ("attack", tmp_path, "--baseline", tmp_path / "before" / "report.json")
     for found, expected, said in (
-        (before, 0, "Against the baseline: Nothing is worse."),
-        (record, 1, "worse: fcf: membership (server) reaches AUC 1 "),
+        (before, 0, "Comparison with the baseline: Nothing is worse."),
+        (record, 1, "worse: fcf: membership (server) reaches AUC = 1 "),
     ):
         monkeypatch.setattr(recorded_uploads, "attack_recording", answering(found))
         code, out, _ = cli(*words, "--out", tmp_path / "out")

@@ -72,7 +72,7 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path)
     assert [line for line in first if "agree" in line] == ["  14 more numbers agree."]
     code, out, _ = cli("claims", "16")
     assert "Expected" not in out
-    assert "Assumed: against clients who take part" in " ".join(out.split())
+    assert "Threat model: against clients who take part" in " ".join(out.split())
 
 
 def test_nothing_is_called_measured_where_nothing_was() -> None:
@@ -80,10 +80,10 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert code == 0
     assert "measured" not in out
     text = " ".join(out.split())
-    first, *others = text.split(" Proved: ")
+    first, *others = text.split(" Upper bound: ")
     assert first.endswith("guesses right more than 99.9999% of the time.")
     assert "✗ false, promises little: everything about one user, over the whole training" in first
-    assert "Shown: ≥ 5,000 (delta 0; exact, no samples; exact log-ratio)" in others[0]
+    assert "epsilon ≥ 5,000 (delta 0; calculated, no samples; exact log-ratio)" in others[0]
     assert len(others) == 5
 
 
@@ -139,9 +139,7 @@ def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
     code, out, _ = cli("claims", "dp-privrec", "--tables", "--jobs", "1")
     assert code == 0
-    assert (
-        "- 3: q = M/N 30 / 4800; Delta 1e-06; Printed 16.6081; Counted 16.6081; Holds 1.29" in out
-    )
+    assert "- 3: Sampling rate M/N: 30 / 4800; Delta: 1e-06; Printed epsilon: 16.6081" in out
     code, out, _ = cli("claims", "--tables", "--jobs", "1", "--json")
     assert [row["printed"] for row in json.loads(out)] == [16.6081]
 
@@ -162,8 +160,9 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(catalogue, "papers", lambda: {**papers(), "x": Paper.of("tabled_paper")})
     for words in ((), ("theirs",)):
         code, out, _ = cli("claims", *words, "--tables", "--jobs", "1")
-        said = "- 7: q = M/N 5 / 50; Delta 1e-06; Printed 2.0000; Counted 3.0000; Holds 1 to 1.5"
-        assert (code, out.count("q = M/N"), said in out) == (0, 1, True)
+        said = "2.0000; Counted epsilon: 3.0000; Correct epsilon: 1 to 1.5"
+        counts = out.count("Sampling rate M/N: 5 / 50"), " ".join(out.split()).count(said)
+        assert (code, *counts) == (0, 1, 1)
     assert "alone or with dp-privrec or theirs, got 'fcf'." in refusal("claims", "fcf", "--tables")
 
 
@@ -183,7 +182,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("6", "--users", "0"), "with a target"),
         (("77",), "got '77'"),
         (("nope",), "got 'nope'"),
-        (("gpfedrec",), "Say --paper gpfedrec"),
+        (("gpfedrec",), "Use --paper gpfedrec"),
         (("--all", "--set", "T=1"), "with a target"),
         (("6", "--users", "10"), "with a target"),
         (("fcf", "--users", "1"), "Expected 2 to 1,000,000,000,000 users"),

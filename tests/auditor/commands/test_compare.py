@@ -29,13 +29,13 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path
     code, text, _ = cli("compare", before, now / "report.json")
     assert code == 1
     assert text.startswith("The audits differ")
-    assert text.index("Other plan: seed 1, was ") < text.index("Worse (1)")
-    assert "dplcf-ap: false: epsilon 1" in text
+    assert text.index("Differences of the plan: seed = 1, was ") < text.index("Worse (1)")
+    assert "dplcf-ap: the verdict is false: epsilon 1" in text
     assert text.rstrip().endswith("1 worse, 0 better.")
     assert max(map(len, text.split("\n"))) <= 100
     code, text, _ = cli("compare", now, before)
     assert (code, "Nothing is worse." in text) == (0, True)
-    assert "this audit lacks them: 1 finding of the baseline." in text
+    assert "This audit lacks 1 finding of the baseline" in text
     code, text, _ = cli("compare", now, now)
     assert (code, text.startswith("Both audits have the same plan, data")) == (0, True)
 

@@ -65,7 +65,7 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
         (("run", "fcf", "--claim", "claim.toml"), "claims of a system of your own"),
         (("new", "system", "my-own"), "got the existing my_own.py"),
         (("new", "system", "../x"), "a name of letters"),
-        (("new", "system", "x", "--folder", "none"), "Expected --folder to be a folder"),
+        (("new", "system", "x", "--folder", "none"), "Expected an existing --folder"),
     ],
 )
 def test_what_is_wrong_is_a_line(folder: Path, words: tuple[str, ...], said: str) -> None:

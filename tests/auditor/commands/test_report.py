@@ -46,7 +46,7 @@ def test_a_system_is_shown_without_rendering_and_refuses_what_that_would_ask(
 ) -> None:
     out = sample().save(tmp_path / "run")
     (out / "junit.xml").write_text("of another gate")
-    assert "leave out the options or the system" in refusal("report", out, "fcf", *option)
+    assert "Leave out the options or the system" in refusal("report", out, "fcf", *option)
     assert cli("report", out, "fcf")[0] == 0
     assert (out / "junit.xml").read_text() == "of another gate"
 

@@ -25,7 +25,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     code, text, _ = run("fcf", out, "--fail-on", "leak")
     assert code == 1
     *_, last, pointer = text.strip().splitlines()
-    assert "\nWorst leak: fcf: interaction-reconstruction (server) reaches" in text
+    assert "\nThe worst leak is in fcf: attack interaction-reconstruction (server)" in text
     assert "report.md, junit.xml, report.sarif, report.json" in last
     assert pointer == f"Details: auditor report {out} fcf"
     assert run("fcf", out)[0] == 0
@@ -53,7 +53,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     code, text, _ = cli("report", out, "--baseline", before)
     assert code == 1
     text = " ".join(text.split())
-    assert "worse: fcf: interaction-reconstruction (server) reaches interaction F1 1" in text
+    assert "worse: fcf: interaction-reconstruction (server) reaches interaction F1 = 1" in text
     assert "was 0.1 [0.05, 0.15]" in text
 
 

@@ -185,7 +185,7 @@ BAD = {
     "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
     "input out of the domain": (
         ("tight", "--epsilon", "1", "--inputs", "[0, 5]"),
-        "input in {0, 1}",
+        "inputs in {0, 1}",
     ),
     "inputs of another shape": (("tight", "--epsilon", "1", "--inputs", "[[0], [1]]"), "shape"),
     "unknown check": (

@@ -198,7 +198,7 @@ def test_reconstruction_rows() -> None:
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
     }
     assert rows["interaction F1"].value == rows["users reconstructed exactly"].value == 1.0
-    assert "precision 1.000, recall 1.000" in rows["interaction F1"].note
+    assert "precision = 1.000, recall = 1.000" in rows["interaction F1"].note
     assert rows["entries proved"].value == pytest.approx(held.mean())
     everything = rows["interaction F1"].baselines["all items"]
     sizes = held.sum(axis=1)
@@ -241,7 +241,7 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.FEWEST", 5)
     monkeypatch.setattr("fedrec_auditor.auditor.games.game._MANY", 50)
     (some, *_) = play(play_one, Scripted(family, guess))
-    assert "20 of 80 users were attacked." in some.note
+    assert "The attack was run on 20 of 80 users." in some.note
     assert some.value == 1.0
     assert some.ci_low < all_of.ci_low < 1.0
 

@@ -107,7 +107,7 @@ def test_ties_count_as_broken_at_random() -> None:
     for name in ("linkage top-1", "linkage MRR"):
         assert rows[name].value == pytest.approx(rows[name].baseline)
     assert rows["candidates ruled out"].value == 0
-    assert "40.0 of 40, by chance 20.5" in rows["linkage MRR"].note
+    assert "40.0 of 40, and 20.5 by chance" in rows["linkage MRR"].note
 
 
 def test_half_a_guess_is_scored_by_its_rank() -> None:
@@ -159,11 +159,11 @@ def test_hidden_messages_carry_no_sender() -> None:
 
 def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
     once = bits((np.arange(3), np.eye(3)))
-    assert "a single round" in ATTACK.refusal(once)
+    assert "only one round" in ATTACK.refusal(once)
     target = FAMILIES["targets"].member("fmf-ldp")(rounds=2)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
-    assert "a message of its own" in ATTACK.refusal(split)
+    assert "a separate message" in ATTACK.refusal(split)
     linked = transcript.view(Vantage.SERVER)
     assert not ATTACK.refusal(linked)
     parties = replace(linked, public=replace(linked.public, parties=3))

@@ -405,4 +405,4 @@ def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> Non
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None
-    assert "it changes what it keeps between calls" in proof.check.reason
+    assert "keeps its value between calls" in proof.check.reason

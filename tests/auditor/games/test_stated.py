@@ -87,7 +87,7 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     noise = Claim(epsilon=gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = settings("local", noisy, noise, share=0.08)
     assert isinstance(none, NotRun)
-    assert "sampled at random" in none.reason
+    assert "random sampling" in none.reason
     (some,) = settings("round", noisy, noise, share=0.08)
     assert isinstance(some, Setting)
     assert isinstance(some.simulation, Trainings)

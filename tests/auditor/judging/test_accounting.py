@@ -218,4 +218,4 @@ def test_a_client_without_a_proof_is_not_said_to_send_in_the_clear() -> None:
     assert noted(system).startswith("No epsilon can be proved: no proof was given. Give one as")
     assert noted(system, sampled=[lower(6.0, TRAINING)]) == ""
     clear = noted(replace(system, proof={Horizon.TRAINING: NonPrivateDpEvent()}))
-    assert clear.startswith("No epsilon can be proved: A part of it is sent in the clear")
+    assert clear.startswith("No epsilon can be proved: A part of the data is sent without")

@@ -104,7 +104,7 @@ def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str)
 
 
 def test_an_entry_without_a_system_says_what_is_drawn() -> None:
-    with pytest.raises(InputError, match="Expected draws for theirs"):
+    with pytest.raises(InputError, match="Expected a value of draws in the entry of theirs"):
         ReleasedCode.of(entry(), {}).event(SCOPE, MANY)
 
 

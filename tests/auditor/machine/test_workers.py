@@ -78,7 +78,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
         assert code == 3
         said = [line for line in (tmp_path / "err").read_text().splitlines() if line[0] != "["]
         assert len(said) == 1
-        assert "the same command resumes" in said[0]
+        assert "Repeat the command to resume" in said[0]
 
 
 def test_a_users_own_processes_are_left_alone() -> None:

@@ -123,7 +123,7 @@ def test_without_a_truth_only_linkage_is_run(tmp_path: Path) -> None:
     record = attack(tmp_path)
     assert {row.attack for row in record.attacks} == {"linkage"}
     (told,) = [r.reason for r in record.skipped if r.attack == "interaction-reconstruction"]
-    assert told.startswith("No truth is given")
+    assert told.startswith("No true interactions are given")
     assert not record.findings
 
 
@@ -199,7 +199,7 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert "bounds no epsilon from below" in finding.reason
     assert "auditor run MODULE:OBJECT" in finding.reason
     (seen,) = summarize_systems(record)
-    assert "audit the client (auditor run MODULE:OBJECT)" in seen.line
+    assert "audit the client itself (auditor run MODULE:OBJECT)" in seen.line
     assert record.exit_code(Gate()) == 3
     assert record.exit_code(Gate(allow=("inconclusive",))) == 0
     nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
@@ -315,7 +315,7 @@ def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: P
     (row,) = [r for r in found.attacks if r.metric.endswith("without names")]
     assert row.value == 1.0
     (told,) = [r.reason for r in found.skipped if r.attack == "linkage"]
-    assert "does not say who sent what" in told
+    assert "does not name the senders" in told
 
 
 def test_a_recording_is_not_trained_again(tmp_path: Path, data: Interactions) -> None:
@@ -335,7 +335,7 @@ def test_a_system_of_ones_own_is_recorded_without_its_truth(
     out = record_uploads(system, data=data, out=tmp_path / "run")
     assert not (out / "truth.npz").exists()
     assert Recording.open(out).manifest.algorithm == "plain-bits"
-    with pytest.raises(InputError, match="an empty directory"):
+    with pytest.raises(InputError, match="an empty or a new directory"):
         record_uploads(system, data=data, out=out)
     for targets in ((), ("all",), ("fcf", "fedrec")):
         with pytest.raises(InputError, match="one target"):
@@ -352,7 +352,7 @@ def test_silos_are_numbered(tmp_path: Path) -> None:
             assert any("come from parties" in row.reason for row in record.skipped)
             assert not attack(tmp_path / "1").attacks
         else:
-            with pytest.raises(InputError, match="parties 0 to 1"):
+            with pytest.raises(InputError, match="party numbers 0 to 1"):
                 attack(tmp_path / str(sender))
 
 
@@ -371,7 +371,7 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
     assert "by the devices' code" in sets.note
     with pytest.raises(InputError, match="client='fcf' in reply to the first recorded model"):
         attack_recording(folder, client="fcf", **settings)
-    with pytest.raises(InputError, match="recorded parts of messages from client='dplcf-sp'"):
+    with pytest.raises(InputError, match="client='dplcf-sp' to send the recorded parts"):
         attack_recording(folder, client="dplcf-sp", **settings)
     (folder / TRUTH).unlink()
     with pytest.raises(InputError, match="a truth with client"):
@@ -465,6 +465,6 @@ def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refu
             for user in range(2):
                 writer.upload(user, {"item": np.full((4, 2), np.inf)})
     with pytest.raises(
-        InputError, match=r"in half of the messages of .* NaN or infinities in 7 of 12"
+        InputError, match=r"in at least half of the messages of .* NaN or infinities in 7 of 12"
     ):
         Recording.open(tmp_path).readable()

@@ -223,7 +223,7 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
     ("settings", "refusal"),
     [
         ({"claim": [ROUND, Claim(epsilon=1, unit="interaction")]}, "one unit, adjacency and"),
-        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got one of a report"),
+        ({"claim": ROUND, "proof": {"report": GaussianDpEvent(2.0)}}, "got one for a report"),
         ({"claim": ROUND, "proof": {"week": GaussianDpEvent(2.0)}}, "got 'week'"),
     ],
 )
@@ -262,7 +262,7 @@ def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[
     def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return send(0 in history.items, rng.normal(size=3))
 
-    rng, refusal = np.random.default_rng(0), "Send parts of one type, in one order"
+    rng, refusal = np.random.default_rng(0), "Send parts of the same types"
     interacted = rng.random((8, 8)) < 0.5
     interacted[:, 0] = [False] * 7 + [True]
     with pytest.raises(InputError, match=refusal):
@@ -281,7 +281,7 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
     assert {finding.verdict for finding in shown} == {Verdict.VIOLATED}
     assert all(finding.accounted is None for finding in record.findings)
-    assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+    assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
     (glance,) = summarize_systems(record)
     assert "laim epsilon" not in glance.todo
@@ -302,7 +302,7 @@ def test_a_bound_of_a_round_refutes_the_basis_of_a_claim_of_the_training() -> No
     assert Gate().code(finding.verdict for finding in record.findings) == 0
     (glance,) = summarize_systems(record)
     assert "laim epsilon" not in glance.todo
-    assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
+    assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
 
 
 @pytest.mark.parametrize("fails", [lambda n: n > 14, lambda n: n == 0, lambda n: n in (1, 2)])
@@ -319,7 +319,7 @@ def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) 
     assert len(played) == 2
     for finding in played:
         if not fails(20) or "local" in finding.game:
-            assert "more are left out, at which the client fails: Expected a" in finding.note
+            assert "more are left out because the client fails at them: Expected a" in finding.note
             assert "a cannot be empty unless no samples are taken" in finding.note
 
 
@@ -374,8 +374,8 @@ def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     record = audited(lambda history, model, rng: np.zeros(3), claim)
     (finding,) = record.findings
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "Nothing tested the claim" in finding.reason
-    assert "nothing that a canary does makes a difference" in finding.reason
+    assert "No game tested the claim" in finding.reason
+    assert "no change of a canary's data changes" in finding.reason
     assert Gate().code([finding.verdict]) == 3
     (glance,) = summarize_systems(record)
     assert "Have the claim tested" in glance.todo

@@ -89,7 +89,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
         estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
     )
     assert short <= 10.0 < enough
-    assert note.endswith("this audit made 8,000. An audit without --quick makes them.")
+    assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")
     proved = finding.model_copy(update={"verdict": Verdict.CONSISTENT})
     assert draws_needed(proved, estimator, samples, 1_000_000) == ""
 
@@ -265,7 +265,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
     found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped
-    assert "As release: It does not train on halves of the users: Expected 4" in row.reason
+    assert "At vantage release: It does not train on halves of the users: Expected 4" in row.reason
 
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

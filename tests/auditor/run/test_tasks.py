@@ -98,14 +98,14 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
         return Audit.of(Plan(targets=names, settings=settings, **changes), data).notes
 
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
-    once = "attacks and utility are measured on one training of each system"
-    samples = f"games make 1 in 10 of their usual runs; {once}"
+    once = "Attacks and utility are measured on one training of each system"
+    samples = f"Games make 1 in 10 of their usual runs. {once}"
     slow = "Slow attacks that did not run: attribute-mlp."
-    assert notes(quick=True) == (slow, f"{samples}; {cut}")
-    assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
+    assert notes(quick=True) == (slow, f"{samples}. {cut}")
+    assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}. {cut}")
     assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
     assert "attribute-mlp" in Audit.of(Plan(targets=names, settings=settings), data).attacks
-    assert notes(quick=True, runs=50) == (slow, f"{once}; {cut}")
+    assert notes(quick=True, runs=50) == (slow, f"{once}. {cut}")
     assert notes(trainings=1) == (f"{once}.",)
     assert notes() == ()
 

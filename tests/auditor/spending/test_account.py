@@ -181,12 +181,12 @@ def test_an_event_says_what_the_same_settings_say(base: Account) -> None:
 @pytest.mark.parametrize(
     ("event", "note"),
     [
-        ('{"type": "NonPrivateDpEvent"}', "in the clear"),
+        ('{"type": "NonPrivateDpEvent"}', "without protection"),
         ('{"type": "GaussianDpEvent", "noise_multiplier": 0}', "no noise"),
         (
             '{"type": "ComposedDpEvent", "events": [{"type": "GaussianDpEvent", '
             '"noise_multiplier": 1}, {"type": "NonPrivateDpEvent"}]}',
-            "in the clear",
+            "without protection",
         ),
     ],
 )
@@ -201,7 +201,7 @@ def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> 
     """A mechanism may spend far less than its pure epsilon: the sentence states only the proof."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.shown is None
-    assert "Proved: an adversary guesses right up to 81.8% of the time. Proved:" in " ".join(
+    assert "an adversary guesses right up to 81.8% of the time. Upper bound:" in " ".join(
         str(found).split()
     )
     assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
@@ -371,10 +371,10 @@ def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPat
 def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base: Account) -> None:
     lines = str(base).splitlines()
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
-    said, *_ = " ".join(" ".join(lines).split()).partition("Proved: ≤")
+    said, *_ = " ".join(" ".join(lines).split()).partition("Upper bound: epsilon ≤")
     assert said.endswith(
-        "Proved: an adversary guesses right up to 85.2% of the time, if the adversary does not "
-        "learn who was drawn. Calculated exactly: an adversary who sees the most revealing message "
+        "an adversary guesses right up to 85.2% of the time, if the adversary does not learn who "
+        "was drawn. Calculated exactly: an adversary who sees the most revealing message "
         "guesses right at least 85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1

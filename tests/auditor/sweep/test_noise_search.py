@@ -83,7 +83,7 @@ def test_a_text_that_is_no_condition_is_refused(text):
 
 
 def test_what_nothing_speaks_of_is_refused():
-    with pytest.raises(InputError, match="Expected figures for the condition"):
+    with pytest.raises(InputError, match="Expected results for the condition"):
         Condition.of_text("attacks(linkage) <= guessing").holds(rows([0.0]), 1, 0.95)
 
 

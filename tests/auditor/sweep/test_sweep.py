@@ -139,7 +139,7 @@ def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(whole):
     _, out = whole
     with pytest.raises(InputError, match="got a sweep"):
         audit("dplcf-sp", out=out, jobs=1, **{**GIVEN, "games": ()})
-    with pytest.raises(InputError, match="with all of the sweep"):
+    with pytest.raises(InputError, match="a grid that includes the sweep"):
         run(out, ["epsilon=8"])
 
 
@@ -178,7 +178,7 @@ def test_a_broken_file_is_refused(whole, tmp_path):
 
 @pytest.mark.parametrize("seeds", [0, -1, 1001, "3", 2.5])
 def test_a_wrong_number_of_trainings_is_refused(seeds):
-    with pytest.raises(InputError, match="seeds from 1 to 1,000"):
+    with pytest.raises(InputError, match="Expected 1 to 1,000 as number of seeds"):
         sweep("dplcf-sp", seeds=seeds, **GIVEN)
 
 

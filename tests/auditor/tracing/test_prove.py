@@ -164,15 +164,15 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
 @pytest.mark.parametrize(
     ("randomizer", "said"),
     [
-        (leaks_seldom(), "it changes what it keeps between calls (calls)"),
-        (counted(), "the code calls next on an iterator that it did not make"),
-        (hidden(), "the code uses numpy.random._generator.Generator.random, which is unknown"),
-        (lambda x, rng: x * rng.random() * rng.random(), "two noises are multiplied"),
-        (lambda x, rng: [x, rng.pareto(1)], "Generator.pareto is not modelled"),
-        (stamped, "noise is too small relative to the number that it is added to"),
-        (differ_by_rounding, "one noise is in several numbers, which differ by rounding"),
-        (lattice_and_row, "integer noise is in several numbers of the output"),
-        (lattices_of_two_places, "integer noise is in several numbers of the output"),
+        (leaks_seldom(), "the code assigns to calls, which keeps its value between calls"),
+        (counted(), "the code calls next on an iterator that this call did not create"),
+        (hidden(), "tracing does not know numpy.random._generator.Generator.random"),
+        (lambda x, rng: x * rng.random() * rng.random(), "the code multiplies two noises"),
+        (lambda x, rng: [x, rng.pareto(1)], "tracing does not support Generator.pareto"),
+        (stamped, "the noise is too small relative to the number to which it is added"),
+        (differ_by_rounding, "several numbers of the output hold one noise and differ by rounding"),
+        (lattice_and_row, "several numbers of the output hold the same integer noise"),
+        (lattices_of_two_places, "several numbers of the output hold the same integer noise"),
     ],
 )
 def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
@@ -336,7 +336,7 @@ def test_what_differs_at_the_first_call_is_not_proved() -> None:
     for randomizer in (plain_at_first, once):
         called.clear()
         _, reason = verified(randomizer)
-        assert "changes what it keeps between calls" in reason
+        assert "keeps its value between calls" in reason
 
 
 def test_a_module_that_is_imported_in_the_call_is_whole(

@@ -324,7 +324,7 @@ def test_code_that_imports_a_module_first_is_not_proved(
 
         return int(ANSWERS.setdefault(x, flipped(x, rng)))
 
-    with pytest.raises(NotTraced, match="a dict that this call did not make"):
+    with pytest.raises(NotTraced, match="a dict that this call did not create"):
         epsilon(function, [0, 1])
 
 
@@ -338,7 +338,7 @@ def test_what_is_kept_is_not_written() -> None:
         own["d"].append(1)
         return client(x, rng)
 
-    with pytest.raises(NotTraced, match="the code changes a list that this call did not make"):
+    with pytest.raises(NotTraced, match="the code changes a list that this call did not create"):
         epsilon(function, [0, 1])
     assert cache == [0]
     assert client.memo is None

@@ -73,9 +73,9 @@ def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (_used_again, "used again"),
+        (_used_again, "uses a draw again"),
         (_known_in_part, "no known density"),
-        (_one_coin_of_two_noises, "several noises"),
+        (_one_coin_of_two_noises, "two noises that depend on the same random draws"),
     ],
 )
 def test_noises_that_depend_on_each_other_are_refused(function: Any, reason: str) -> None:

@@ -79,5 +79,5 @@ def test_too_few_ratings_are_refused(dense: Any) -> None:
 def test_equal_ratings_measure_nothing() -> None:
     split = hold_out(Interactions.of(np.ones((4, 5))), np.random.default_rng(0))
     target: Any = Scorer(np.ones((4, 5)))
-    with pytest.raises(NoScores, match=r"All 20 ratings are 1: any constant predicts them\."):
+    with pytest.raises(NoScores, match=r"All 20 ratings are 1, so any constant predicts them\."):
         split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))

@@ -366,7 +366,7 @@ def test_all_structures_can_be_listed() -> None:
 
 def test_what_cannot_be_spelt_is_refused_with_a_hint() -> None:
     law = Density(sample=lambda x, rng: {"bit": object()}, log_prob=lambda answer, x: 0.0)
-    with pytest.raises(InputError, match=r"got dict\. Return an encoding of the output"):
+    with pytest.raises(InputError, match=r"got dict\. Encode each output"):
         verify_ldp(law, epsilon=1.0, inputs=[0, 1])
 
 

@@ -389,7 +389,7 @@ FAIR = np.arange(40) % 2 == 0
     ("arguments", "message"),
     [
         ({"included": FAIR[:39]}, "one boolean for each of 40 canaries"),
-        ({"included": FAIR.astype(int)}, "true for each included canary"),
+        ({"included": FAIR.astype(int)}, "True for each included canary"),
         ({"included": np.ones(40, bool)}, "fair coins, got 40 of 40 included"),
         ({"scores": np.full(40, np.nan)}, "without NaN"),
         ({"scores": np.ones(19), "included": FAIR[:19]}, "at least 20 scores"),
@@ -413,7 +413,7 @@ def test_coins_without_a_canary_of_their_own_are_refused(
         (lambda s: s.bound(confidence=1.0), "confidence in"),
         (lambda _: OneRunScores.of_sides(3.0, [1.0]), "one shape"),
         (lambda _: OneRunScores.of_sides(np.ones(20), np.ones((20, 2))), "one shape"),
-        (lambda _: OneRunScores.of_sides(FAIR, FAIR, range(40)), "of both sides"),
+        (lambda _: OneRunScores.of_sides(FAIR, FAIR, range(40)), "both in_ids and out_ids"),
         (lambda _: OneRunScores.of_sides(FAIR, FAIR, range(40), range(40)), "0\\) twice"),
     ],
 )

@@ -156,7 +156,7 @@ def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> Non
     assert lines[0] == "3b fmf-ldp: wrong"
     assert lines[1].startswith("  The statement is wrong: it misleads whoever relies on it")
     why = next(
-        place for place, line in enumerate(lines) if line.startswith("  Why:             A reason")
+        place for place, line in enumerate(lines) if line.startswith("  Reason:          A reason")
     )
     assert lines[why + 1].startswith((" " * 19 + "A reason", " " * 19 + "reason"))
 
@@ -169,7 +169,7 @@ def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
     assert full.startswith("3b fmf-ldp: no claim, numbers not stated, derived")
     assert "Nobody states this" in full
     assert "Reading: A statement" in full
-    assert "Derived 1; Here 2" in full
+    assert "Derived: 1; Computed here: 2" in full
     assert "derived x | y (1)" in brief
     for said in (full, brief):
         assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", said)

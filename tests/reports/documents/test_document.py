@@ -111,7 +111,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
     assert number(proof.rounded) == "0.981124"
-    assert proof_fact(kept).value == claim_fact(claim).value == "≤ 0.981123"
+    assert proof_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -125,7 +125,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
     whole = document(vary(record, skipped=skipped), "fcf")
     (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
-    assert part.title == "Attacks that could not run: 4 at all"
+    assert part.title == "Attacks that could not run: 4 from any vantage"
     assert part.blocks == (
         Facts(
             (
@@ -196,7 +196,7 @@ def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
 def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     facts, text = filed(record, "fcf")
     assert facts["Singling out"] == facts["Linkability"] == "Not tested."
-    assert facts["Inference"].startswith("Shown: given an item that a user interacted with")
+    assert facts["Inference"].startswith("Shown: the attacker is right")
     assert f"Inference: {facts['Inference']}" in text
     tried = [r for r in record.attacks if r.baseline is not None]
     none = (vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01) for r in tried)
@@ -221,7 +221,7 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
     _, text = filed(broken, "fmf-ldp")
     for said in (
         "The system is a re-implementation of what its paper prints, not its authors' code.",
-        "The audit was quick: it trained 20 of 1,000 rounds; a quick audit that finds",
+        "The audit was quick: it trained 20 of 1,000 rounds. A quick audit that finds",
         "Severity: high or worse.",
         "Not assessed: leak (570 of 600 messages tell nothing).",
         "the training broke down: 570 of 600 messages are empty or unusable",

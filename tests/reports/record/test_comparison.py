@@ -53,12 +53,12 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record, proved)
     line, proof, *_ = of(now, before).worse
-    assert line.startswith(f"{proved.target}: unproved: epsilon")
-    assert line.endswith("; was proved.")
-    assert "epsilon proved is not finite, was at most" in proof
+    assert line.startswith(f"{proved.target}: the verdict is unproved: epsilon")
+    assert line.endswith("; it was proved.")
+    assert "the proved epsilon is not finite, was at most" in proof
     back = of(before, now)
     assert back.worse == ()
-    assert back.lines(Trend.BETTER)[0].endswith("; was unproved.")
+    assert back.lines(Trend.BETTER)[0].endswith("; it was unproved.")
     assert of(now, before, "never").worse == ()
 
 
@@ -67,7 +67,7 @@ def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None
     rest = [f for f in record.findings if f is not refuted]
     fewer = with_findings(record, *rest)
     (line,) = of(record, fewer).worse
-    assert ": false: epsilon" in line
+    assert ": the verdict is false: epsilon" in line
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
     assert back.worse == ()
@@ -88,9 +88,7 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
     )
     assert (apart.findings, apart.rows, apart.worse) == (0, 8, ())
     assert apart.code == 3
-    assert (
-        apart.conclusion == "No claim is in both audits; nothing is worse in 8 attack rows of both."
-    )
+    assert "No claim is in both audits; nothing is worse in 8 attack figures" in apart.conclusion
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
     assert attacked.code == 0
     assert attacked.conclusion.startswith("Nothing is worse")
@@ -175,8 +173,8 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
     assert moved(same, one) == []
     (change,) = of(two, one).changes
     assert change.line == (
-        "one: epsilon shown is at least 2, was at least 1, for everything about one user, over the "
-        "whole training, against the server."
+        "one: the shown epsilon is at least 2, was at least 1, for everything about one user, over "
+        "the whole training, against the server."
     )
     assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
     assert moved(one, two) == [("other", "epsilon shown")]  # a smaller bound is not better
@@ -258,11 +256,11 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     other = replace(CLAIM, epsilon=2.0)
     now, before = asked(record, None, 1.0, claim=other), asked(record, None, 1.0)
     (change,) = of(now, before).changes
-    assert change.words.startswith("claims epsilon 2 at delta 0 for everything about one user")
-    assert "; no longer claims epsilon 9 at delta 0" in change.words
+    assert change.words.startswith("it now claims epsilon 2 at delta 0 for everything about one")
+    assert "; it no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = vary(fewer, attacks=(), utility=())
-    assert [each.line for each in of(fewer, record).changes] == ["fcf: gone, was in the baseline."]
+    assert [each.line for each in of(fewer, record).changes] == ["fcf: it is only in the baseline."]
 
 
 def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
@@ -300,14 +298,14 @@ def test_the_audits_own_differences_are_told(record: Record) -> None:
     now = vary(record, plan=plan, provenance=provenance)
     before = vary(record, plan={**record.plan, "attacks": ["linkage", "old"]})
     data, asked_, versions_ = of(now, before).differences
-    assert data.startswith("Other data: none, was ml-100k (")
-    assert asked_ == "Other plan: attacks +new -old; quick true, was none; seed 7, was 0."
-    assert versions_.startswith("Other versions: numpy 9, was ")
+    assert data.startswith("The data differ: none, was ml-100k (")
+    assert asked_.endswith("plan: attacks +new -old; quick = true, was none; seed = 7, was 0.")
+    assert versions_.startswith("Differences of the versions: numpy = 9, was ")
 
 
 def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     other = vary(record.provenance, data=None)
     found = of(with_rows(record), vary(record, provenance=other))
     assert found.worse == ()
-    assert "Other data: ml-100k" in found.differences[0]
-    assert "8 attack rows" in found.uncertain[0]
+    assert "The data differ: ml-100k" in found.differences[0]
+    assert "8 attack figures" in found.uncertain[0]

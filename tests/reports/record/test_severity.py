@@ -157,7 +157,7 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
     links = vary(row, family="linkage", metric="linkage top-1")
     got = seen(record, None, row, *attributes, links).got
-    assert got.endswith("beat guessing at: age group, users' histories, who sent a message")
+    assert got.endswith("beat guessing about age group, users' histories, senders of messages")
 
 
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
@@ -165,7 +165,7 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
     told = (
-        "none of the attacks tried beat guessing (0 of 300 figures; the intervals leave "
+        "no attack that ran beat guessing (0 of 300 figures did better; the intervals leave "
         "open an advantage of up to 0.15; other attacks may have more)"
     )
     assert glance.got == told  # the interval ends at the figure, .65
@@ -179,7 +179,7 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
     assert (
-        "(0 of 1 figure; none of these attacks has an advantage over guessing; "
+        "(0 of 1 figure did better; none of these attacks has an advantage over guessing; "
         "other attacks may have one)" in by["sure"].got
     )
     most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
@@ -195,11 +195,11 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.not_run == ("linkage",)
-    assert glance.got.startswith("hardly tested: none of the attacks tried")
+    assert glance.got.startswith("the system was hardly tested: no attack that ran")
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.got == (
-        "none of the attacks tried beat guessing (0 of 2 figures; 1 attack could not run; the "
+        "no attack that ran beat guessing (0 of 2 figures did better; 1 attack could not run; the "
         "intervals leave open an advantage of up to 0.15; other attacks may have more)"
     )
 
@@ -275,7 +275,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
     )
     none = vary(record, attacks=rows)
     assert comparable(none) == leaks(none) == ()
-    assert leak_line(none, 0.05).startswith("No leak found: none of 0 attack rows")
+    assert leak_line(none, 0.05).startswith("No leak found: none of 0 figures of attacks")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])

@@ -21,7 +21,7 @@ from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
 
 HERE = (
-    "for everything about one user (for any two inputs that differ in it), over the whole "
+    "for everything about one user (for any two inputs that differ in this unit), over the whole "
     "training, against the server"
 )
 """The scope of ``judged``, which travels with every epsilon that is advised."""
@@ -46,7 +46,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
         "Set as_published=false, with which the claim is proved, or supply the missing proof of "
-        "epsilon 1. The epsilon that is proved, 10.8, promises next to nothing."
+        "epsilon 1. The proved epsilon, 10.8, promises next to nothing."
     )
     assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
@@ -154,7 +154,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
     assert next_step(Section("it", (refuted, other)), leaks=False) == (
         f"Withdraw the claim, or claim epsilon 2 instead of 1, {HERE}, or set faithful=false, with "
-        "which the claim is proved over one round, though not over the whole training."
+        "which the claim is proved over one round, but not over the whole training."
     )
 
 
@@ -175,7 +175,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said == (
         "Withdraw the claim, or quote it only over one round, for which it is proved. The "
-        "epsilon that is proved, 5,000, promises next to nothing."
+        "proved epsilon, 5,000, promises next to nothing."
     )
     for other in (
         vary(held, claim=replace(claim, epsilon=260.0)),

@@ -76,14 +76,14 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
     assert "infinite" not in ratio_words(measured)
-    assert "log-ratio 1,102,110" in ratio_words(measured)
+    assert "log-ratio = 1,102,110" in ratio_words(measured)
     assert [probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "2 independent copies at once: log-ratio 1,500" in ratio_words(vanished)
+    assert "for 2 independent copies: log-ratio = 1,500" in ratio_words(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
@@ -104,15 +104,15 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     assert outcome_words(measured) == "Measured share"
     assert probability_words(measured, 0.0) == "0"
     assert ratio_words(measured) == (
-        "not bounded by the samples: no draw of one of the two inputs gave this output"
+        "not bounded by the samples: one of the two inputs gave this output in no draw"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
+    assert ratio_words(seen).startswith("2.5 in the samples (log-ratio = 0.916")
 
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    assert "Most exposed group: activity: most items 0.99 [0.98, 1]" in risk_words(row)
+    assert "The most exposed group is activity: most items 0.99 [0.98, 1]" in risk_words(row)
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
     assert "exposed group" not in risk_words(vary(row, users=alike))
@@ -187,9 +187,9 @@ def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
     noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
     said = of(record, noisy, plain)
     assert said == (
-        "HR@10 0.31 [0.28, 0.34] (leave one out, 99 sampled negatives; of this training), against "
-        "0.1 at random; "
-        "0.45 in the paper, under its own conditions; 0.62 without protection (fcf)."
+        "HR@10 = 0.31 [0.28, 0.34] (leave one out, 99 sampled negatives; in one training), against "
+        "0.1 by random ranking, 0.45 in the paper under its own conditions, 0.62 without "
+        "protection (fcf)."
     )
 
 
@@ -265,17 +265,17 @@ PERHAPS = "the system may have learned nothing personal that helps."
         ([(-0.05, 0.02)], f"The figure is not better than popularity: {NOTHING}"),
         (
             [(-0.05, 0.02), (-0.01, 0.02)],
-            f"None of its 2 figures is better than popularity: {NOTHING}",
+            f"None of the 2 figures is better than popularity: {NOTHING}",
         ),
         (
             [(-0.05, 0.02), (0.01, 0.02)],
-            f"None of its 2 figures is shown to be better than popularity: {PERHAPS}",
+            f"None of the 2 figures is shown to be better than popularity: {PERHAPS}",
         ),
         ([(-0.05, 0.02), (0.05, 0.02)], ""),
         # above by an interval of its own, but not by one that holds for all of ten at once
         (
             [(0.021, 0.02)] * 10,
-            f"None of its 10 figures is shown to be better than popularity: {PERHAPS}",
+            f"None of the 10 figures is shown to be better than popularity: {PERHAPS}",
         ),
     ],
 )  # fmt: skip
@@ -284,10 +284,10 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 ) -> None:
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
     changed = vary(record, utility=tuple(rows))
-    begin = f"utility: HR@10 0.31, popularity {0.31 - gaps[-1][0]:.3g}. "
+    begin = f"utility: HR@10 = 0.31, popularity = {0.31 - gaps[-1][0]:.3g}. "
     assert shortfall(changed["fcf"]) == (said and begin + said)
-    assert of(record, *rows).endswith(said or "at random.")
-    assert f"against {0.31 - gaps[-1][0]:.3g} by popularity; 0.1 at random" in of(record, *rows)
+    assert of(record, *rows).endswith(said or "by random ranking.")
+    assert f"against {0.31 - gaps[-1][0]:.3g} by popularity, 0.1 by random" in of(record, *rows)
 
 
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
@@ -303,8 +303,8 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
     said = (
-        "utility: HR@10 0.09, guessing 0.1. The figure is not better than guessing: the system is "
-        "useless here."
+        "utility: HR@10 = 0.09, guessing = 0.1. The figure is not better than guessing: the system "
+        "is useless here."
     )
     assert shortfall(vary(record, utility=(lost,))["fcf"]) == said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
@@ -324,13 +324,11 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
-    said = (
-        f"Utility: HR@10 0.28, popularity 0.33. The figure is not better than popularity: {NOTHING}"
-    )
+    said = f"popularity = 0.33. The figure is not better than popularity: {NOTHING}"
     for name, text in texts.items():
         assert text.count(said) == 1, name
     system = texts["html"].partition('id="systems"')[2]
-    assert "popularity 0.33, difference [-0.07, -0.03]" in system
+    assert "popularity = 0.33, difference [-0.07, -0.03]" in system
     for name in ("html", "markdown"):
         assert say.fill_text("note", "intervals") in texts[name]
 
@@ -338,6 +336,6 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
 def test_figures_say_of_how_many_trainings_they_are() -> None:
     one = utility("fcf", 0.62, 0.66)
     three = vary(one, trainings=3)
-    assert trainings_words([one, one]) == "of this training"
+    assert trainings_words([one, one]) == "in one training"
     assert trainings_words([three]) == "over 3 trainings"
     assert trainings_words([one, three]) == "over 1 to 3 trainings"

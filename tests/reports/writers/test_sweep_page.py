@@ -121,5 +121,5 @@ def test_a_filter_leaves_what_it_names(tmp_path):
     every = [*blocks, "DETAILS", "TR1", "TR2", "TR4", "DETAILS", "TR1", "DETAILS", "TR1"]
     assert systems["all"] == kinds["all"] == metrics["all"] == every
     assert systems["other"] == ["FIGURE2", "SECTION2", "DETAILS", "TR2"]
-    assert kinds["epsilon claimed"] == [*blocks, "DETAILS", "TR1"]
+    assert kinds["claimed epsilon"] == [*blocks, "DETAILS", "TR1"]
     assert metrics["HR@10"] == [*blocks, "DETAILS", "TR1", "TR2", "TR4"]

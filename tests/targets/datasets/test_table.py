@@ -203,7 +203,7 @@ def test_the_separator_is_found(tmp_path: Path, separator: str, ending: str) -> 
 
 def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("user,item,x|item|user\n1,2,3|4|5\n")
-    with pytest.raises(InputError, match=r"got ',' or '\|'\. Give it: --separator"):
+    with pytest.raises(InputError, match=r"got ',' or '\|'\. Choose by --separator"):
         contents(tmp_path / "t.txt")
     assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
     with pytest.raises(InputError, match=r"among , ; \| :: tab and space, got 'x'"):
@@ -578,7 +578,7 @@ def test_small_numbers_written_from_floats_are_numbers_and_hashes_stay_texts(
     data = Table().load(write(tmp_path / "t.csv", ["user", "item"], rows))
     assert data.users.tolist() == [1, 2, 10]
     assert data.titles == ("1e18", "5e3", "v1.10")
-    with pytest.raises(InputError, match=r"written in one way, got '1\.0' and '1'"):
+    with pytest.raises(InputError, match=r"to be written in one way, got '1\.0' and '1'"):
         contents(write(tmp_path / "t.csv", ["user", "item"], [("1.0", 2), (1, 3)]))
 
 
@@ -669,7 +669,7 @@ def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [({"header": "maybe"}, "header yes or no"), ({"quotes": "x"}, "quotes yes or no")],
+    [({"header": "maybe"}, "header=yes or no"), ({"quotes": "x"}, "quotes=yes or no")],
 )
 def test_what_is_said_of_a_file_of_text_is_yes_or_no(
     tmp_path: Path, columns: dict[str, str], said: str
@@ -677,5 +677,5 @@ def test_what_is_said_of_a_file_of_text_is_yes_or_no(
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)])
     with pytest.raises(InputError, match=said):
         contents(path, columns)
-    with pytest.raises(InputError, match=r"Expected no (header|quotes) of"):
+    with pytest.raises(InputError, match=r"Expected no option (header|quotes) for"):
         contents(write_parquet(tmp_path / "t.parquet", {"user": [1], "item": [2]}), columns)

@@ -188,7 +188,7 @@ def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
     system: Any = System()
     with pytest.raises(InputError, match="got 'colour'"):
         paper(CLAIMS.replace("{n_users}", "{colour}")).scoped_claims("one", system, POPULATION)
-    with pytest.raises(InputError, match=r"entry of .* got '200'"):
+    with pytest.raises(InputError, match=r"entry's number or name in .*, got '200'"):
         paper().entry("200")
     nothing = paper().entry("100b").model_copy(update={"repeats": "", "number": "300"})
     with pytest.raises(InputError, match=r"got 0\. Give entry 300"):

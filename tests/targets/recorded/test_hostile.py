@@ -181,10 +181,10 @@ def test_rows_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("kind", "listed", "told"),
     [
-        ("items", [[0, 4, -1], [3, 2, 5]], "items from 0 to 4, or -1 for none, as 'item'"),
+        ("items", [[0, 4, -1], [3, 2, 5]], "item positions from 0 to 4, or -1 for"),
         ("items", [[0, 4, -2], [3, 2, 1]], "got -2"),
-        ("items", [[0.0, 1.0], [2.0, 3.0]], "whole numbers as 'item' (items)"),
-        ("codes", [[0.5, 1.0], [2.0, 3.0]], "whole numbers as 'item' (codes)"),
+        ("items", [[0.0, 1.0], [2.0, 3.0]], "integers in the component 'item' (items)"),
+        ("codes", [[0.5, 1.0], [2.0, 3.0]], "integers in the component 'item' (codes)"),
     ],
 )
 def test_lists_that_are_none_are_refused(
@@ -204,7 +204,7 @@ def test_lists_that_are_none_are_refused(
         ({"rows": [1, 2]}, "5 items need as many rows"),
         ({"rows": [[1], [2], [3], [4], [5, 6]]}, "with one length for all"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
-        ({"version": 2}, "version=2 is refused"),
+        ({"version": 2}, "version=2: Input"),
         ({"code": 3}, "got 'code'"),
         ({"algorithm": "../ours"}, "letters, digits"),
         ({"algorithm": "a" * 101}, "at most 100 letters, digits"),

@@ -75,7 +75,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
     [
         (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
         (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
-        (ragged, r"of shape \(\d+,\), got \(\d+,\) for a history of \d+ items\. The length"),
+        (ragged, r"of shape \(\d+,\) in .*, got \(\d+,\) for a history of \d+ items\. The length"),
         (texts, r"Expected numbers as 'name'"),
         (nothing, "None"),
         (Counts(), r"keeps something between calls\. Take a fourth parameter"),
@@ -138,8 +138,8 @@ def test_it_is_found_out_what_is_sent(client: Any, server: Any, kind: Kind) -> N
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (lambda h: h.n_items + np.arange(3), "items from 0 to 7, or -1 for none, as 'values'"),
-        (lambda h: np.ones(3), r"whole numbers as 'values' \(items\)"),
+        (lambda h: h.n_items + np.arange(3), "item positions from 0 to 7, or -1 for"),
+        (lambda h: np.ones(3), r"integers in the component 'values' \(items\)"),
     ],
 )
 def test_what_is_said_to_be_a_list_of_items_is_one(message: Any, said: str) -> None:

@@ -1,1 +1,1 @@
-"""Systems of the paper."""
+"""Systems of the DPLCF paper: DPLCF, its ablations and its two central baselines."""

@@ -1,4 +1,8 @@
-"""Item neighbourhoods of collected bits: DPLCF corrects for its flips, LCF does not."""
+"""Item-neighbourhood systems of the DPLCF paper.
+
+The two DPLCF systems correct the item similarities for the random flips of the bits; the LCF
+systems do not.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,11 @@ from fedrec_auditor.targets.settings import Share
 
 @dataclass(frozen=True, kw_only=True)
 class LcfUb(ItemKnn):
-    """Item neighbourhoods of the true interactions: the best that item similarity can reach.
+    """Item-based collaborative filtering on the true interactions, without privacy protection.
 
-    LCF-UB (section 4.1.2): item-based filtering of raw bits, the upper bound of utility.
-
-    The server gets every interaction in the clear, and the paper promises no privacy for it.
+    LCF-UB (section 4.1.2) is the paper's upper bound of the utility of item-based filtering. The
+    server receives every interaction in the clear, and the paper promises no privacy for this
+    system.
     """
 
     randomizer = None
@@ -32,11 +36,10 @@ class LcfUb(ItemKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class LcfSp(FlippedKnn):
-    """Item neighbourhoods of symmetrically flipped bits, used as if they were not flipped.
+    """Item neighbourhoods computed from symmetrically flipped bits, without correction for flips.
 
-    LCF-SP (section 4.1.2): DPLCF-SP without the estimate of what the flips did.
-
-    The uploads are the same as in DPLCF-SP, and so are their claims and bounds.
+    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). The uploads
+    are the same as in DPLCF-SP, and so are their privacy claims and bounds.
     """
 
     unprotected = "lcf-ub"
@@ -45,11 +48,11 @@ class LcfSp(FlippedKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class LcfAp(FlippedKnn):
-    """Item neighbourhoods of asymmetrically flipped bits, used as if they were not flipped.
+    """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
-    LCF-AP (section 4.1.2): DPLCF-AP without the estimate of what the flips did.
-
-    The uploads are the same as in DPLCF-AP: claimed epsilon-private, but an uploaded 0 proves a 0.
+    LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The uploads
+    are the same as in DPLCF-AP. They are claimed to be epsilon-private, but an uploaded 0 proves
+    that the true bit is 0.
     """
 
     unprotected = "lcf-ub"
@@ -60,10 +63,11 @@ class LcfAp(FlippedKnn):
 class DplcfSp(FlippedKnn):
     """DPLCF with symmetric flipping: p = 1 - q = e^eps/(1 + e^eps).
 
-    DPLCF-SP (section 3.2.2): the claim of epsilon for one interaction is right and tight.
+    DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is right and tight.
 
     The server inverts equation 6 with its two misprints corrected; with ``as_printed`` it inverts
-    the printed equation. Both are functions of the uploads, so that no epsilon changes.
+    the printed equation. Both inverses are applied to the uploads after they are sent, so no
+    epsilon changes.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -80,7 +84,10 @@ class DplcfSp(FlippedKnn):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse of equation 6 as printed."""
+        """Inverse (4, 4) of the matrix A as equation 6 misprints it.
+
+        None unless ``as_printed`` is set.
+        """
         flip = self.randomizer
         if not self.as_printed or flip is None:
             return None
@@ -91,15 +98,19 @@ class DplcfSp(FlippedKnn):
 class DplcfAp(FlippedKnn):
     """DPLCF with asymmetric flipping: p = 1, q = e^-eps.
 
-    DPLCF-AP (section 3.2.2): claimed epsilon-private, but an uploaded 0 proves a 0.
+    DPLCF-AP (section 3.2.2) is claimed to be epsilon-private, but an uploaded 0 proves that the
+    true bit is 0.
 
-    p/q = e^eps bounds the ratio only for an uploaded 1; for an uploaded 0 the ratio (1-q)/(1-p) is
-    infinite. (eps, delta) holds with delta = 1 - e^-eps.
-    ``keep`` is p, with q = p e^-eps: the paper takes 1 and states that any value in [1/2, 1]
-    suffices, because p/q <= e^eps. Only p <= e^eps/(1+e^eps) suffices.
-    The server uses the inverse of A; with ``as_printed`` it uses equation 11, which is for p = 1
-    and makes sim(i, j) differ from sim(j, i). Both are functions of the uploads, so that no epsilon
-    changes.
+    The ratio p/q = e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the
+    ratio (1-q)/(1-p) is infinite. The upload is (eps, delta)-private with delta = 1 - e^-eps.
+
+    ``keep`` is p, the probability that a true 1 is uploaded as a 1, with q = p e^-eps. The paper
+    takes 1 and states that any value in [1/2, 1] suffices, because p/q <= e^eps. In fact only p <=
+    e^eps/(1+e^eps) suffices.
+
+    The server uses the right inverse of A; with ``as_printed`` it uses equation 11, which is for p
+    = 1 and makes sim(i, j) differ from sim(j, i). Both inverses are applied to the uploads after
+    they are sent, so no epsilon changes.
     """
 
     keep: Share = 1.0
@@ -113,16 +124,19 @@ class DplcfAp(FlippedKnn):
         super().__post_init__()
         if self.as_printed and self.keep != 1.0:
             raise InputError(
-                f"Expected keep=1, as in equation 11, got keep={self.keep!r} and "
-                "as_printed=True. Leave one of them out."
+                f"Expected keep=1 with as_printed=True, got keep={self.keep!r}. Equation 11 is "
+                "printed for p = 1 only. Leave out keep or as_printed."
             )
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Equation 11 as printed."""
+        """Inverse (4, 4) of A as printed in equation 11, with its misprints.
+
+        None unless ``as_printed`` is set.
+        """
         return printed_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def randomizer(self) -> BitFlip:
-        """Distribution of one uploaded bit: p is ``keep``, q is p e^-eps."""
+        """Distribution of one uploaded bit, with p = ``keep`` and q = p e^-eps."""
         return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

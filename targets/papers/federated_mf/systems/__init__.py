@@ -1,1 +1,1 @@
-"""The systems of the paper."""
+"""Systems of the federated-MF paper: vertical, horizontal, local and central."""

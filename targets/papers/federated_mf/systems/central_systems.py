@@ -1,4 +1,4 @@
-"""Private matrix factorization in one place: noisy SGD, Langevin, objective perturbation, GD-DR."""
+"""Baselines of the federated-MF paper: DP-SGD, Langevin dynamics, objective perturbation, GD-DR."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 class DpSgdMf(NoisySteps):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
-    DP-SGD (Abadi et al. 2016) on both tables, with one trusted party that publishes them.
+    DP-SGD (Abadi et al. 2016) trains both tables, and one trusted party publishes them.
 
-    The gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
+    This is the gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
     """
 
     parties: int = 1
@@ -84,7 +84,7 @@ class DpSgdMf(NoisySteps):
     privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Noise z C on scaled gradients, as in ``local-only``."""
+        """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
 
 
@@ -92,21 +92,23 @@ class DpSgdMf(NoisySteps):
 class DpSgld(NoisySteps):
     """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
 
-    DP-SGLD (Liu, Wang, Smola, RecSys 2015): noise for ``epsilon`` by advanced composition.
+    DP-SGLD (Liu, Wang, Smola, RecSys 2015) adds the noise that ``epsilon`` needs by advanced
+    composition.
 
-    Steps are Langevin's, and their noise is the larger of Langevin's and the noise for privacy. The
-    paper states of this baseline that it bounds the errors of predictions, and that its composition
-    needs more noise than the moments accountant; it prints no formula. Assumed, after Wang,
-    Fienberg and Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz
-    constant L, the noise on the sum of a batch has variance
+    The steps are those of Langevin dynamics. Their noise is the larger of the Langevin noise and
+    the noise for privacy. The federated-MF paper states that this baseline bounds the errors of
+    predictions, and that its composition needs more noise than the moments accountant; it prints no
+    formula. The formula assumed here follows Wang, Fienberg and Smola 2015, Algorithm 2: with K
+    steps on batches of n' of n rows and Lipschitz constant L, the noise on the sum of a batch has
+    variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
-    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R: the
-    inequality of embedding clipping, without its sign constraint. Per user, L is that of ``trim``
-    ratings together. The prior is flat within the balls. The noise is about 30 times that of the
-    moments accountant, so that even without amplification the proved epsilon is little more than
-    the claim.
+    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R. This is the
+    inequality of embedding clipping, without its sign constraint. Per user, L is the sensitivity of
+    ``trim`` ratings together. The prior is flat within the balls. The noise is about 30 times that
+    of the moments accountant, so that even without amplification the proved epsilon is little more
+    than the claim.
     """
 
     parties: int = 1
@@ -121,7 +123,7 @@ class DpSgld(NoisySteps):
     privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Noise for clipped errors and embeddings, in units of the Lipschitz constant L."""
+        """Gaussian noise for clipped errors and embeddings, z times the Lipschitz constant L."""
         clipping = Clipping.of_errors(self.bound)
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
@@ -130,7 +132,7 @@ class DpSgld(NoisySteps):
         return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Steps with at least the noise of Langevin dynamics."""
+        """Gradient steps whose noise is at least that of Langevin dynamics."""
         return replace(super().descent(n_users, joint), langevin=True)
 
 
@@ -138,23 +140,24 @@ class DpSgld(NoisySteps):
 class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
-    ObjPertb (Hua, Xia, Zhong, IJCAI 2015): one rating's value is hidden with epsilon, in V.
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015) hides the value of one rating with epsilon in the
+    published V.
 
-    The curator factorises the ratings by alternating least squares, keeps U, clipped to |u| <= 1,
-    and publishes for every item the minimiser of the perturbed objective
+    The curator factorizes the ratings by alternating least squares, keeps the user embeddings U,
+    clipped to |u| <= 1, and publishes for every item the minimizer of the perturbed objective
 
         sum over its ratings of (x - u.v)^2 + lambda |v|^2 + b.v,
 
-    with b of density proportional to exp(-epsilon |b| / (2R)): a rating's value moves the gradient
-    by at most 2R|u|. For a user of at most ``trim`` ratings, the ratings share epsilon. The paper
-    compares with this method (section 4.3, Figure 5) and prints no line of it; the variant with a
-    trusted curator and the settings here are assumed.
+    with b of density proportional to exp(-epsilon |b| / (2R)), because a rating's value moves the
+    gradient by at most 2R|u|. A user of at most ``trim`` ratings divides epsilon among these
+    ratings. The federated-MF paper compares with this method (section 4.3, Figure 5) but does not
+    describe it. The variant with a trusted curator and the settings here are assumed.
 
     The proof treats U as fixed, but U is computed from the same ratings without noise, and changes
-    with them: there is no proof for the method as it is (``as_published``). In the repaired version
-    U is random and public. Then b is a linear function of V, whose slope does not depend on values,
-    and epsilon holds exactly for the value of a rating that is present in both worlds. No epsilon
-    holds for its presence: the change 2u(x - u.v) grows with v.
+    with them. The method as published (``as_published``) has no proof. In the repaired version U is
+    random and public. Then b is a linear function of V, whose slope does not depend on values, and
+    epsilon holds exactly for the value of a rating that is present in both worlds. No epsilon holds
+    for the presence of a rating, because the change 2u(x - u.v) grows with v.
     """
 
     factors: Factors = 20
@@ -170,19 +173,25 @@ class ObjPertb(System):
     privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of epsilon for a rating's value in the repaired version; otherwise non-private."""
+        """Privacy event of pure epsilon for a rating's value in the repaired version.
+
+        Otherwise the non-private event.
+        """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: a published table, sweeps over ratings."""
+        """Sizes for estimating the training cost.
+
+        They cover one published table, and the sweeps over the ratings.
+        """
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Factorises, perturbs and publishes: one round, in which the curator sends V.
+        """Factorizes the ratings, perturbs the objective and publishes the items in one round.
 
         Memory is (n + m) p^2 numbers, for the normal equations.
         """
@@ -197,11 +206,11 @@ class ObjPertb(System):
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts, and that the message is the curator's."""
+        """Public knowledge of a run, with the curator as the only sender."""
         return replace(super().public(interactions), parties=1)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Published V, (m, p), of a curator who has only one user, over all items."""
+        """Published item embeddings, (m, p), of a curator who has only one user's ratings."""
         owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
         ratings = explicit(calls.clients, self.bound)
         if self.unit == "user":
@@ -218,29 +227,32 @@ class ObjPertb(System):
         return {"items": Dense(sent, Kind.MODEL)}
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
+        """Predicted ratings u.v of ``users``, (len(users), n_items).
+
+        The user embeddings u are those that the curator keeps.
+        """
         with one_thread():
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
     def embeddings(self) -> _FittedUsers | _RandomUsers:
-        """Kind of U that the curator keeps."""
+        """Source of the curator's user embeddings: fitted to the ratings, or random and public."""
         return _FittedUsers(self.sweeps) if self.as_published else _RandomUsers()
 
     @property
     def _share(self) -> float:
-        """Epsilon of one rating."""
+        """Epsilon per rating."""
         return self.epsilon / self.trim if self.unit == "user" else self.epsilon
 
     def _publish(
         self, ratings: sparse.csr_array, streams: Streams
     ) -> tuple[Floats, NDArray[np.float32]]:
-        """U and the perturbed V of curators, each with one block of ``ratings`` and one stream."""
+        """U and perturbed V of curators, each with its own block of columns and its own stream."""
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
         users = self.embeddings(ratings, ridge, streams.fold_in(0))
         direction = _directions(streams.fold_in(1), m, p)
-        # The norm has density r^(p-1) exp(-epsilon r/2R) and is a sum of p exponentials.
+        # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
@@ -249,7 +261,7 @@ class ObjPertb(System):
 
 @dataclass(frozen=True, slots=True)
 class _FittedUsers:
-    """U from the same ratings, by alternating least squares."""
+    """User embeddings computed from the same ratings, by alternating least squares."""
 
     sweeps: int
 
@@ -268,7 +280,7 @@ class _FittedUsers:
 
 @dataclass(frozen=True, slots=True)
 class _RandomUsers:
-    """Random U of length 1."""
+    """Random user embeddings of norm 1, independent of the ratings."""
 
     public: ClassVar[bool] = True
 
@@ -279,7 +291,7 @@ class _RandomUsers:
 
 
 def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
-    """Random directions, (count, dimension)."""
+    """Random unit vectors, (count, dimension)."""
     drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
@@ -290,7 +302,7 @@ def _least_squares(
     ridge: NDArray[np.float64],
     linear: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Rows w that minimise sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
+    """Minimizers w of sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
     p = vectors.shape[1]
     seen = sparse.csr_array(
         (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
@@ -307,17 +319,19 @@ def _least_squares(
 class GdDr(ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
-    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018), the local baseline: epsilon/T per report.
+    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline, with epsilon/T
+    per report.
 
     The server draws a random matrix Phi of ``rows`` x m, with entries N(0, 1/rows), and sends it
-    once. In each of T rounds a device takes a step on its user embedding, clips Phi times its item
-    gradient (2 (u.v - x) u in the rows it rated) to [-1, 1], and reports one entry, drawn
-    uniformly, as one randomized sign of epsilon/T. The server descends along Phi^T times the mean
-    report, an unbiased estimate of the mean gradient unless entries were clipped.
+    once. In each of T rounds a device takes a step on its user embedding. It multiplies its item
+    gradient (2 (u.v - x) u in the rows that it rated) by Phi, clips the product to [-1, 1], draws
+    one of its entries uniformly, and reports it as one randomized sign with epsilon/T. The server
+    descends along Phi^T times the mean report, an unbiased estimate of the mean gradient unless
+    entries were clipped.
 
-    Li et al. compare with it and state neither its settings nor the split of epsilon (section 6.3:
-    T = 10, as there). ``epsilon`` is that of a user over the training; it, ``rows`` and the use of
-    Phi^T are assumed. Embeddings are constrained by equation 6 instead of regularized.
+    Li et al. compare with this method and state neither its settings nor the split of epsilon
+    (section 6.3 states T = 10). ``epsilon`` is that of a user over the training; it, ``rows`` and
+    the use of Phi^T are assumed. Embeddings are constrained by equation 6 instead of regularized.
     """
 
     epsilon: Annotated[Budget, "epsilon of a user over the training"] = 10.0
@@ -331,34 +345,40 @@ class GdDr(ReportingSystem, LocalMf):
         super().__post_init__()
         if not LEAST <= self.each <= LARGEST:
             raise InputError(
-                f"Expected epsilon of {LEAST:g} to {LARGEST:g} per round, got epsilon="
-                f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon: doubles do "
-                "not represent the rates of this one."
+                f"Expected an epsilon of {LEAST:g} to {LARGEST:g} per round, got epsilon="
+                f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon, because "
+                "floating-point numbers cannot represent the probabilities of this one."
             )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: a report per round, public directions."""
+        """Sizes for estimating the training cost.
+
+        They cover one report per round, and two tables for the matrix Phi.
+        """
         directions = 2 * self.rows * interactions.n_items
         return super().takes(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def each(self) -> float:
-        """Epsilon of one report."""
+        """Epsilon per report: the epsilon of the training over the number of rounds."""
         return self.epsilon / self.rounds
 
     def report(self, n_items: int = 0) -> OneCoordinate:
-        """Randomizer of one entry of Phi times the gradient, of rows x factors."""
+        """Randomizer of one report: one entry of the product of Phi and the item gradient.
+
+        The product has shape (rows, factors).
+        """
         return OneCoordinate(self.each, self.rows * self.factors)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts, with the distribution of a report's bit given its entry."""
+        """Public knowledge of a run, with the distribution of a report's bit given its entry."""
         return replace(super().public(interactions), channel=ReportDistribution(self.each))
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Two users with one rating each, of items with opposite signs in Phi."""
+        """One pair of users with one rating each, of two items with opposite signs in Phi."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.of(np.eye(2) * self.bound, name="game")
-        # Gradients are 2 R u: the weights make them exceed 1 for every R.
+        # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
             DesignedPair(
@@ -376,7 +396,7 @@ class GdDr(ReportingSystem, LocalMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Component "signs", one per device."""
+        """Reports of all devices (component "signs"), and their user embeddings after one step."""
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
         randomizer, n = self.report(), ratings.shape[0]
         draws = streams.uniform(3)
@@ -404,7 +424,7 @@ class GdDr(ReportingSystem, LocalMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all reports; the server steps along Phi^T times the mean report."""
+        """Collects all reports; then the server takes a step along Phi^T times the mean report."""
         messages = send(model)
         reports = messages["signs"]
         mean = reports.total() / len(reports)
@@ -414,12 +434,12 @@ class GdDr(ReportingSystem, LocalMf):
         return crossed, project(after.astype(np.float32), self.bound)
 
     def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
-        """The matrix Phi, the same in all rounds."""
+        """Random matrix Phi, the same in all broadcasts."""
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """The broadcast, after a check of its Phi."""
+        """Returns the broadcast after a check of the shape of its matrix Phi."""
         sent = super().received(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

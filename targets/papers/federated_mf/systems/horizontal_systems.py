@@ -56,10 +56,12 @@ from fedrec_auditor.targets.systems.system import (
 class FmfHfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
-    FMF in the horizontal setting (Figure 3a, equation 5): V^(k) is sent as it is.
+    FMF in the horizontal setting (Figure 3a, equation 5): each party sends its item embeddings
+    V^(k) in the clear.
 
-    The second stage descends on both embeddings, on user embeddings at n_k/n times the rate of
-    items. It has no clipping, no noise and, with ``tuning`` 0, no fine-tuning.
+    In the second stage, gradient descent moves both embeddings; steps on user embeddings have n_k/n
+    times the rate of steps on items. The system has neither clipping nor noise. With ``tuning`` 0
+    it has no fine-tuning either.
     """
 
     learning_rate: float = 0.5
@@ -71,7 +73,7 @@ class FmfHfl(NoiselessSystem, PartyMf):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """Averaging of V."""
+        """Exchange of item embeddings V, which the server averages."""
         return ItemsAveraged(True, self.tuning, self.tuning_rate)
 
 
@@ -79,11 +81,12 @@ class FmfHfl(NoiselessSystem, PartyMf):
 class HflLocalSgd(NoUploads, PartyMf):
     """Horizontal parties that train without each other and keep their models.
 
-    Local SGD, the dotted lines of Figure 9 (section 5.3): no message, no clipping, no noise.
+    Local SGD, the dotted lines of Figure 9 (section 5.3), has no messages, no clipping and no
+    noise.
 
     Each party takes T T' steps on both embeddings of its own loss (Figure 3a for s = 1), from a
-    random start, and predicts with them. It promises nothing and reveals nothing. HFL-SGDMF must be
-    more accurate for a party to take part.
+    random start, and predicts with them. The system promises nothing and reveals nothing. HFL-SGDMF
+    must be more accurate than this baseline for a party to take part.
     """
 
     learning_rate: float = 0.1
@@ -99,17 +102,19 @@ class HflLocalSgd(NoUploads, PartyMf):
 class HflSgdmf(NoisySteps):
     """Horizontal federated matrix factorization with fitted users and noisy item embeddings.
 
-    HFL-SGDMF (Figure 3c): Proposition 3 accounts for T' noisy steps where T T' are taken.
+    HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
+    for the T' steps of one round only.
 
-    First a party fits its user embeddings to the first V (``fitting`` steps, no noise, no
-    trimming). Then only V^(k) moves, with embedding clipping and noise. Last, each party fine-tunes
-    both embeddings on all its ratings, without noise, and keeps them. ``noise_multiplier`` z = 1.7
-    makes epsilon about 0.85 over T T' steps by the authors' package; ``fitting`` and ``tuning`` are
-    assumed.
+    In the first stage a party fits its user embeddings to the first V (``fitting`` steps, without
+    noise or trimming). In the second stage only V^(k) moves, with embedding clipping and noise. In
+    the last stage each party fine-tunes both embeddings on all its ratings, without noise, and
+    keeps them. ``noise_multiplier`` z = 1.7 makes epsilon about 0.85 over T T' steps by the
+    authors' package; The paper does not state ``fitting`` and
+    ``tuning``, the numbers of steps of the first and the last stage: their values are assumed.
 
-    ``train_both`` is the vanilla variant with which Figure 8 compares: user embeddings begin at
-    random and take a step without noise whenever item embeddings do (equation 5). Its claim is the
-    same.
+    ``train_both`` selects the vanilla variant with which Figure 8 compares: user embeddings begin
+    at random and take a step without noise whenever item embeddings do (equation 5). Its claim is
+    the same.
     """
 
     learning_rate: float = 0.1
@@ -135,32 +140,40 @@ class HflSgdmf(NoisySteps):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """Averaging of V."""
+        """Exchange of item embeddings V, which the server averages."""
         return ItemsAveraged(self.noise(1).moves, self.tuning, self.tuning_rate)
 
     @property
     def pretrained(self) -> int:
-        """Steps of the first stage; 0 if repaired for the unit rating."""
+        """Number of steps that fit user embeddings to the first item embeddings.
+
+        The number is 0 with ``train_both``, and in the repaired version for the unit rating.
+        """
         return self.fitting if self.noise(1).follows and not self.train_both else 0
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """Noise z Delta on V, with user embeddings fitted before or (``train_both``) moving."""
+        """Gaussian noise of deviation z Delta on gradients in item embeddings.
+
+        The user embeddings are fitted before the noisy steps, or move with them (``train_both``).
+        """
         return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
 
     def epsilon_of_a_round(self, population: Population) -> float:
-        """Epsilon of T' steps of one round, as Proposition 3 accounts for them."""
+        """Epsilon of the T' steps of one round, by the authors' accountant (Proposition 3)."""
         return accounted(*self.spent(population, self.local_steps))
 
     def round_by_theorem_1(self, population: Population) -> float:
-        """Epsilon of T' steps of one round by Theorem 1."""
+        """Epsilon of the T' steps of one round by Theorem 1."""
         return by_tail_bound(*self.spent(population, self.local_steps))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every round's V in the rows of one user, for broadcasts that the server chooses.
+        """Mechanism whose privacy curve is a lower bound for the uploads of a party.
 
-        The mechanism is a lower bound (``lower_bounds``) for a rating that turns its user's
-        embedding, or for the presence of a user. None in the repaired version, for other changes,
-        for other vantages, and with ``train_both``, where user embeddings move.
+        The mechanism outputs the rows of one user's items in the party's item embeddings V of every
+        round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for adding or
+        removing a rating that turns its user's embedding, or for adding or removing a user. None in
+        the repaired version, for other changes, for other vantages, without noise, and with
+        ``train_both``, where user embeddings move.
         """
         noise = self.noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.moves and noise.sigma > 0
@@ -176,21 +189,21 @@ class HflSgdmf(NoisySteps):
         return rating_lower_bound(seen, n, m) if rated else None
 
 
-_ROWS = 201  # purpose of a party's stream
+_ROWS = 201  # key of the random stream that draws a party's rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class HflSynsgd(NoisySteps):
     """Horizontal federated matrix factorization that shares a noisy gradient in every step.
 
-    HFL-synSGD: the moments accountant's epsilon for T noisy gradients of sampled rows.
+    HFL-synSGD claims the moments accountant's epsilon for T noisy gradients of sampled rows.
 
-    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In every one of
+    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In each of
     ``rounds`` = 1000 steps a party sends the noisy sum of its item gradients, and takes a step on
     its user embeddings without noise. The server divides by the average number of ratings of a
-    user, steps on the mean weighted by n_k/n, and projects. Both embeddings start at random; at the
-    end each party fine-tunes as in HFL-SGDMF. Gradients are bounded by embedding clipping, as
-    there.
+    user, steps on the mean weighted by n_k/n, and projects. Both embeddings start at random. At the
+    end each party fine-tunes as in HFL-SGDMF. Gradients are bounded by embedding clipping, as in
+    HFL-SGDMF. ``noise_multiplier`` is z, the deviation of the noise over the sensitivity.
     """
 
     rounds: int = 1000
@@ -209,21 +222,24 @@ class HflSynsgd(NoisySteps):
 
     @property
     def exchange(self) -> _ItemsSummed:
-        """Exchange of gradients instead of tables."""
+        """Exchange in which parties send gradients instead of item embeddings."""
         return _ItemsSummed(self.noise(1).moves, self.tuning, self.tuning_rate)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """Noise z Delta on the gradients in V; user embeddings move in every step."""
+        """Gaussian noise of deviation z Delta on gradients in item embeddings.
+
+        User embeddings move in every step, without noise.
+        """
         return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
 
 
 class _ItemsSummed(ItemsAveraged):
-    """One noisy sum of item gradients per party in every step; the server steps on their mean."""
+    """Exchange in which each party sends one noisy sum of item gradients per step."""
 
     component = "noisy"
 
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Noisy sums of gradients, stored as the drawn rows and one seed per party."""
+        """Noisy gradient sums of all parties, stored as the drawn rows and one seed per party."""
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             descent = mf.descent(len(party.members))
@@ -251,7 +267,7 @@ class _ItemsSummed(ItemsAveraged):
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Next V: a step on the weighted mean of the parties' sums, then the projection."""
+        """Next item embeddings: a step along the weighted mean of the sums, then a projection."""
         sums = sent.dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
@@ -259,7 +275,7 @@ class _ItemsSummed(ItemsAveraged):
         return project(np.asarray(moved, np.float32), mf.bound)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Noisy gradients of one step, (m, p)."""
+        """Noisy gradients of one step for parties of one user each, (m, p) per message."""
         items, first = received(mf, calls)
         ratings, streams = explicit(calls.clients, mf.bound), calls.streams
         users = fitted(mf, ratings, first, streams)

@@ -78,15 +78,17 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 @dataclass(frozen=True, kw_only=True)
 class LflLdp(PretrainedMf):
-    """Local federated matrix factorization with noise on every device that suffices alone.
+    """Local federated matrix factorization where each device adds enough noise on its own.
 
-    LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10): z 2 R^(3/2) on every message.
+    LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10) adds noise of deviation z 2 R^(3/2) to
+    every message.
 
-    The paper describes it in one sentence, as proof that cooperation cannot help with such noise.
-    Devices fit their embeddings to the first V (stage 1). In each of T rounds a device sends the
-    gradient of one of its ratings with that noise on the whole table, and the server steps on the
-    mean. Secure aggregation is not needed and not used. ``noise_multiplier`` and ``delta`` are
-    assumed: with z = 1.64 the local epsilon at T = 10 is about that of GD-DR here, 10.
+    The paper describes it in one sentence, as evidence that cooperation cannot help with such
+    noise. Devices fit their user embeddings to the first item embeddings V (stage 1). In each of T
+    rounds a device sends the gradient of one of its ratings with that noise on the whole table, and
+    the server steps on the mean. Secure aggregation is not needed and not used.
+    ``noise_multiplier`` and ``delta`` are assumed: with z = 1.64 the local epsilon at T = 10 is
+    about that of GD-DR here, 10.
     """
 
     noise_multiplier: float = 1.64
@@ -94,9 +96,10 @@ class LflLdp(PretrainedMf):
     privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All messages of a user of one rating, present or absent, at the worst V.
+        """Mechanism of all messages of a user who has one rating or is absent.
 
-        None for other changes, for other vantages and without noise.
+        The broadcast item embeddings are those that reveal most. None for other changes, for other
+        vantages and without noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -105,7 +108,11 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """T Gaussians of sensitivity one gradient (add-remove) or the distance of two."""
+        """Privacy event of T Gaussian mechanisms, one per message of a device.
+
+        The sensitivity is the norm of one gradient for adding or removing a user, and the largest
+        distance of two gradients for other changes.
+        """
         apart = Clipping.of_embeddings(self.bound).apart
         z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
         return noisy_steps(z, self.uses(scope.horizon))
@@ -113,13 +120,16 @@ class LflLdp(PretrainedMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Component "update": the noisy gradient, (m, p)."""
+        """Noisy gradients of all devices (component "update", (m, p)).
+
+        User embeddings are returned unchanged.
+        """
         return {"update": self.masked(ratings, users, model, streams, self.sigma)}, users
 
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; the server steps on the mean and projects."""
+        """Collects all messages; then the server steps on their mean and projects."""
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = rate_at(number, self.rounds, self.learning_rate) / len(update)
@@ -136,26 +146,32 @@ _Overstated = Annotated[
 class LflSgdmf(PretrainedMf):
     """Local federated matrix factorization behind secure aggregation, with replaced noise.
 
-    LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
+    LFL-SGDMF (Figure 3d): Theorem 5 ignores the noisy sum that the server saw before the noise was
+    replaced.
 
-    User embeddings are fitted to the first V and then stay fixed. In a round every device draws one
-    of its ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 -
-    omega) n), through secure aggregation. The survivors then send their noise, negated, plus new
-    noise of variance sigma^2/|U1|, outside the masks. The server steps on the sum of all messages.
-    It halts a round with at most (1 - omega) n survivors, of which it has then learned nothing.
+    User embeddings are fitted to the first item embeddings V and then stay fixed. In a round every
+    device draws one of its ratings and sends its gradient, on the whole table, with noise of
+    variance sigma^2/((1 - omega) n), through secure aggregation. The survivors then send their
+    noise, negated, plus new noise of variance sigma^2/|U1|, outside the masks. The server steps on
+    the sum of all messages. It halts a round with at most (1 - omega) n survivors, from which it
+    then learns nothing.
 
     sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
-    ``delta``, neither printed.
-    ``omega`` is the tolerated share of dropouts, ``dropout`` their real share in each of the two
-    rounds; a device's message is in the sum completely or not at all.
+    ``delta``. The paper prints neither z nor delta.
+
+    ``omega`` is the tolerated share of dropouts, and ``dropout`` their real share in each of the
+    two rounds; a device's message is in the sum completely or not at all.
+
     ``colluding`` is the share of users who reveal their noise to the server (they stay in both
     rounds).
-    ``overstated`` is the announced number of survivors of a lying server, divided by the true |U1|:
-    devices believe it and add less noise. By section 1.1 a party has to trust neither colluding
-    users nor the server.
-    ``as_published`` is the paper's protocol. In the repaired protocol xi is the sum of two
+
+    ``overstated`` is the announced number of survivors of a lying server, divided by the true |U1|.
+    Devices believe the number and add less noise. By section 1.1 a party has to trust neither
+    colluding users nor the server.
+
+    ``as_published`` selects the paper's protocol. In the repaired protocol xi is the sum of two
     independent parts and the device sends back one of them. Messages and final noise have the same
-    form, and with an honest server's number the messages reveal no more than the result.
+    form, and if the server announces the true number, the messages reveal no more than the result.
     """
 
     noise_multiplier: float = 12.0
@@ -168,12 +184,12 @@ class LflSgdmf(PretrainedMf):
     privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts; an honest server sees the sum and the messages outside the masks."""
+        """Public knowledge of a run; the server sees sums and the messages outside the masks."""
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
     def replacement(self) -> type[Replacement]:
-        """Kind of message that a device sends in round 2."""
+        """Class of the message that a device sends in round 2, as published or repaired."""
         return Replacement if self.as_published else PartTakenBack
 
     @property
@@ -192,16 +208,18 @@ class LflSgdmf(PretrainedMf):
         return self.dropout > 0.0
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Sums and replacements of all rounds, for one honest user who sends or does not send.
+        """Mechanism of the sums and replacements of all rounds, for adding or removing one value.
 
-        V is the worst in every round, as in the paper's Theorem 1 (the maximum over all auxiliary
-        input). A user embedding of norm^2 R and an item at 0 attain it; a lying server can put the
-        item there, or many other users' low ratings keep it there. With few such ratings the noise
-        moves V, and a training reveals less. A rating of a user without other ratings is the same
-        case. A rating of a user with another rating moves the message farther
-        (``rating_distance``). None without noise, for replacements, and for other vantages. If
-        devices drop out at random, the device of the value may drop out, too, and its mechanism
-        also outputs who drops out.
+        The value is an honest user, a rating or an interaction. The item embeddings V are the worst
+        in every round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user
+        embedding of norm^2 R and an item at 0 attain it. A lying server can put the item there, or
+        many other users' low ratings keep it there. With few such ratings the noise moves V, and a
+        training reveals less.
+
+        A rating of a user without other ratings is the same case as the user. A rating of a user
+        with another rating moves the message farther (``rating_distance``). None without noise, for
+        replacements, and for other vantages. If devices drop out at random, the device of the value
+        may drop out, too, and its mechanism also outputs who drops out.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -229,14 +247,14 @@ class LflSgdmf(PretrainedMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """T Gaussians of the noise that the vantage does not know.
+        """Event of T Gaussian mechanisms with the part of the noise that the vantage does not know.
 
         For the presence of a user, one gradient is sent or not. Any other change replaces one
-        gradient by another, at most 1.618 times as far: both are at the broadcast V, so that
-        ``Clipping.apart`` holds for any drawn ratings. Behind secure aggregation the remaining
-        noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the worst
-        dropouts with which the round continues. Peers see only the broadcast models, which follow
-        from the last sum. Without secure aggregation, only a device's own noise remains.
+        gradient by another, at most 1.618 times as far: both are at the broadcast item embeddings,
+        so that ``Clipping.apart`` holds for any drawn ratings. Behind secure aggregation the
+        unknown noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the
+        worst dropouts with which the round continues. Peers see only the broadcast models, which
+        follow from the last sum. Without secure aggregation, only a device's own noise remains.
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
@@ -249,13 +267,19 @@ class LflSgdmf(PretrainedMf):
         return noisy_steps(z, self.uses(scope.horizon))
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Variances zeta1 and zeta2 of a device's noises, in units of sigma^2."""
+        """Variances zeta1 and zeta2 of a device's two noises, in units of sigma^2.
+
+        ``survivors`` is the number of survivors of round 1 that the server announces.
+        """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Components "update" (round 1) and "replacement" (round 2)."""
+        """Messages of all devices: components "update" (round 1) and "replacement" (round 2).
+
+        User embeddings are returned unchanged.
+        """
         shares = self.shares(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
         update = self.masked(ratings, users, model, streams, before)
@@ -273,7 +297,7 @@ class LflSgdmf(PretrainedMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Runs both rounds of messages, and the server's step with its projection."""
+        """Runs both rounds of messages; then the server steps on their sum and projects."""
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
         masked = np.flatnonzero(survived[0])
@@ -297,25 +321,29 @@ class LflSgdmf(PretrainedMf):
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """The broadcast, with the numbers of users and of survivors; 1 each if they are missing."""
+        """Returns the broadcast with the numbers of "users" and of "survivors", by default 1 each.
+
+        Raises InputError if one of the numbers is below 1.
+        """
         sent = dict(super().received(broadcast, profiles))
         for name in ("users", "survivors"):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
                 raise InputError(
-                    f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
-                    "Announce the number of participants."
+                    f'Expected broadcast "{name}" to be a number of at least 1, got {value!r}. '
+                    "Broadcast the number of participants."
                 )
         return sent
 
     def _n_announced(self, survivors: int) -> int:
-        """Number of survivors that the server announces."""
+        """Number of survivors that the server announces, which exceeds ``survivors`` if it lies."""
         return round(self.overstated * survivors)
 
     def _unknown_variance(self, n_users: int, *, joint: bool) -> float:
-        """Unknown variance, over sigma^2, given all messages or, if not ``joint``, the result.
+        """Noise variance that an adversary does not know, in units of sigma^2.
 
-        The variance is that without dropouts, or at the worst dropouts.
+        The adversary sees all messages (``joint``) or only the result. Dropouts, if any, are the
+        worst.
         """
         if self.dropout == 0:
             shares = self._shares(n_users)
@@ -339,7 +367,7 @@ class LflSgdmf(PretrainedMf):
         )
 
     def _colluding(self, n_users: int) -> int:
-        """Number of colluding users, rounded up; the user of the value is honest."""
+        """Number of colluding users, rounded up; at least one user is honest."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
 
 
@@ -347,7 +375,8 @@ class LflSgdmf(PretrainedMf):
 class LflPretrained(NoUploads):
     """First stage of local federated matrix factorization, alone.
 
-    Stage 1 of LFL-SGDMF as a baseline (section 6.3, Figure 10): V stays as it is drawn.
+    Stage 1 of LFL-SGDMF serves as a baseline (section 6.3, Figure 10): the item embeddings V stay
+    as they are drawn.
 
     The server sends the same random V to all devices, and every device fits its user embedding to
     it (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
@@ -360,18 +389,18 @@ class LflPretrained(NoUploads):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: fitting steps."""
+        """Sizes for estimating the training cost: the steps that fit user embeddings."""
         return {"width": self.factors, "passes": self.fitting}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Draws V; there are no messages."""
+        """Draws the item embeddings V at random; there are no messages."""
         explicit(interactions, self.bound)
         items = start(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v, (len(users), n_items), with each user fitted to V."""
+        """Predicted ratings u.v of ``users``, (len(users), n_items), with fitted u."""
         asked, items = interactions.take(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
@@ -380,14 +409,15 @@ class LflPretrained(NoUploads):
 class FmfLfl(NoiselessSystem, LocalMf):
     """Federated matrix factorization with one user per party, without protection.
 
-    FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its V^(i).
+    FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its item embeddings
+    V^(i).
 
     In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
-    the items it rated; steps on the user embedding are 1/n of those on items. V is the mean. The
-    learning rate is the same in all rounds. The paper runs this setting only with noise. Embeddings
-    are clipped here as there, because otherwise a few steps of a user with few ratings already
-    diverge. Figure 3a ends with the training; here, as in Figure 3d, a device then fits its user
-    embedding to the last V, which changes the error by some percent.
+    the items it rated; steps on the user embedding are 1/n of those on items. The server averages
+    the V^(i). The learning rate is the same in all rounds. The paper runs this setting only with
+    noise. Embeddings are clipped here as in LFL-SGDMF, because otherwise a few steps of a user with
+    few ratings already diverge. Figure 3a ends with the training; here, as in Figure 3d, a device
+    then fits its user embedding to the last V, which changes the error by some percent.
     """
 
     learning_rate: float = 10.0
@@ -396,14 +426,21 @@ class FmfLfl(NoiselessSystem, LocalMf):
     learning = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: rows of rated items, and local steps."""
+        """Sizes for estimating the training cost.
+
+        They cover rows of rated items, and local and fitting steps.
+        """
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Component "items": the device's V, in which only the rows that it rated have moved."""
+        """Messages of all devices (component "items"), and their user embeddings afterwards.
+
+        A message is the device's table of item embeddings, in which only the rows of the items it
+        rated have moved.
+        """
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
         share = 1.0 / int(model["users"]) if "users" in model else 1.0
@@ -442,7 +479,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; V is their mean."""
+        """Collects all messages; the next item embeddings are their mean."""
         uploads = send(model)
         n = len(uploads["items"])
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
@@ -453,12 +490,13 @@ class FmfLfl(NoiselessSystem, LocalMf):
 class LocalOnly(NoisySteps):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
-    Local-only: T T' steps of DP-SGD in every party; the claims are those of VFL-SGDMF.
+    Local-only runs T T' steps of DP-SGD in every party; its claims are those of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
-    is scaled to a norm of at most ``clip`` = C (10 is the best of the paper's), the noise is z C on
-    the sum, and embeddings are not projected. The paper states no separate claim for it; its
-    figures presuppose that of Proposition 2 with kappa = 0 and Theorems 3 and 4.
+    is scaled to a norm of at most ``clip`` = C (10 is the best of the paper's values), the noise is
+    z C on the sum, and embeddings are not projected. The paper states no separate claim for this
+    baseline. Its figures presuppose the claim of Proposition 2 with kappa = 0 and of Theorems 3 and
+    4.
     """
 
     learning_rate: float = 0.003
@@ -473,5 +511,5 @@ class LocalOnly(NoisySteps):
     privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Noise z C on scaled gradients."""
+        """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

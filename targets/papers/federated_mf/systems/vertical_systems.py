@@ -27,12 +27,14 @@ from fedrec_auditor.targets.systems.system import NoiselessSystem
 class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
-    FMF, vertical (Figure 3a, equation 4): no clipping, no noise, user embeddings in the clear.
+    FMF in the vertical setting (Figure 3a, equation 4) has no clipping and no noise; user
+    embeddings are sent in the clear.
 
-    The row of a user without ratings at a party does not change in the party's steps: a message
-    reveals to the server which users the party has ratings of (the naive leakage of section 4).
-    ``unit`` "user" only trims, to ``trim`` ratings. Items are dealt as ``split`` states. ``tuning``
-    is kappa, the number of last steps on item embeddings alone (0 in the vanilla paradigm).
+    The row of a user without ratings at a party does not change in the party's steps. A message
+    therefore reveals to the server which users have ratings at the party (the naive leakage of
+    section 4). ``unit`` "user" only trims each user to ``trim`` ratings. Items are dealt to parties
+    by the rule ``split``. ``tuning`` is kappa, the number of last steps on item embeddings alone (0
+    in the vanilla paradigm).
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
@@ -45,12 +47,12 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
     @property
     def exchange(self) -> UsersAveraged:
-        """Averaging of U."""
+        """Exchange of user embeddings U, which the server averages."""
         return UsersAveraged(self.tuning)
 
     @property
     def trimmed(self) -> int | None:
-        """Maximum number of ratings of a user, theta; None if the unit is a rating."""
+        """Maximum number of ratings per user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -58,9 +60,9 @@ class FmfVfl(NoiselessSystem, PartyMf):
         return None
 
 
-_MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
-_SURE = 1e-25  # probability of deviations that the server cannot see
-_MAX_RATINGS = 400  # maximum number of the user's ratings that show whether its row is drawn
+_MARGIN = 8.0  # distance of user embeddings from 0 (the projection), in standard deviations
+_SURE = 1e-25  # probability of large deviations that the server cannot see
+_MAX_RATINGS = 400  # maximum number of the user's ratings that show if its row is drawn
 _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units of sqrt(R)
 
 
@@ -68,13 +70,14 @@ _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units o
 class VflSgdmf(NoisySteps):
     """Vertical federated matrix factorization with embedding clipping and Gaussian noise.
 
-    VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
+    VFL-SGDMF (Figure 3b) claims, per rating, the maximum over the parties of epsilon_k; per user,
+    it claims the root of the sum of their squares.
 
-    Embeddings are clipped (equation 6). Every step's gradients get noise in all entries, at z times
-    2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings per party, and 2
-    R^(3/2) in the last kappa steps, on items alone (section 4.2). ``tuning`` = 100 is assumed,
-    because the paper states no kappa, and so is ``delta``. ``noise_multiplier`` z = 1.8 makes
-    epsilon_k about 0.8.
+    Embeddings are clipped (equation 6). Every step's gradients get noise in all entries. Its
+    deviation is z times 2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings
+    per party, and z times 2 R^(3/2) in the last kappa steps, which move items alone (section 4.2).
+    ``tuning`` = 100 is assumed, because the paper states no kappa, and so is ``delta``.
+    ``noise_multiplier`` z = 1.8 makes epsilon_k about 0.8.
     """
 
     learning_rate: float = 0.02
@@ -90,35 +93,36 @@ class VflSgdmf(NoisySteps):
 
     @property
     def exchange(self) -> UsersAveraged:
-        """Averaging of U, with items tuned to it at the end."""
+        """Exchange of user embeddings U, after which each party tunes its items alone."""
         return UsersAveraged(self.tuning)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Number of steps on both tables, T T', and on items alone, kappa."""
+        """Numbers of steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
     def replaced_epsilon(self, population: Population) -> float:
-        """Epsilon of a replaced user: twice that of an added or removed user."""
+        """Claimed epsilon of replacing a user: twice that of adding or removing one."""
         return 2.0 * self.root_sum(population)
 
     @property
     def replaced_delta(self) -> float:
-        """Delta of a replaced user: twice that of an added or removed user."""
+        """Claimed delta of replacing a user: twice that of adding or removing one."""
         return 2.0 * self.delta
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Noise z times Delta_rating or Delta_user of section 4.2."""
+        """Gaussian noise of deviation z times Delta_rating or Delta_user (section 4.2)."""
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         return NoiseOnBoth(z=z, sigma=z * (one * (self.trimmed or 1)), clipping=clipping)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every U that a party sends, for one rating among other ratings of its user.
+        """Mechanism whose privacy curve is a lower bound for the uploads of a party.
 
-        The mechanism is a lower bound, for trainings in which every step is sent (T' = 1) and item
-        embeddings hardly move from their start. None otherwise, in the repaired version, for other
-        changes, and for other vantages.
+        The bound is for adding or removing one rating of a user with other ratings. It needs
+        trainings in which every step is sent (T' = 1) and item embeddings hardly move from their
+        start. None otherwise, in the repaired version, for other changes, for other vantages and
+        without noise.
         """
         plain = self.sampling.unit == "row" and scope.vantage is Vantage.SERVER
         plain = (
@@ -131,31 +135,32 @@ class VflSgdmf(NoisySteps):
         return self.rating_lower_bound(population)
 
     def rating_lower_bound(self, population: Population) -> AtLeast | None:
-        """Lower bound for one rating R of a user with ``held`` - 1 other ratings R at the party.
+        """Lower bound for adding or removing one of a user's ratings R at one party.
 
-        A party of ``held`` items sends U after every step, and only this user has ratings with it.
-        The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
-        deviations of a step's noise above 0, so that u.v is close to 0. A drawn row moves it by 2
-        v_j (x - u.v_j) for every rating; along (1, ..., 1)/sqrt(p) that is about 2 R
-        (v_j.1)/sqrt(p), of one sign. The sum over the other ratings is many deviations of the
-        noise, and so shows in which steps the row is drawn. In each of these steps the rating in
-        question then adds a Gaussian of
+        The party holds ``held`` items, and only this user has ratings at it: one for each item, or
+        a limited number of them, all equal to R. The party sends its user embeddings U after every
+        step. The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
+        deviations of a step's noise above 0, so that u.v is close to 0. A drawn row moves the
+        embedding by 2 v_j (x - u.v_j) for every rating. Along (1, ..., 1)/sqrt(p) that is about 2 R
+        (v_j.1)/sqrt(p), always of one sign. The sum over the other ratings is many deviations of
+        the noise, and so shows in which steps the row is drawn. In each of these steps the rating
+        in question then adds a Gaussian of
 
             mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p draws / (z sqrt(2)),
 
-        because V begins with entries of sqrt(2R/p) times draws in [0, 1], independent and symmetric
-        about 1/2, and the projection shortens them by at most sqrt(2). By symmetry the mean is at
-        least 1/2 with probability 1/2. The server does not see V before the release, where each
-        item has moved by at most ``wander``, except with the probability of deviations. The server
-        may err by that much in the sums, and in deciding whether this is the better half of the
-        runs; it draws the line between the halves within ``_BAND``, at a place with few items near.
-        Projections of U are visible in the messages.
+        because the item embeddings V begin with entries of sqrt(2R/p) times draws in [0, 1],
+        independent and symmetric about 1/2, and the projection shortens them by at most sqrt(2). By
+        symmetry the mean is at least 1/2 with probability 1/2. The server does not see V before the
+        release, where each item has moved by at most ``wander``, except with the probability of
+        deviations. The server may err by that much in the sums, and in deciding whether the run
+        belongs to the better half of the runs. It draws the line between the halves within
+        ``_BAND``, where few items are near. Projections of U are visible in the messages.
 
         The epsilon that the accountant is asked to charge, 1/z in every drawn step, is thus
         attained up to a factor of about sqrt(8): of the two tables only U is visible at every step,
-        and V begins at random. None if learning is too fast: V would wander farther than the rating
-        moves U. The divisor is the same with and without the rating if the party has fewer ratings
-        than users.
+        and V begins at random. None if the learning rate is too large, because V would then move
+        farther than the rating moves U. The divisor is the same with and without the rating if the
+        party has fewer ratings than users.
         """
         m, n_users = population.n_items, population.n_users
         g, p, steps = self.learning_rate, self.factors, self.steps

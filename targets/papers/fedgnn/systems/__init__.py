@@ -1,1 +1,1 @@
-"""The systems of the paper."""
+"""Systems of the FedGNN papers: FedGNN as described, and FedPerGNN as released."""

@@ -1,4 +1,4 @@
-"""FedGNN as described: clipped gradients with Laplace noise, of own items and of pseudo items."""
+"""FedGNN as described: clients send clipped, noisy gradients of their own and of pseudo items."""
 
 from __future__ import annotations
 
@@ -28,21 +28,25 @@ from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
+# Keys of a client's random streams; subclasses use other keys.
 _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
-"""Purposes of a client's random streams; subclasses use other purposes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedGnn(RatingGraph):
-    """Each of ``cohort`` clients per round sends its own rows, ``pseudo`` others, and the layer.
+    """FedGNN: rating prediction on item graphs, with clipped gradients and Laplace noise.
 
-    All numbers of a message are clipped at ``clip``, by the largest number ("max", section 3.3) or
-    by their L2 norm ("l2", as the released code clips), and get Laplace noise of scale ``noise``:
-    equation 1. Rows of other items are not sent, so that a message shows items without an
-    interaction. Pseudo rows are normal with the mean and covariance of the own rows. The ``server``
-    steps along the "mean" gradient, or by "adam" (``FedAdam``), because the mean hardly moves an
-    item that few of the cohort rated. After ``warm_up`` epochs the neighbours' embeddings are
-    added, once. Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
+    Each of ``cohort`` clients per round sends the gradient rows of its own items, rows of
+    ``pseudo`` other items, and the gradient of the layer. All numbers of a message are clipped at
+    ``clip``, by the largest number ("max", section 3.3) or by their L2 norm ("l2", as in the
+    released code), and get Laplace noise of scale ``noise`` (equation 1). Rows of other items are
+    not sent, so that a message reveals items without an interaction. Pseudo rows are drawn from the
+    normal distribution with the mean and covariance of the own rows.
+
+    The ``server`` steps along the "mean" gradient, or by "adam" (``FedAdam``), because the mean
+    hardly moves an item that few clients of the round rated. After ``warm_up`` epochs the
+    neighbours' embeddings are added, once. Defaults are those of section 4.1; ``rounds`` are its 3
+    epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -75,16 +79,16 @@ class FedGnn(RatingGraph):
 
     @property
     def side(self) -> float:
-        """Clipping threshold."""
+        """Clipping threshold of a number before its noise."""
         return self.clip
 
     @property
     def epsilon(self) -> float:
-        """The paper's bound on the budget: 2 clip / noise (section 3.3, footnote 6)."""
+        """Claimed bound on the privacy budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: rows that a cohort sends."""
+        """Sizes for estimating the training cost: the rows that the clients of a round send."""
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
@@ -94,18 +98,24 @@ class FedGnn(RatingGraph):
         }
 
     def times(self, population: Population) -> int:
-        """Number of rounds, because a user may be drawn for every round."""
+        """Number of rounds, because the same user may be drawn in every round."""
         return self.rounds
 
     def reveals_rows(self, scope: Scope, population: Population) -> bool:
-        """Whether the choice of sent rows reveals the unit; if M is small enough, all are sent."""
+        """Whether the choice of sent rows reveals the unit of ``scope``.
+
+        If ``pseudo`` is at least the number of items, all rows are sent, and the choice reveals
+        nothing.
+        """
         numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_presence
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism of the sent rows if they reveal the unit: an item's own row, against no items.
+        """Mechanism of the choice of sent rows if it reveals the unit, else that of the noise.
 
-        A user with all items sends more rows than a user without items: nothing is hidden.
+        For an item, its row is sent for certain with an interaction, and otherwise with the
+        probability of a pseudo item. For a user nothing is hidden, because a user with all items
+        sends more rows than a user without items.
         """
         if not self.reveals_rows(scope, population):
             return super().mechanism(scope, population)
@@ -116,13 +126,17 @@ class FedGnn(RatingGraph):
         return self.over(row, scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Non-private if the sent rows reveal the unit, else the event of the noise."""
+        """Privacy event of the noise; non-private if the choice of sent rows reveals the unit."""
         if self.reveals_rows(scope, population):
             return Identity().event()
         return super().event(scope, population)
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """A low or a high rating, under a model that pushes its numbers to the ends of the clip."""
+        """One pair of users who give one item a low or a high rating.
+
+        The broadcast model moves all numbers of their messages to the ends of the clipping
+        interval.
+        """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
         profiles = np.array([[0.3, 0.0], [1.4, 0.0]]) * self.level
         return (
@@ -137,10 +151,11 @@ class FedGnn(RatingGraph):
         )
 
     def pushing(self, n_items: int) -> dict[str, np.ndarray]:
-        """A malicious model of even dimension: all numbers are clipped, by a rating's sign.
+        """Broadcast of a malicious server: all numbers are clipped, with the sign set by a rating.
 
-        All items are t in every entry, and A sends them to +t and -t alternately. Predictions are
-        the level, and a user of one item has gradients of 2 error t or t^2 on every number.
+        The embedding dimension must be even. All items are t in every entry, and A sends them to +t
+        and -t alternately. Predictions are the level, and a user of one item has gradients of 2
+        error t or t^2 on every number.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
@@ -179,9 +194,10 @@ class FedGnn(RatingGraph):
         return self.sent(self.gradients(calls.clients.ratings, model), calls.streams)
 
     def keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
-        """One key per item, (n, M): infinite if its row is not sent, 2 for own items.
+        """Sort keys that choose the sent rows, one per client and item, (n, M).
 
-        Pseudo items have the smallest keys, uniform in (0, 1), in the order of their draws.
+        A key is 2 for own items, uniform in (0, 1) for pseudo items, and infinite if the row is not
+        sent. Pseudo items are the items with the smallest keys.
         """
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
@@ -189,7 +205,7 @@ class FedGnn(RatingGraph):
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
     def values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
-        """Gradients of the rows ``ids`` of ``owners`` (k,) before the noise, (k, d)."""
+        """Gradient of the item ``ids[k]`` at client ``owners[k]`` before the noise, (k, d)."""
         count = np.maximum(one.own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((one.own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
@@ -198,7 +214,7 @@ class FedGnn(RatingGraph):
         return np.asarray(weight * one.hidden[owners] + one.shared[owners])
 
     def sent(self, one: Gradients, streams: Streams) -> Messages:
-        """Messages of clients with these gradients."""
+        """Clipped and noisy messages of the clients with the gradients ``one``."""
         n_items = one.own.shape[1]
         rows = np.isfinite(self.keys(one.own, streams))
         owners, ids = np.nonzero(rows)

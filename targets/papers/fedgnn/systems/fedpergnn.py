@@ -1,4 +1,4 @@
-"""FedPerGNN as released: steps of 32 users together, clipped as one, with noise on every weight."""
+"""FedPerGNN as released: 32 users together are one party, with noise on every weight."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 @dataclass(frozen=True, kw_only=True)
 class FedPerGnn(RatingGraph):
-    """The released code's loop: a batch of users is a party that sends the model after its step.
+    """FedPerGNN as released: a batch of users is one party, which sends the model after its step.
 
-    The gradient of the batch's mean loss is clipped by one L2 norm and the model steps along it.
-    Then the item table gets normal noise, with the deviation of the table's own change times
-    sqrt(items / (``pseudo`` ``batch``)), and every weight gets Laplace noise of ``noise``. In each
-    epoch users are dealt to new batches, and neighbours are looked up again. ``rounds`` are 3
-    epochs of 29 batches, MovieLens 100K's. Source: const.py, model.py, run.py and generator.py at
-    9e77e2e.
+    The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
+    along it. Then the item table gets normal noise, with the deviation of the table's own change
+    times sqrt(items / (``pseudo`` * ``batch``)), and every weight gets Laplace noise of scale
+    ``noise``. In each epoch users are dealt to new batches, and neighbours are looked up again.
+    ``rounds`` are 3 epochs of 29 batches, those of MovieLens 100K. Source: const.py, model.py,
+    run.py and generator.py at 9e77e2e.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedPerGnn().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -66,34 +66,44 @@ class FedPerGnn(RatingGraph):
 
     @property
     def side(self) -> float:
-        """Largest length of a step, LR CLIP; one user may reverse the step of the whole batch."""
+        """Largest length of a step: the learning rate times the clipping norm.
+
+        One user may reverse the step of the whole batch.
+        """
         return self.learning_rate * self.clip
 
     @property
     def extra(self) -> float:
-        """Largest addition of the normal noise to the epsilon of a number of the item table.
+        """Largest addition of the normal noise to the epsilon of one number of the item table.
 
-        Its deviation is at most ``widest`` Laplace scales t, and one distribution of it is the
-        other with N(0, <= t^2) added. Laplace noise after it hides a shift w at a privacy loss of
-        |w|. ln E e^|w| = ln(2 Phi(t)) + t^2/2 is at least E |w|, the loss in the other direction.
+        The deviation of the normal noise is at most ``widest`` Laplace scales t. Its distribution
+        under one input is that under the other input with N(0, <= t^2) added. Laplace noise after
+        it hides a shift w at a privacy loss of |w|. ln E e^|w| = ln(2 Phi(t)) + t^2/2 is at least E
+        |w|, the loss in the other direction.
         """
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: one batch per round."""
+        """Sizes for estimating the training cost.
+
+        They cover one sending party (a batch of users) per round.
+        """
         return super().takes(interactions) | {"senders": 1}
 
     def parties(self, n_users: int) -> int:
-        """Number of batches of an epoch; the remaining users wait for the next epoch."""
+        """Number of batches per epoch; the remaining users wait for the next epoch."""
         return max(1, n_users // self.batch)
 
     def times(self, population: Population) -> int:
-        """Number of batches with a user, one per epoch; later messages follow from sent models."""
+        """Number of messages that depend on one user: one batch per epoch.
+
+        Later messages are functions of the models that were sent before.
+        """
         return math.ceil(self.rounds / self.parties(population.n_users))
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts, and that messages are of whole batches."""
+        """Public knowledge of a run, with batches of users as senders."""
         return replace(super().public(interactions), parties=self.parties(interactions.n_users))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
@@ -115,7 +125,7 @@ class FedPerGnn(RatingGraph):
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Messages of batches in which one user has ratings."""
+        """Messages of batches in which only one user has ratings."""
         profiles, streams = calls.profiles, calls.streams
         model = self.received(calls.broadcast, profiles)
         each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
@@ -127,7 +137,10 @@ class FedPerGnn(RatingGraph):
         return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
 
     def stepped(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
-        """Model after the step of one batch, once per stream, with the stream's randomness."""
+        """Model after the step of one batch, with noise: one copy per stream.
+
+        ``one`` holds the gradients of the users of the batch.
+        """
         share = one.own.sum(axis=1) / max(1, one.own.sum())
         items = (one.weight * share[:, None]).T @ one.hidden
         items += (one.own * share[:, None]).T @ one.shared

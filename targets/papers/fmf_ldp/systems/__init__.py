@@ -1,1 +1,1 @@
-"""The systems of the paper."""
+"""Systems of the FMF-LDP paper: FMF-LDP and its baselines."""

@@ -1,4 +1,4 @@
-"""Baselines of FMF-LDP: without privacy, trained centrally, and random."""
+"""Baselines of the FMF-LDP paper: unprotected, centrally trained and random recommenders."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from fedrec_auditor.targets.transcript import Uploads
 class Fcf(NoiselessSystem, ImplicitMf):
     """Federated collaborative filtering for implicit feedback, without protection.
 
-    FCF (Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2): no noise at all.
+    FCF (Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2) adds no noise.
 
-    Each client sends its whole item gradient, M x F (equation 5); the server descends on its sum
-    over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
+    Each client sends its whole item gradient, M x F (equation 5). The server descends on the sum of
+    the gradients over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()
@@ -53,14 +53,17 @@ class Fcf(NoiselessSystem, ImplicitMf):
     """
 
     def sends(self, scope: Scope) -> bool:
-        """Whether messages depend on the scope's unit: on rated items, not on a rating's value.
+        """Whether messages depend on the unit of ``scope``.
 
-        They do not depend on attributes either.
+        They depend on which items are rated, but not on a rating's value or on attributes.
         """
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_value
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Gradients of equation 5 for every item, component "gradient"; ``rng`` is not used."""
+        """Gradients of equation 5 for every item (component "gradient").
+
+        The random generator of ``calls`` is not used.
+        """
         profiles, users = calls.profiles, calls.owners
         items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
         gradient = self.gradients(profiles.ratings, items)
@@ -69,12 +72,12 @@ class Fcf(NoiselessSystem, ImplicitMf):
         return {"gradient": gradient}
 
     def vectors_behind(self, uploads: Uploads) -> Floats | None:
-        """User vectors of the stored gradients."""
+        """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
         gradient = uploads.components["gradient"]
         return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
 
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Next V by equations 6 and 7, on the sum over users."""
+        """Next item matrix by equations 6 and 7, from the sum of the gradients over users."""
         return self.ascend(items, uploads.components["gradient"].total(), 2.0)
 
 
@@ -82,13 +85,13 @@ class Fcf(NoiselessSystem, ImplicitMf):
 class MfNp(Central):
     """Implicit matrix factorization without privacy: central alternating least squares.
 
-    MF-NP (section 4.4.4): the loss of equation 1, minimised where all interactions lie together.
+    MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
 
     ``epochs`` times, all user vectors and then all item vectors are set to their best values
     (equation 4, and the same with exchanged roles: Hu, Koren and Volinsky 2008, the paper's own
     reference for this loss; the paper does not state how its benchmark was trained). Devices hold
     nothing and upload nothing. The item vectors are released, and score as those of FCF do.
-    ``alpha`` and ``init_scale`` are FCF's here.
+    ``alpha`` and ``init_scale`` are those of FCF.
     """
 
     factors: Factors = 5
@@ -103,11 +106,11 @@ class MfNp(Central):
 
     @property
     def length(self) -> int:
-        """Number of steps: one per epoch."""
+        """Number of steps of the training, one per epoch."""
         return self.epochs
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: one pass over all interactions per epoch."""
+        """Sizes for estimating the training cost: one pass over all interactions per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
@@ -122,7 +125,10 @@ class MfNp(Central):
         return TrainingResult({"items": items}, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores X V^T for these users, each solved against V."""
+        """Scores X V^T of ``users``, (len(users), n_items).
+
+        The user vectors X are solved for the final item matrix V.
+        """
         items = model.arrays["items"]
         with one_thread():
             return np.asarray(self._solve(items, interactions.ratings[users]) @ items.T)
@@ -137,7 +143,8 @@ class MfNp(Central):
 class Random(NoUploads):
     """Random ranking, which any recommender must exceed.
 
-    Random (section 4.4.4): every user ranks all items in an order of its own, once and for all.
+    Random (section 4.4.4): every user ranks all items in a random order, which stays the same for
+    this user.
 
     Nothing is sent and nothing depends on any interaction, so that epsilon is 0. HR@K among 99
     sampled negatives is K/100.
@@ -146,10 +153,10 @@ class Random(NoUploads):
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Draws one stream per user; nothing is released."""
+        """Draws the random streams that score items for each user; nothing is released."""
         yield None
         return TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Uniform scores, always the same for a user."""
+        """Uniform random scores, (len(users), n_items), which are always the same for a user."""
         return np.asarray(model.arrays["streams"].take(users).uniform(interactions.n_items))

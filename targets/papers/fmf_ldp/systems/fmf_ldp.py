@@ -1,4 +1,4 @@
-"""Federated matrix factorization with k one-coordinate LDP reports per round."""
+"""Federated matrix factorization with k one-coordinate LDP reports per client and round."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 
 @dataclass(frozen=True, kw_only=True)
 class FmfLdp(ReportingSystem, ImplicitMf):
-    """FMF-LDP: Theorem 3, epsilon for one report, is exact; "k epsilon for a user" is one round's.
+    """FMF-LDP: the claimed epsilon of one report (Theorem 3) is exact; "k epsilon" is a round's.
 
     A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
     entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation
     8). Only the drawn entries are computed. A training of T rounds sends k T reports, so that the
-    epsilon of a user against the server is k T ``epsilon``; the paper states no horizon.
-    ``colluding`` is the share of users who reveal their messages to the server, so that nobody
-    hides among them behind the proxy; the paper has none.
+    epsilon of a user against the server is k T ``epsilon``; the paper states "k epsilon for a user"
+    without a horizon. ``colluding`` is the share of users who reveal their messages to the server,
+    so that nobody is hidden among them behind the proxy; the paper mentions no such users.
 
     The printed text cannot be followed in four places. The projection is elementwise, because
     otherwise the Bernoulli rate leaves [0, 1]. The server averages over N k reports, not over N
     (equation 9), because otherwise the mean is k times the gradient. Equation 5 is an ascent
-    direction, so that line 12 of Algorithm 2 is V + gamma (mean - 2 lambda V). Line 14 returns X,
-    which never leaves the devices and is not part of the transcript.
+    direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2 lambda V). Line 14 returns
+    X, which never leaves the devices and is not part of the transcript.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -68,40 +68,43 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds, and of reports per user and round."""
+        """Number of rounds, and number of reports per user and round."""
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def round_epsilon(self) -> float:
-        """Epsilon of all reports of a user in one round, k eps."""
+        """Epsilon of all reports of a user in one round, k epsilon."""
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in all rounds, T k eps."""
+        """Epsilon of all reports of a user in all rounds, T k epsilon."""
         return self.rounds * self.round_epsilon
 
     @property
     def channel(self) -> ReportDistribution:
-        """Distribution of one report's bit given the projected entry."""
+        """Distribution of one report's bit given the projected gradient entry."""
         return ReportDistribution(self.epsilon)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts; a proxy removes senders and shuffles the reports (section 3.1.2)."""
+        """Public knowledge of a run; uploads reach the server through a shuffler.
+
+        A proxy removes the senders and shuffles the reports (section 3.1.2).
+        """
         return replace(super().public(interactions), route=Vantage.SHUFFLED)
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Two users whose projected gradients are +1 and -1 throughout, in a small catalogue.
+        """One pair of users whose projected gradients are +1 and -1 in all rows.
 
-        InputError if lambda is so large that no broadcast to a catalogue of a few thousand items
-        reaches both corners.
+        The catalogue is small. Raises InputError if lambda is so large that no broadcast to a
+        catalogue of a few thousand items reaches both corners.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.corner_items()
         if half > _LARGEST_GAME:
             raise InputError(
-                f"Expected regularization small enough for gradients to reach the projection at 1 "
-                f"with {_LARGEST_GAME} items per user, got regularization={self.regularization!r}. "
+                f"Expected regularization at which gradients of users with {_LARGEST_GAME} items "
+                f"reach the projection bound 1, got regularization={self.regularization!r}. "
                 "Give a smaller regularization."
             )
         return (
@@ -118,30 +121,32 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def corner_items(self) -> int:
-        """Number m of items that a user needs for ``opposite_rows`` to reach both corners."""
+        """Smallest number m of items per user with which ``opposite_rows`` reaches both corners."""
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
     def opposite_rows(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
-        """A malicious V (n_items, F) under which two users attain Theorem 3.
+        """Item matrix (n_items, F) of a malicious server, under which two users attain Theorem 3.
 
-        The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in
-        every factor; the remaining rows are zero. A user with the first m items solves x = a in
-        every factor, a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are
-        (1 + alpha) (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user
-        with the next m items has the same entries negated. v^2 = 3 lambda / ((2 + alpha) m F)
-        maximises the second kind. Both kinds grow with sqrt(m / lambda) and exceed 1 from
+        The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in every
+        factor; the remaining rows are zero. A user with the first m items solves x = a in every
+        factor, a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 +
+        alpha) (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with
+        the next m items has the same entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes
+        the entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
         ``corner_items()`` on, so that the projection sends the two users to opposite corners of
-        these rows. InputError if m is smaller, or the catalogue has fewer than 2 m items.
+        these rows.
+
+        Raises InputError if m is smaller, or if the catalogue has fewer than 2 m items.
         """
         fewest = self.corner_items()
         m = fewest if m is None else m
         if not fewest <= m <= n_items // 2:
             raise InputError(
-                f"Expected {fewest} to {n_items // 2} items per user, got {m}, for a catalogue of "
-                f"at least {2 * fewest}. Give more items or a smaller regularization."
+                f"Expected m from {fewest} to {n_items // 2}, half the catalogue, got m={m}. Give "
+                f"at least {2 * fewest} items in all, or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))
@@ -149,10 +154,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return items
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Reports of Algorithm 1, k per message: component "reports".
+        """Reports of Algorithm 1, k per message (component "reports").
 
-        Every profile is solved once, for any ``size``. A message draws 3 k words of its own stream:
-        k coordinates, k flips, k corners. Memory is the reports and one block of messages.
+        Every profile is solved once, for any number of messages. A message draws 3 k words of its
+        own stream: k coordinates, k flips, k corners. Memory is the reports and one block of
+        messages.
         """
         profiles, users, streams = calls.profiles, calls.owners, calls.streams
         items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
@@ -180,9 +186,10 @@ class FmfLdp(ReportingSystem, ImplicitMf):
     def entries(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
-        """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
+        """Entries ``index`` (flat in M x F) of the gradients of ``users`` (equation 5), broadcast.
 
-        Only these entries c (p - x.v_i) x_f are computed; ``vectors`` (n, F) solve equation 4.
+        Only these entries c (p - x.v_i) x_f are computed; ``vectors`` (n, F) are the users' vectors
+        by equation 4.
         """
         item, factor = np.divmod(index, self.factors)
         first, last = users.min(), users.max()
@@ -192,19 +199,22 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Next V by equation 9 over N k reports, then Algorithm 2, line 12, as an ascent."""
+        """Next item matrix: equation 9 over N k reports, then line 12 of Algorithm 2, as ascent."""
         return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
 
     def report(self, n_items: int) -> OneCoordinate:
-        """Randomizer of one entry of the gradient, of M x F."""
+        """Randomizer of one report: one entry of the gradient, which has M x F entries."""
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def hidden(self, population: Population) -> int:
-        """Number of users who do not collude; a proxy hides nobody among colluding users."""
+        """Number of users among whose reports the proxy hides one report.
+
+        These are the users who do not collude with the server.
+        """
         return anonymity_set_size(population.n_users, self.colluding)
 
     def uses(self, horizon: Horizon) -> int:
-        """Number of reports of a user within ``horizon``."""
+        """Number of reports that a user sends within ``horizon``."""
         return {
             Horizon.REPORT: 1,
             Horizon.ROUND: self.reports,

@@ -1,1 +1,1 @@
-"""The systems of the paper."""
+"""Systems of the PrivRec paper: PrivRec, DP-PrivRec and their baselines."""

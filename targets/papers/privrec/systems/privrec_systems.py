@@ -1,4 +1,4 @@
-"""PrivRec, DP-PrivRec and the baselines of their paper."""
+"""Systems of the PrivRec paper: PrivRec, DP-PrivRec, and their central and federated baselines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _WithFeatures(MetaLearned):
-    """A meta-learned system whose network reads features of users and items."""
+    """Base class of meta-learned systems whose network reads features of users and items."""
 
     item_ids: Annotated[bool, "gives every item its own embedding"] = False
     averaged_genres: Averaged = False
@@ -65,14 +65,14 @@ class _WithFeatures(MetaLearned):
 class Privrec(_WithFeatures):
     """PrivRec: a feature-based network, meta-learned over devices; nothing protects the upload.
 
-    PrivRec (Algorithm 1): REPTILE (equation 6) with a proximal term of weight ``proximal``.
+    PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term of weight ``proximal``.
 
-    mu is the paper's (equation 7), its value ours. The text (section 2.1) has only features, so
-    that no identities are sent. Genres alone rank items far worse than Table 1 states: HR@20 on
-    MovieLens-100K is 0.085, and 0.194 with ``item_ids``, which gives every item its own embedding,
-    and sends more. Without genres in the data the item's number is its only feature, and is always
-    embedded, for any ``item_ids``. ``averaged_genres`` uses the mean of the embeddings of an item's
-    genres; the text concatenates those of all features.
+    The weight mu is the paper's (equation 7), and its value is chosen here. The text (section 2.1)
+    has only features, so that no identities are sent. Genres alone rank items far worse than Table
+    1 states: HR@20 on MovieLens-100K is 0.085, and 0.194 with ``item_ids``, which gives every item
+    its own embedding, and sends more. Without genres in the data the item's number is its only
+    feature, and is always embedded, for any ``item_ids``. ``averaged_genres`` uses the mean of the
+    embeddings of an item's genres; the text concatenates the embeddings of all features.
     """
 
     proximal: Annotated[NotNegative, "mu, weight of the distance to the broadcast"] = 0.01
@@ -92,29 +92,30 @@ CLIP, BIT = "clip", "bit"
 class DpPrivrec(Privrec):
     """DP-PrivRec: devices clip their change, and the server adds the noise.
 
-    DP-PrivRec (Algorithm 2): user-level privacy against whoever sees the model, not the server.
+    DP-PrivRec (Algorithm 2) offers user-level privacy against adversaries who see the model, not
+    against the server.
 
     Each device scales its change to a norm of at most S (``initial_clip`` at first; one norm over
-    all components, equation 8) and adds a bit b: whether the change fits S. The server adds normal
-    noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of b, sigma =
-    (2 z / M) / sqrt(h), and moves S by alpha4 (noisy share - gamma). S is broadcast with the model.
-    ``multiplier`` z, ``balance`` h, ``quantile`` gamma, S = 40 (MovieLens; 35 on Frappe), M = 30
-    and E1 = 1000 are the paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and ``server_rate``
-    alpha3 are ours; at alpha3 = 1 the order of line 9 does not matter.
+    all components, equation 8) and adds a bit b, which states whether the change fits S. The server
+    adds normal noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of
+    b, sigma = (2 z / M) / sqrt(h), and moves S by alpha4 (noisy share - gamma). S is broadcast with
+    the model. ``multiplier`` z, ``balance`` h, ``quantile`` gamma, S = 40 (MovieLens; 35 on
+    Frappe), M = 30 and E1 = 1000 are the paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and
+    ``server_rate`` alpha3 are chosen here; at alpha3 = 1 the order of line 9 does not matter.
 
     z = 1 belongs to the tables of epsilon (section 4.4) and destroys the training: the noise is
     4.87 on every weight, which begins at 0.06 to 0.35. For every S the noise is longer than the
     average change can be, by a factor of 2 z sqrt(weights/(1-h))/M, 37.7 on MovieLens 100K. Devices
     whose training overflows with such weights return no change. Figures 3 and 4, "within 10%" of
-    PrivRec, are of a z that section 4.3 does not print; at 0.003 they are possible, and epsilon is
-    a million (../README.md).
+    PrivRec, are of a z that section 4.3 does not print. At z = 0.003 they are possible, and epsilon
+    is a million (../README.md).
 
-    ``as_published`` is the printed algorithm. There b is computed after clipping (lines 22 and 23),
-    where it is 1 for every change as long as S > 0: S drifts down by alpha4 (1 - gamma) per round
-    until it passes zero; there changes are scaled by a negative number, b is 0, and S turns back.
-    The noise is added after the step size (line 9), so that a larger step is not accounted for.
-    ``as_published=False`` repairs both: b is computed before clipping, the step size multiplies the
-    noise too, and S stays at 0 or above.
+    ``as_published`` is the printed algorithm, in which b is computed after clipping (lines 22 and
+    23). There b is 1 for every change as long as S > 0, and S falls by alpha4 (1 - gamma) per round
+    until it passes zero. Below zero, changes are scaled by a negative number, b is 0, and S rises
+    again. The noise is added after the step size (line 9), so that a larger step is not accounted
+    for. ``as_published=False`` repairs both: b is computed before clipping, the step size
+    multiplies the noise too, and S stays at 0 or above.
     """
 
     rounds: int = 1000
@@ -130,16 +131,16 @@ class DpPrivrec(Privrec):
     privacy = NoiseSetting(noise=("multiplier",), off=1e-6)
 
     def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """First broadcast: the model and the clipping bound."""
+        """First broadcast: the initial model and the clipping bound."""
         return super().first(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Lines 13 to 25: the clipped change, and component "bit"."""
+        """Clipped changes of the devices, and their bits b (component "bit"; lines 13 to 25)."""
         received = None if calls.broadcast is None else calls.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
             raise InputError(
-                'Expected a broadcast with the clipping bound "clip", a number, got none. '
-                "Send it with the model."
+                'Expected a broadcast with the clipping bound "clip" as a number, got none. '
+                "Broadcast the bound together with the model."
             )
         bound = float(received)
         sent = super().messages(calls)
@@ -149,13 +150,13 @@ class DpPrivrec(Privrec):
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
         parts: dict[str, Component] = {name: scaled(part, factor) for name, part in sent.items()}
         # After clipping the norm is min(norm, |S|), which is at most S unless S is negative. The
-        # norm itself is not computed, because its rounding would make b informative.
+        # norm itself is not computed, because its rounding error would make b depend on the data.
         fits = np.full(len(lengths), bound >= 0) if self.as_published else ~over
         parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
         return parts
 
     def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
-        """Next model by lines 8 to 11, with the server's noise, which is in no upload."""
+        """Next model by lines 8 to 11, with noise that the server adds and no upload contains."""
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
         if not self.as_published:
@@ -171,7 +172,7 @@ class DpPrivrec(Privrec):
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
     def round_mechanism(self, population: Population) -> PrivateAverage:
-        """Mechanism of the next broadcast for any clients of one round.
+        """Mechanism of the next broadcast, for any clients of one round.
 
         One coordinate of the change represents all, because the noise is the same in every
         direction.
@@ -187,13 +188,13 @@ class DpPrivrec(Privrec):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Noisy averages of all rounds for a vantage after the server's noise; else None.
+        """Noisy averages of all rounds, for a vantage after the server's noise; else None.
 
         If M of N clients are drawn, the mechanism is that of a training in which all other clients'
         changes lie at one end of the ball, and the replaced client moves from that end to the
-        other. A round is then N(0, z^2), or at rate M/N N(1, z^2) (``theorems.fixed_size``). None
-        for an added or removed user, who moves the averages of all clients by less than a replaced
-        one.
+        opposite end. A round is then N(0, z^2), or at rate M/N N(1, z^2) (``theorems.fixed_size``).
+        None for an added or removed user, who moves the averages of all clients by less than a
+        replaced user.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().mechanism(scope, population)
@@ -211,14 +212,14 @@ class DpPrivrec(Privrec):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Normal noise of a round, under sampling without replacement, once per round.
+        """Event of a round's normal noise, under sampling without replacement, once per round.
 
         Before the server's noise the event is non-private. Sampling without replacement amplifies
-        if a user is replaced. For an added or removed user it is Poisson sampling with the noise of
-        a replacement, the noise of ``round_mechanism`` (proved in ``theorems.fixed_size``). In the
-        local model only the noise is charged, which sampling cannot make worse. The sample must be
-        unknown to the adversary. Another client knows its own draws, so that in each round M, or M
-        - 1, clients are drawn from the N - 1 others.
+        privacy if a user is replaced. For an added or removed user it is Poisson sampling with the
+        noise of a replacement, the noise of ``round_mechanism`` (proved in
+        ``theorems.fixed_size``). In the local model only the noise is charged, which sampling
+        cannot make worse. The sample must be unknown to the adversary. Another client knows its own
+        draws, so that in each round M, or M - 1, clients are drawn from the N - 1 other clients.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
@@ -231,11 +232,11 @@ class DpPrivrec(Privrec):
         return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))
 
     def joint_multiplier(self, population: Population) -> float:
-        """Noise over sensitivity of both averages of a round together."""
+        """Joint noise multiplier of both averages of a round: noise over sensitivity."""
         return 1.0 / self.round_mechanism(population).mu
 
     def printed_epsilon(self, population: Population, delta: float) -> float:
-        """Epsilon that Tables 3 and 4 would print for these settings."""
+        """Epsilon that the accounting of Tables 3 and 4 gives for these settings."""
         return printed_epsilon(
             clients=self.n_drawn(population),
             n_users=population.n_users,
@@ -245,7 +246,7 @@ class DpPrivrec(Privrec):
         )
 
     def gaussian_epsilon(self, population: Population, delta: float) -> float:
-        """Epsilon of normal noise of multiplier z, on which the proof builds."""
+        """Epsilon of one Gaussian mechanism of noise multiplier z, on which the proof builds."""
         return float(dp.get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
 
 
@@ -253,7 +254,7 @@ class DpPrivrec(Privrec):
 class PrivrecCen(Central, Privrec):
     """PrivRec-CEN: the same learning on data that the server has collected.
 
-    PrivRec-CEN (section 4.1): Algorithm 1 with each user as a task, all within the server.
+    PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.
 
     The server receives all users' data without protection and is trusted; only the final model
     leaves it. The transcript therefore has a release and no rounds, and the release is audited.
@@ -261,7 +262,7 @@ class PrivrecCen(Central, Privrec):
     """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """PrivRec's training within the server."""
+        """Runs PrivRec's training within the server."""
         return Privrec(**vars(self)).train(interactions, rng, compute)
 
 
@@ -269,7 +270,7 @@ class PrivrecCen(Central, Privrec):
 class FcfMeta(Fcf):
     """FCF as PrivRec's baseline: federated collaborative filtering, measured on new devices.
 
-    FCF (section 4.1) under PrivRec's protocol: it differs from ``fcf`` only in its evaluation.
+    FCF (section 4.1) under PrivRec's protocol differs from ``fcf`` only in its evaluation.
 
     A new device fits its user vector to half of its data (equation 4 of the FMF-LDP paper, whose
     settings this training uses; PrivRec's paper prints none for FCF). In Table 1 it is below all
@@ -283,7 +284,8 @@ class FcfMeta(Fcf):
 class FoflSelf(MetaLearned):
     """FOFL-SELF: first-order federated meta-learning of item embeddings, without side features.
 
-    REPTILE (equation 6) as PrivRec, but without user and item features and proximal term.
+    The system uses REPTILE (equation 6) as PrivRec, but without features of users and items and
+    without the proximal term.
 
     Items are thus distinguished only by their own embeddings, and users by nothing until their
     devices train. Source: section 4.1; the original (Jalalirad et al. 2019) is not followed
@@ -300,15 +302,15 @@ class FoflSelf(MetaLearned):
 class NnSelf(_WithFeatures):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
-    MAML (equations 3 to 5): steps on a support set, the gradient of a query set's loss through
-    them.
+    The system uses MAML (equations 3 to 5): steps on a support set, and the gradient of a query
+    set's loss through these steps.
 
     A device returns minus that gradient, with the second order, and the server adds ``server_rate``
     (alpha2) times the sum, as in equation 5. ``local_epochs`` is the number of steps of full
-    gradients on the support set (equation 4 has one and allows more; one learns almost nothing
-    here). A new device takes them on all of its data (section 4.1: its training set is the support
-    set). Features, ``item_ids`` and network are PrivRec's; ``batch`` only limits the number of
-    examples computed together.
+    gradients on the support set (equation 4 has one step and allows more; with one step the system
+    learns almost nothing here). A new device takes these steps on all of its data (section 4.1: its
+    training set is the support set). Features, ``item_ids`` and network are PrivRec's; ``batch``
+    only limits the number of examples computed together.
     """
 
     server_rate: Annotated[float, "alpha2, learning rate of the server for the sum"] = 0.1
@@ -317,19 +319,19 @@ class NnSelf(_WithFeatures):
 
     @property
     def step_size(self) -> float:
-        """One, because minus the gradient is sent without a learning rate."""
+        """Learning rate of the messages, which is 1 because minus the gradient itself is sent."""
         return 1.0
 
     def learn(self, devices: Devices) -> Weights:
-        """Change that each device returns: minus its meta-gradient."""
+        """Returns minus the meta-gradient of each device as its change."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import maml
 
         return maml(devices, self.local)
 
     def personalize(self, devices: Devices) -> Weights:
-        """Weights after the steps of equation 4, in full gradients."""
+        """Weights of each device after the steps of equation 4, with full gradients."""
         return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.local)
 
     def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
-        """Next model by equation 5: theta0 + alpha2 times the sum."""
+        """Next model by equation 5: theta0 plus alpha2 times the sum of the uploads."""
         return self.move(model, uploads, self.server_rate)

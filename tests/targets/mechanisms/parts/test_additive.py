@@ -117,7 +117,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
         lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
         lambda: EmbeddingGaussian.worst(sigma=sigma, bound=2.0),
     ):
-        with pytest.raises(InputError, match="in units of the noise"):
+        with pytest.raises(InputError, match="standard deviations of the noise"):
             make()
 
 

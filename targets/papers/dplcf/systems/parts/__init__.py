@@ -1,1 +1,1 @@
-"""Shared parts of the systems of DPLCF."""
+"""Code that several systems of the DPLCF paper share."""

@@ -1,13 +1,15 @@
-"""Factor models that a server trains on the interactions it collected, flipped or not.
+"""Base class of factor models that a server trains on the bits it has collected.
 
-Gao et al., SIGIR 2020, section 4.1: the two centralised baselines. The server treats every uploaded
-1 as an interaction, trains, and computes the recommendations itself. The paper's grids are learning
-rate 0.001, 0.0005, 0.0001, regularization 0.001, 0.0001, 0 and 4, 8, 16 factors, with batches of
-1024 and 4 negatives per positive. It does not state the optimizer (Adam is assumed, as in the GMF
-paper), the length of the training, or the flip of the training data (symmetric is assumed;
-"asymmetric" and "none" are the other settings of ``flip``). Factors, regularization and epochs were
-chosen here by HR@10 on symmetrically flipped MovieLens-100K, on the split on which utility is
-reported, and flatter it to that extent; raw bits do better with 16 factors and 60 epochs.
+The two central baselines are described in section 4.1 of Gao et al. (SIGIR 2020). The server treats
+every uploaded 1 as an interaction, trains, and computes the recommendations itself. The paper
+searches learning rates 0.001, 0.0005 and 0.0001, regularization 0.001, 0.0001 and 0, and 4, 8 or 16
+factors, with batches of 1024 and 4 negatives per positive.
+
+The paper does not state the optimizer (Adam is assumed, as in the GMF paper), the number of epochs,
+or the flip of the training data (symmetric is assumed; "asymmetric" and "none" are the other values
+of ``flip``). Factors, regularization and epochs were chosen here by HR@10 on symmetrically flipped
+MovieLens-100K. They were chosen on the same split on which utility is reported, so the reported
+utility is somewhat optimistic. Unflipped bits do better with 16 factors and 60 epochs.
 """
 
 from __future__ import annotations
@@ -44,7 +46,11 @@ _BITS = 1 << 22  # bits per block
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMf(CollectedBits):
-    """Base class with settings and sampling; subclasses define trained parameters and scores."""
+    """Base class of the central factor models, with their settings and their sampling of examples.
+
+    A subclass defines the compiled training loop (``kernel``) and, if needed, further trained
+    parameters.
+    """
 
     flip: Flip = "symmetric"
     epsilon: FlipBudget = 1.0
@@ -58,32 +64,39 @@ class CentralMf(CollectedBits):
     learning = MappingProxyType({"factors": 16})
     privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
     init_scale = 0.01
-    """Standard deviation of the first vectors, as in the GMF paper."""
+    """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: the server's epochs over collected bits."""
+        """Sizes for estimating the training cost.
+
+        They cover vector width, epochs and negatives per positive.
+        """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """Distribution of one uploaded bit; None without a flip."""
+        """Distribution of one uploaded bit; None if bits are sent without a flip."""
         return flipper(self.flip, self.epsilon)
 
     @abstractmethod
     def kernel(self) -> tuple[Callable[..., int], int]:
-        """Compiled loop over visits, and the number of examples that it makes of a positive."""
+        """Returns the compiled training loop, and its number of examples per positive."""
 
     def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
-        """Initial user vectors (n, F), item vectors (M, F), and further parameters."""
+        """Initial user vectors "users" (n, F) and item vectors "items" (M, F).
+
+        A subclass adds further parameters.
+        """
         return {
             name: rng.normal(scale=self.init_scale, size=(count, self.factors))
             for name, count in (("users", n_users), ("items", n_items))
         }
 
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Trains on the uploaded 1s. The release is the whole model, with the users' vectors.
+        """Trains on the uploaded 1s and publishes the whole model, with the users' vectors.
 
-        The paper's server sends each user only a list; this release reveals at least as much.
+        The paper's server sends each user only a list of recommendations. The published model
+        reveals at least as much.
         """
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam
 
@@ -107,17 +120,23 @@ class CentralMf(CollectedBits):
         return TrainingResult(model, model)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """The server's scores of the users in its training, by index; the history is not used."""
+        """Scores of all items for ``users``, by their vectors from the training: (len(users), M).
+
+        The given interactions are not used.
+        """
         vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
 def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
-    """Yields every 1 once per epoch, in a new order, with ``negatives`` 0s of the same user.
+    """Yields training examples: every uploaded 1 once per epoch, with its negatives.
 
-    A chunk has at most 2^18 positives: users (n,), positives (n,), negatives (n, k). Users whose
-    bits are all 1 or all 0 are left out, because they have no pair to compare. Memory is 8 bytes
-    per 1 and 4 bytes per 0, and the chunk.
+    The positives are in a new random order in each epoch. Each positive gets ``negatives`` items
+    that are drawn from the 0s of the same user.
+
+    A chunk holds at most 2^18 positives as arrays of users (n,), positives (n,) and negatives (n,
+    k). Users whose bits are all 1 or all 0 are left out, because they give no pair of a positive
+    and a negative. Memory is 8 bytes per 1, 4 bytes per 0, and one chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
     for part in blocks(len(bits), width, _BITS):

@@ -1,4 +1,4 @@
-"""Interaction bits uploaded once, flipped or not, and item neighbourhoods computed from them."""
+"""Base classes of systems whose clients upload their interaction bits once, flipped or not."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from fedrec_auditor.targets.systems.system import (
 )
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
-# Interaction bits that are uploaded once, flipped or not (Gao et al., SIGIR 2020, section 3.2.1).
+# Upload of interaction bits (Gao et al., SIGIR 2020, section 3.2.1).
 #
-# All systems of that paper collect the same uploads: each device flips every bit of its interaction
-# vector (equation 3) and uploads the result. Systems differ in the server's use of the bits.
+# All systems of the paper collect the same uploads: each device flips every bit of its interaction
+# vector (equation 3) and uploads the result. The systems differ in how the server uses the bits.
 
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
@@ -51,9 +51,11 @@ FlipBudget = Annotated[
 
 
 class CollectedBits(System):
-    """Uploads of bits, with their claims and bounds; a system defines the server's learning.
+    """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    ``randomizer`` is the distribution of one uploaded bit, None if bits are sent without a flip.
+    The class gives the uploads, their events and their designed pairs; a subclass defines how the
+    server learns from the bits. ``randomizer`` is the distribution of one uploaded bit, or None if
+    bits are sent without a flip.
     """
 
     evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
@@ -65,12 +67,17 @@ class CollectedBits(System):
 
     @abstractmethod
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Release of the server, and the arrays for scoring, from the uploads alone."""
+        """Computes the published model and the arrays for scoring, from the uploads alone."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """One flip for a bit or an interaction; all of a user's flips for the wider units.
+        """Mechanism through which the server sees the unit of ``scope``: flips of a user's bits.
 
-        None for values that are not sent: a rating's value, an attribute.
+        For a bit, an interaction or a rating it is one flip; for wider units, the flips of all
+        items. Without flips, and for the participation of a user, which an upload reveals, it is
+        the identity.
+
+        None for values that are not sent (a rating's value, an attribute) and for vantages other
+        than the server.
         """
         unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
         if scope.vantage is not Vantage.SERVER or unsent:
@@ -80,16 +87,20 @@ class CollectedBits(System):
         return self._before_server(scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """The server's event in the unit of ``scope``; weaker vantages are post-processing.
+        """Privacy event at the server for the unit of ``scope``.
 
-        The participation of a user is not hidden.
+        Weaker vantages are post-processing. The participation of a user is not hidden, so its event
+        is that of the identity.
         """
         if scope.is_presence:
             return Identity().event()
         return self._before_server(scope, population).event()
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Two users of a small catalogue who differ only in the first item."""
+        """One pair of users with 8 items whose histories differ only in item 0.
+
+        Empty if bits are sent without a flip.
+        """
         if self.randomizer is None:
             return ()
         profiles = np.zeros((2, _GAME_ITEMS))
@@ -107,22 +118,23 @@ class CollectedBits(System):
         )
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields one upload by every user; the server learns from it and publishes once."""
+        """Collects one upload from every user, learns from the uploads and publishes once."""
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)
         return self.learn(sent if kept is None else kept.uploads, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts: the settings, and the distribution of a flip."""
+        """Public knowledge of a run: the settings, and the rates p and q of the flip."""
         plain, flip = super().public(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Equation 3 on every bit of every profile, ``size`` times. Nothing is broadcast.
+        """Flips every bit of every profile (equation 3), ``calls.size`` times.
 
-        Component "bits", (n size, M) bool. The history and one seed per message are stored: the
-        same flips are drawn again whenever they are read.
+        Nothing is broadcast. The component "bits" is boolean, of shape (n size, M). Only the
+        histories and one seed per message are stored; the same flips are drawn again at every
+        access.
         """
         ratings = calls.profiles.ratings
         entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.owners])
@@ -139,50 +151,59 @@ class CollectedBits(System):
 
 
 def flipper(kind: str, epsilon: float) -> BitFlip | None:
-    """Flip of this kind; None for "none"."""
+    """Distribution of one flipped bit, of the kind "symmetric" or "asymmetric", at ``epsilon``.
+
+    None for the kind "none".
+    """
     makers = {"symmetric": BitFlip.symmetric, "asymmetric": BitFlip.asymmetric}
     return None if kind == "none" else makers[kind](epsilon)
 
 
 def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Bit of the first item in each message, (n, 1)."""
+    """Uploaded bit of the first item in each message, as a number: (n, 1)."""
     bits = sent["bits"]
     return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
 
 
-# Local collaborative filtering: the server finds neighbouring items, the device scores by them.
+# Local collaborative filtering: the server computes item neighbourhoods, the device scores items.
 #
 # The server computes the Jaccard similarity of all pairs of items from the uploaded bits, with or
 # without a correction for the flips (equations 5 to 10), and sends every item's neighbourhood. The
-# device scores items by its own true history (equation 12).
+# device scores items from its own true history (equation 12).
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemKnn(CollectedBits):
-    """Item neighbourhoods from collected bits.
+    """Base class of systems that recommend by item neighbourhoods computed from collected bits.
 
-    ``neighbours`` is the neighbourhood size: 20 on MovieLens, 10 on AppUsage.
+    ``neighbours`` is the neighbourhood size: the paper takes 20 on MovieLens and 10 on AppUsage.
     """
 
     neighbours: Whole = 20
 
     estimated = False
-    """Whether similarity is estimated through A^-1, instead of computed from the uploaded bits."""
+    """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """The paper's A^-1 with its misprints, if a system uses it for the estimate; else None."""
+        """Inverse (4, 4) of A as the paper prints it, with misprints, for use in the estimation.
+
+        None if the system uses the right inverse.
+        """
         return None
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: pairs of items of every message.
+        """Sizes for estimating the training cost: the number of pairs of items, divided by 3000.
 
-        Pairs are counted fast (``PackedCounts``).
+        The division accounts for the fast counting of pairs (``PackedCounts``).
         """
         return {"made": interactions.n_items**2 / 3000}
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
-        """Every item's neighbours with their similarities; ``rng`` is not used."""
+        """Computes every item's nearest neighbours and their similarities from the uploaded bits.
+
+        ``rng`` is not used.
+        """
         flip = self.randomizer if self.estimated else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = pair_counts(uploads.components["bits"])
@@ -193,7 +214,11 @@ class ItemKnn(CollectedBits):
         return TrainingResult(release, {"nearest": nearest.matrix()})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of equation 12: similarities of an item's neighbours in the user's history."""
+        """Scores of all items for ``users`` by equation 12: (len(users), M).
+
+        An item's score is the sum of its similarities to those of its neighbours that are in the
+        user's history.
+        """
         held = interactions.ratings[users].astype(np.float64)
         held.data[:] = 1.0
         return np.asarray((held @ model.arrays["nearest"].T).toarray())
@@ -201,9 +226,9 @@ class ItemKnn(CollectedBits):
 
 @dataclass(frozen=True, kw_only=True)
 class FlippedKnn(ItemKnn):
-    """Item neighbourhoods from flipped bits.
+    """Base class of systems that recommend by item neighbourhoods computed from flipped bits.
 
-    ``epsilon`` is the budget of one interaction (Tables 2-6: 1).
+    ``epsilon`` is the budget of one interaction (the paper takes 1 in Tables 2 to 6).
     """
 
     epsilon: FlipBudget = 1.0
@@ -213,9 +238,9 @@ class FlippedKnn(ItemKnn):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Kind of the flip: "symmetric" or "asymmetric"."""
+        """Kind of the random flip: "symmetric" or "asymmetric"."""
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """Distribution of one uploaded bit."""
+        """Distribution of one uploaded bit, by the kind of the flip and ``epsilon``."""
         return flipper(self.kind, self.epsilon)

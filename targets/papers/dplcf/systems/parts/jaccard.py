@@ -1,4 +1,4 @@
-"""Jaccard similarities of items by counts of bits, with or without a correction for flips."""
+"""Jaccard similarities of items from counts of bits, with or without correction for flips."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Ints
 from fedrec_auditor.targets.compute import blocks
 
-# Numbers of users who sent a 1 for both items of a pair, counted from bits packed into words.
+# Counts of users who sent a 1 for both items of a pair, computed from bits packed into words.
 #
-# A full table of pairs takes 4 M^2 bytes, and a product of matrices n M^2 multiplications. With
-# packed bits one instruction counts 64 users, and only the requested rows are in memory.
+# A full table of pairs takes 4 M^2 bytes, and a matrix product takes n M^2 multiplications. With
+# packed bits, one instruction counts 64 users, and only the requested rows are in memory.
 
 _WORDS = 512  # words per item of a chunk of users: 4 KiB
 _BITS_AT_ONCE = 1 << 24  # bits drawn per block
 
 
 class PackedCounts:
-    """Table (M, M) of pair counts, computed row by row when read; its diagonal has item counts.
+    """Table (M, M) of the numbers of users who sent a 1 for both items of a pair.
 
-    ``counts[rows]`` is (len(rows), M) float32, integers, exact up to 2^24 users. The packed bits
-    take n M / 8 bytes of a memory-mapped temporary file, so that they leave memory if it is short.
+    Rows are computed when they are read: ``counts[rows]`` is a float32 array of shape (len(rows),
+    M). Its values are integers, exact up to 2^24 users. The diagonal counts the users of single
+    items. The packed bits take n M / 8 bytes of a memory-mapped temporary file, so that they can
+    leave memory when it is short.
     """
 
     def __init__(self, bits: Component) -> None:
@@ -64,23 +66,27 @@ class PackedCounts:
         return found.astype(np.float32)
 
 
-# Jaccard similarity of all pairs of items, estimated from flipped bits, and its neighbourhoods.
+# Jaccard similarity of all pairs of items, estimated from flipped bits, and item neighbourhoods.
 #
 # Gao et al., SIGIR 2020, section 3.2.2, equations 4 to 11. The paper prints A and its inverse with
-# errors (equations 6 and 11). The right matrices follow from independence: one flipped bit has the
-# distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of bits has A
-# = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
+# errors (equations 6 and 11). The right matrices follow from the independence of the flips. One
+# flipped bit has the distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit). A
+# pair of bits has A = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q,
+# 1-q]].
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
+# Limits on items and multiplications, above which bits are packed and no table is stored.
 _WIDE, _WORK = 1 << 12, 5e10
-"""Number of items, or of multiplications, from which bits are packed instead of a table stored."""
 
 
 class Counts(Protocol):
-    """Numbers of users who sent a 1 for both items of a pair: a table (M, M), or its rows."""
+    """Table (M, M) of the numbers of users who sent a 1 for both items of a pair.
+
+    Either a full array or an object that computes rows when they are read.
+    """
 
     def __len__(self) -> int:
-        """M."""
+        """Returns the number of items M."""
         ...
 
     def diagonal(self) -> NDArray[np.floating]:
@@ -88,27 +94,34 @@ class Counts(Protocol):
         ...
 
     def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
-        """The rows ``rows``, (len(rows), M)."""
+        """Counts for the items ``rows`` with all items, (len(rows), M)."""
         ...
 
 
 def transition(p: float, q: float) -> NDArray[np.float64]:
-    """Matrix A (4, 4) from counts of true bit pairs (00, 01, 10, 11) to expected uploaded counts.
+    """Matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
-    Equation 6 with its entries (2,1) and (3,1) corrected to (1-q) q.
+    The pairs are in the order 00, 01, 10, 11. A is equation 6 with its entries (2,1) and (3,1)
+    corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
 
 
 def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
-    """A^-1 (4, 4) in closed form, for any p != q (equation 11 corrected and generalised)."""
+    """Inverse A^-1 (4, 4) in closed form, for any p != q.
+
+    Equation 11 gives only the case p = 1, with misprints, which are corrected here.
+    """
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
 
 
 def printed_transition(p: float, q: float) -> NDArray[np.float64]:
-    """Equation 6 as printed: entries (2,1) and (3,1) are (1-q) p, and columns do not sum to 1."""
+    """Matrix A (4, 4) as printed in equation 6, with its two misprints.
+
+    Entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that columns do not sum to 1.
+    """
     a, b = 1 - p, 1 - q
     return np.array(
         (
@@ -121,7 +134,10 @@ def printed_transition(p: float, q: float) -> NDArray[np.float64]:
 
 
 def printed_inverse(q: float) -> NDArray[np.float64]:
-    """Equation 11 as printed, for p = 1: rows 2 to 4 lack the common count of a pair of bits."""
+    """Inverse of A (4, 4) as printed in equation 11 for p = 1, with its misprints.
+
+    Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
+    """
     c = 1 / (1 - q)
     return np.array(
         (
@@ -134,11 +150,11 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
 
 
 def pair_counts(bits: Component) -> Counts:
-    """Number of users who sent a 1 for both items, (M, M), by blocks of users.
+    """Counts the users who sent a 1 for both items of each pair: a table (M, M).
 
-    The diagonal is for one item. The numbers are integers, exact up to 2^24 users. Memory is 4 M^2
-    bytes and one block; with many items or users the bits are packed instead, and rows are counted
-    when they are read.
+    The diagonal counts the users of single items. The counts are integers, exact up to 2^24 users.
+    Users are read in blocks: memory is 4 M^2 bytes and one block. With many items or users, the
+    bits are packed instead, and rows are counted when they are read.
     """
     (width,) = bits.shape
     if width > _WIDE or len(bits) * width**2 > _WORK:
@@ -153,14 +169,17 @@ def pair_counts(bits: Component) -> Counts:
 def estimate_jaccard(
     both: Counts, users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimated similarity of the items ``rows`` to all, (len(rows), M), zero to themselves.
+    """Estimated Jaccard similarity of the items ``rows`` to all items, (len(rows), M).
 
-    ``both`` are the ``pair_counts`` of ``users``. Equation 7 is applied to all pairs together: with
-    t = (bit - q)/(p - q), row 11 of A^-1 m is the sum over users of t_i t_j, and n minus row 00 is
-    sum t_i + sum t_j minus that sum. Noise moves the estimates out of the range of cardinalities,
-    which the paper does not mention. They are clipped: an item's users to [1, n], and those of two
-    items together to [0, the smaller of both]. With p = 1, q = 0 there is nothing to correct, and
-    the result is the similarity of the bits as they are.
+    ``both`` is the table ``pair_counts`` of ``users`` users. The similarity of an item to itself is
+    set to 0. Equation 7 is applied to all pairs together: with t = (bit - q)/(p - q), the estimate
+    n_11 of equation 7 is the sum over users of t_i t_j, and n - n_00 is sum t_i + sum t_j minus
+    that sum.
+
+    Noise can move the estimates outside the range of cardinalities, which the paper does not
+    mention. They are clipped: the number of an item's users to [1, n], and the number of users of
+    both items to at most the smaller of the two items' numbers, and at least 0. With p = 1 and q =
+    0 there is nothing to correct, and the result is the similarity of the bits as they are.
     """
     every = both.diagonal().astype(np.float64)
     count = np.clip((every - users * q) / (p - q), 1, users)
@@ -176,9 +195,11 @@ def estimate_jaccard(
 def jaccard_by(
     both: Counts, users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimated similarity by any ``inverse`` (4, 4) of A: equations 7, 9 and 10 pair by pair.
+    """Estimated Jaccard similarity of the items ``rows`` to all items, by a given inverse of A.
 
-    Estimates out of range are clipped: the union to [1, n], the intersection to [0, union].
+    Equations 7, 9 and 10 are applied pair by pair, with any ``inverse`` (4, 4) of A. The estimated
+    union is clipped to [1, n], and the estimated intersection to [0, union]. The result has shape
+    (len(rows), M).
     """
     every = both.diagonal().astype(np.float64)
     mine = np.arange(len(both))[rows]
@@ -195,13 +216,17 @@ def jaccard_by(
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhoods:
-    """The most similar items of every item, and their similarities, both (M, size)."""
+    """The most similar items of every item, and their similarities.
+
+    items: item indices, most similar first (M, size)
+    similarity: estimated Jaccard similarities of these items (M, size)
+    """
 
     items: NDArray[np.int64]
     similarity: NDArray[np.float64]
 
     def matrix(self) -> sparse.csr_array:
-        """The similarities as a sparse (M, M) matrix: rows are items, columns their neighbours."""
+        """Similarities as a sparse (M, M) matrix; row i has those of item i's neighbours."""
         count, size = self.items.shape
         rows = np.repeat(np.arange(count), size)
         return sparse.csr_array(
@@ -217,11 +242,11 @@ def neighbourhoods(
     size: int,
     inverse: NDArray[np.float64] | None = None,
 ) -> Neighbourhoods:
-    """The ``size`` items of largest estimated similarity to every item, ties by index.
+    """Finds the ``size`` items of largest estimated similarity to every item; ties by index.
 
-    A given ``inverse`` of A replaces the right one for p and q. The work is by blocks of items:
-    memory beyond ``both`` does not grow with M^2. In a catalogue of at most ``size`` items all
-    other items are neighbours.
+    A given ``inverse`` of A replaces the right one for p and q. Items are processed in blocks, so
+    that memory beyond the table ``both`` does not grow with M^2. In a catalogue of at most ``size``
+    items, all other items are neighbours.
     """
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
@@ -240,11 +265,11 @@ def neighbourhoods(
 
 
 def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
-    """Columns of the ``size`` largest of each row, largest first, ties by index: (n, size)."""
+    """Columns of the ``size`` largest values per row, largest first, ties by index: (n, size)."""
     if size == 0:
         return np.empty((len(values), 0), dtype=np.intp)
     least = np.partition(values, -size, axis=1)[:, -size, None]
-    rows, columns = np.nonzero(values >= least)  # more than ``size`` per row if some are equal
+    rows, columns = np.nonzero(values >= least)  # ties give more than ``size`` per row
     order = np.lexsort((columns, -values[rows, columns], rows))
     starts = np.searchsorted(rows, np.arange(len(values)))
     return np.asarray(columns[order][starts[:, None] + np.arange(size)])

@@ -1,4 +1,7 @@
-"""Compiled loops: minibatch Adam of BPR-MF and GMF, and counts of packed bits."""
+"""Compiled loops: minibatch Adam for BPR-MF and GMF, and pair counts of packed bits.
+
+This module imports numba, so import it only to train a model or to count pairs.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,14 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import compiled
 
-# Minibatch Adam for two centralised factor models, compiled: BPR-MF and GMF.
+# Minibatch Adam for the two central factor models BPR-MF and GMF.
 #
-# This module imports numba: import it only to train a model. Positives are in the order of their
-# visits; each has its own negatives, and a batch has ``batch`` positives with all their negatives.
-# Gradients are means over the batch's examples; every batch ends in one step of Adam (rates 0.9 and
+# A batch has ``batch`` consecutive positives of ``visits`` with all their negatives. Gradients are
+# means over the batch's examples. Every batch ends with one step of Adam (decay rates 0.9 and
 # 0.999, epsilon 1e-8) on all parameters, as in deep learning libraries.
 #
-# ``visits`` are the users (n,), positives (n,) and negatives (n, k); ``decay`` is the weight of
-# half the squared norm of an example's vectors. The kernels update parameters in place and return
-# the number of the last step.
+# ``visits`` holds the users (n,), positives (n,) and negatives (n, k). ``decay`` is the weight of
+# half the squared norm of an example's vectors. ``step`` is the number of steps taken before.
 
 _compiled: Any = compiled()
 _part: Any = compiled(kept=False)
@@ -28,7 +29,13 @@ Array = NDArray[np.float64]
 
 
 class Adam(NamedTuple):
-    """Parameters with the state of their optimizer, each array of their shape."""
+    """A parameter array with the state of its Adam optimizer; all four arrays have one shape.
+
+    values: current parameters
+    gradient: gradient summed over the current batch
+    mean: running mean of the gradient (first moment)
+    square: running mean of the squared gradient (second moment)
+    """
 
     values: Array
     gradient: Array
@@ -37,7 +44,7 @@ class Adam(NamedTuple):
 
     @classmethod
     def start(cls, values: Array) -> Self:
-        """State for ``values`` before the first step."""
+        """State for the parameters ``values`` before the first step, with zero moments."""
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
@@ -56,7 +63,11 @@ def _step(adam, rate, step):  # type: ignore[no-untyped-def]
 
 @_compiled
 def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Minimises -ln sigmoid(x_u . (y_i - y_j)) (Rendle et al. 2009)."""
+    """Runs minibatch Adam on the loss -ln sigmoid(x_u . (y_i - y_j)) over a chunk of examples.
+
+    The loss is that of Rendle et al. (2009). Updates ``users`` and ``items`` in place and returns
+    the number of the last optimizer step.
+    """
     who, positives, negatives = visits
     x, y, dx, dy = users.values, items.values, users.gradient, items.gradient
     count, factors = negatives.shape[1], x.shape[1]
@@ -83,9 +94,11 @@ def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 @_compiled
 def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Minimises the log loss of sigmoid(h . (x_u y_i)), 1 for positives (He et al. 2017).
+    """Runs minibatch Adam on the log loss of sigmoid(h . (x_u y_i)) over a chunk of examples.
 
-    h is (1, F).
+    The label is 1 for positives and 0 for negatives (He et al. 2017). ``weights`` holds h (1, F).
+    Updates ``users``, ``items`` and ``weights`` in place and returns the number of the last
+    optimizer step.
     """
     who, positives, negatives = visits
     x, y, h = users.values, items.values, weights.values
@@ -113,11 +126,11 @@ def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type:
     return step
 
 
-_ROWS = 64  # rows that stay in the cache while the code loops over all rows
+_ROWS = 64  # number of rows that stay in the cache while the code loops over all rows
 
 
 def _population_count(context: Any, word: Any) -> Any:
-    """Number of ones in a word, by a single instruction of the processor."""
+    """Intrinsic that counts the ones of a 64-bit word by a single processor instruction."""
     return types.uint64(types.uint64), lambda c, builder, signature, words: builder.ctpop(words[0])
 
 
@@ -136,7 +149,7 @@ def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
 def count_pairs(
     packed: NDArray[np.uint64], rows: NDArray[np.int64], found: NDArray[np.int64]
 ) -> None:
-    """Adds to ``found`` (k, M) the ones that each of ``rows`` (k,) of ``packed`` (M, W) shares."""
+    """Adds to ``found`` (k, M) the counts of ones common to ``rows`` (k,) and all of ``packed``."""
     for first in range(0, rows.shape[0], _ROWS):
         last = min(first + _ROWS, rows.shape[0])
         for other in range(packed.shape[0]):

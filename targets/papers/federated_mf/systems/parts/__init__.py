@@ -1,1 +1,1 @@
-"""Shared parts of the systems of federated matrix factorization."""
+"""Code that several systems of the federated-MF paper share."""

@@ -1,4 +1,4 @@
-"""Gradient descent of parties on the ratings that each holds."""
+"""Gradient descent of parties: division of the data, clipping, sampling and noise."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from fedrec_auditor.targets.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """All users' ratings of some items per party; items dealt at random or by category.
+    """Division of the data by items: each party holds all users' ratings of some items.
 
-    Dealt at random, parties get equal shares. If a system's ``split`` is "category", there is one
-    party per category that has items (section 4.3): an item goes to the smallest of its own
+    Items are dealt at random in equal shares or, if a system's ``split`` is "category", with one
+    party per category that has items (section 4.3). An item goes to the smallest of its own
     categories, or, without a category, to the smallest of all.
     """
 
@@ -38,22 +38,22 @@ class Items:
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def count(self, mf: Any, interactions: Interactions) -> int:
-        """Number of parties for these data; at most the number of items."""
+        """Number of parties for these data, which is at most the number of items."""
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Items of every party, ascending.
+        """Indices of the items of every party, ascending.
 
-        InputError for items without genres, or if the number of categories with items differs from
-        ``parties``.
+        Raises InputError for items without genres, or if the number of categories with items
+        differs from ``parties``.
         """
         if mf.split == "random":
             return _dealt(interactions.n_items, self.count(mf, interactions), rng)
         genres = interactions.genres
         if genres is None:
             raise InputError(
-                f"Expected items with genres to split by category, got none in "
+                f'Expected items with genres for split="category", got none in '
                 f'{interactions.name!r}. Give split="random".'
             )
         sizes = genres.sum(axis=0)
@@ -62,40 +62,43 @@ class Items:
         shares = [np.flatnonzero(own == genre) for genre in np.unique(own)]
         if len(shares) != mf.parties:
             raise InputError(
-                f"Expected one party per category with items, {len(shares)}, got "
+                f"Expected one party for each of {len(shares)} categories with items, got "
                 f"parties={mf.parties!r}. Give parties={len(shares)}."
             )
         return shares
 
     def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """All users' ratings of the items ``members``, users by items."""
+        """Ratings of all users for the items ``members``, users by items."""
         return sparse.csr_array(ratings[:, members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m_k tau), counted on the party's own data.
+        """One over the number of ratings of an average row, by the party's own count.
 
-        The divisor is at least one rating: every drawn row has one, and steps would be too long
-        otherwise.
+        This is 1/(m_k tau). The average is taken to be at least one rating: every drawn row has
+        one, and steps would otherwise be too long.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """All ratings of some users per party (``of_users``), dealt at random in equal shares."""
+    """Division of the data by users: each party holds all ratings of some users.
+
+    Users are dealt at random in equal shares.
+    """
 
     of_users: ClassVar[bool] = True
 
     def max_items(self, mf: Any, n_items: int) -> int:
-        """Largest number of items that one party holds: all items."""
+        """Largest number of items that one party holds, which is the number of all items."""
         return n_items
 
     def count(self, mf: Any, interactions: Interactions) -> int:
-        """Number of parties for these data; at most the number of users."""
+        """Number of parties for these data, which is at most the number of users."""
         return min(int(mf.parties), interactions.n_users)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Users of every party, ascending."""
+        """Indices of the users of every party, ascending."""
         return _dealt(interactions.n_users, self.count(mf, interactions), rng)
 
     def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
@@ -103,7 +106,8 @@ class Users:
         return sparse.csr_array(ratings[members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m tau), a number assumed public."""
+        """One over the average number of ratings per row of the table, which is assumed to be
+        public."""
         return n_users / np.maximum(1, ratings)
 
 
@@ -116,27 +120,27 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 
 # Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
 #
-# A step has three parts: noise for every row (``table_normals``), gradients of the drawn ratings,
+# A step has three parts: noise for every row (``table_normals``), gradients of the sampled ratings,
 # and the projection of each row. Compiled code (``descent_kernel``) handles them row by row; tests
-# compare it with plain loops. Noise is drawn in single precision, as embeddings are sent. Its
-# low-order bits can reveal more than the normal distribution does (Mironov 2012), which no bound of
-# these systems covers.
+# compare it with simple loops. Noise is drawn in single precision, in which embeddings are sent.
+# Its low-order bits can reveal more than the normal distribution does (Mironov 2012). No bound of
+# these systems covers this.
 
+# Largest distance between two users' gradients of one item, in units of the longest gradient.
 GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
-"""Largest distance of two users' gradients of one item, in units of the longest gradient."""
-_NUMBERS = 1 << 22  # random numbers with which a party draws the rows of several steps
+_NUMBERS = 1 << 22  # random numbers that a party draws at once to sample rows
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """Bounds of the gradient of a rating or a user; the defaults do not bound.
+    """Bounds on the gradient of a rating or a user, and on embeddings; by default none.
 
     ``error``: errors u.v - x are clipped to [-error, error].
     ``rating``, ``user``: then the joint gradient of every rating, or of every user, is scaled to at
-    most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+        most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
     ``ball``, ``floor``: after a step rows are projected to entries of at least ``floor`` and norm^2
-    of at most ``ball``.
+        of at most ``ball``.
     """
 
     error: float = math.inf
@@ -147,41 +151,50 @@ class Clipping:
 
     @classmethod
     def of_embeddings(cls, bound: float) -> Clipping:
-        """The paper's clipping: embeddings >= 0, norm^2 <= R, hence 0 <= u.v <= R (equation 6)."""
+        """Embedding clipping of the paper (equation 6): entries >= 0 and norm^2 <= R.
+
+        R is ``bound``. The clipping implies 0 <= u.v <= R.
+        """
         return cls(ball=bound, floor=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
-        """Errors clipped to [-R, R], and embeddings of any sign to norm^2 <= R."""
+        """Errors clipped to [-R, R], and embeddings of any sign projected to norm^2 <= R.
+
+        R is ``bound``.
+        """
         return cls(error=bound, ball=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
-        """Joint gradients of every ``unit``, "rating" or "user", scaled to a norm of ``clip``."""
+        """Scaling of the joint gradient of every ``unit`` ("rating" or "user") to norm ``clip``."""
         return cls(user=clip) if unit == "user" else cls(rating=clip)
 
     @property
     def replaced(self) -> float:
-        """Largest change of the sum by another value of one rating, over that by its removal.
+        """Ratio of the sum's largest change by replacing a rating's value to that by removing it.
 
-        At equal clipped embeddings this is no more than the removal. A scaled gradient may reverse,
-        which doubles it.
+        At equal clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so
+        for scaled gradients the ratio is 2.
         """
         return 2.0 if min(self.rating, self.user) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
-        """Embeddings (n, p) after a step, projected."""
+        """Embeddings (n, p) projected to the bounds ``floor`` and ``ball``."""
         return project(rows, self.ball, self.floor)
 
     def sensitivity(self, count: int, joint: bool) -> float:
-        """Largest change of the sum in V, or jointly in U and V, by ``count`` ratings of a user.
+        """Largest change of a step's gradient sum by ``count`` ratings of one user.
 
-        With norm^2 <= R and errors in [-R, R] one rating moves the gradient in u by at most 2
-        R^(3/2), and that in v by as much. The gradients in u of one user's ratings may add up;
-        those in v are in different rows. The bound is 2 R^(3/2) sqrt(count^2 + count) jointly
-        (``joint``), where the paper has 2 sqrt(2) R^(3/2) count, and 2 R^(3/2) sqrt(count) in V
-        alone, where it has count. Both bounds are attained. Scaled gradients have the norm of their
-        user, or add up.
+        The change is that of the sums in user embeddings U and item embeddings V (``joint``), or in
+        V alone. With norm^2 <= R and errors in [-R, R] one rating moves the gradient in u by at
+        most 2 R^(3/2), and that in v by as much. The gradients in u of one user's ratings may add
+        up; those in v are in different rows.
+
+        The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
+        count, and 2 R^(3/2) sqrt(count) in V alone, where the paper has 2 R^(3/2) count. Both
+        bounds are attained. If gradients are scaled, the change is at most the norm of the user's
+        gradient, or the sum of the ratings' norms.
         """
         scaled = min(self.user, self.rating * count)
         if scaled < math.inf:
@@ -191,23 +204,27 @@ class Clipping:
 
     @property
     def apart(self) -> float:
-        """Largest distance of the sums of any two users, in units of ``sensitivity``.
+        """Largest distance between the sums of any two users, in units of ``sensitivity``.
 
         With embeddings as in equation 6 it is the golden ratio, which is attained. At one item the
         gradients are -2 e u and -2 e' u' with e = x - u.v in [-R, R]. If e and e' have the same
         sign, the distance is at most sqrt(2) times 2 R^(3/2), because u.u' >= 0. Otherwise e <= R -
-        u.v and -e' <= u'.v. Let a and b be the angles of u and u' from v: in units of the longest
+        u.v and -e' <= u'.v. Let a and b be the angles of u and u' from v. In units of the longest
         gradient, the square of the distance is at most A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B
         = cos b. It rises with a, and at 90 degrees it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2.
         Shorter vectors are not farther apart. An item that only one of the users rated adds 1 for
-        that user. In U the same holds with u and v exchanged, if two ratings are in the same row.
-        In all other cases the distance is 2.
+        that user. In the user embeddings U the same holds with u and v exchanged, if two ratings
+        are in the same row. In all other cases the distance is 2.
         """
         scaled = min(self.rating, self.user) < math.inf
         return GOLDEN if self.floor >= 0.0 and self.ball < math.inf and not scaled else 2.0
 
     def displaced(self, count: int, joint: bool) -> float:
-        """Largest distance of the sums of two users with different rows of U."""
+        """Largest distance between the gradient sums of two users with different embeddings.
+
+        The embeddings are different rows of the user table, and each user has at most ``count``
+        ratings. The sums are in both tables (``joint``), or in item embeddings alone.
+        """
         if self.apart < 2.0 and joint:
             size = math.sqrt(2.0 * count * count + self.apart**2 * count)
             return 2.0 * self.ball * math.sqrt(self.ball) * size
@@ -216,11 +233,11 @@ class Clipping:
 
 @dataclass(frozen=True, slots=True)
 class StepRatings:
-    """Ratings drawn in many steps, concatenated.
+    """Ratings sampled in many steps, concatenated.
 
     ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
-    ``places``: place of each rating in the table's data.
-    ``rows``: row of each rating; they ascend within a step.
+    ``places``: index of each rating in the data array of the sparse table.
+    ``rows``: row of each rating; rows ascend within a step.
     """
 
     starts: NDArray[np.int64]
@@ -231,7 +248,10 @@ class StepRatings:
     def of_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
     ) -> StepRatings:
-        """All ratings of the rows ``chosen``; ``steps`` is the step of each row, ascending."""
+        """Samples all ratings of the rows ``chosen``.
+
+        ``steps`` is the step of each chosen row, ascending; ``count`` is the number of steps.
+        """
         held = np.diff(ratings.indptr)[chosen]
         before = np.concatenate([[0], np.cumsum(held)])
         inside = np.arange(before[-1]) - np.repeat(before[:-1], held)
@@ -242,7 +262,7 @@ class StepRatings:
     def entries(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Rows, columns and values of the drawn ratings."""
+        """Rows, columns and values of the sampled ratings."""
         columns, values = ratings.indices[self.places], ratings.data[self.places]
         return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
@@ -254,10 +274,10 @@ def gradients(
     clipping: Clipping = Clipping(),
     drawn: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Sums of 2 e v over each row, (n, p), and of 2 e u over each item, (m, p), of drawn ratings.
+    """Sums of the gradients of ratings per user, (n, p), and per item, (m, p).
 
-    These are -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, clipped; without ``drawn`` all
-    ratings count.
+    The gradients are 2 e v and 2 e u with e = u.v - x (section 4.1.1), clipped by ``clipping``.
+    Without ``drawn``, all ratings are summed.
     """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import accumulate
 
@@ -272,17 +292,18 @@ def gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """Noisy gradient steps on sampled rows or ratings.
+    """Noisy gradient steps on sampled rows, ratings or users.
 
     ``learning_rate``: initial learning rate, which falls over ``steps``.
-    ``steps``: steps of the whole training; with infinitely many the learning rate is constant.
-    ``rate``: share of the rows or ratings in a step.
-    ``clipping``: bounds of the gradients.
-    ``sampled``: draws of a step: a fixed number of rows ("row"), or each "rating" or "user"
-    independently.
-    ``user_sigma``, ``item_sigma``: noise on every entry of the sums of gradients.
+    ``steps``: number of steps of the whole training; if infinite, the learning rate is constant.
+    ``rate``: share of the rows, ratings or users that a step samples.
+    ``clipping``: bounds of the gradients and embeddings.
+    ``sampled``: "row" for a fixed number of rows per step; "rating" or "user" if each of these is
+        drawn independently.
+    ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums in user and
+        in item embeddings.
     ``langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of a
-    batch is a step h rate on the sum of all data, with noise N(0, h rate).
+        batch is a step h rate on the sum of all data, with noise N(0, h rate).
     """
 
     learning_rate: float
@@ -306,12 +327,13 @@ class Descent:
         first: int = 0,
         count: int,
     ) -> _Tables:
-        """New embeddings (n, p), (m, p) of a party after ``count`` steps from step ``first`` on.
+        """New embeddings (n, p) and (m, p) of a party after ``count`` steps.
 
-        A step on the sum has the length of the learning rate times ``user_scale``, or
-        ``item_scale``; at 0 users do not move. ``rng`` draws the ratings of several steps together,
-        within a memory limit, then two noise seeds per step. InputError if the embeddings are no
-        longer finite.
+        The steps are those from number ``first`` on. A step on the gradient sum is multiplied by
+        the learning rate and by ``user_scale`` or ``item_scale``; with ``user_scale`` 0, user
+        embeddings do not move. ``rng`` draws the ratings of several steps together, within a memory
+        limit, then two noise seeds per step. Raises InputError if the embeddings are no longer
+        finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
 
@@ -338,11 +360,12 @@ class Descent:
         item_scale: Floats,
         count: int,
     ) -> _Tables:
-        """New embeddings (n, p), (k, p) of n parties of one user each, after their first steps.
+        """New embeddings (n, p) and (k, p) of n parties of one user each, after their first steps.
 
         Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``, to which the columns of
-        its row of ``ratings`` refer. Scales are (n,). All randomness comes from the party's stream.
-        A party of one user draws its row in every step, unless units are drawn independently.
+        its row of ``ratings`` refer. Scales have shape (n,). All randomness comes from the party's
+        stream. A party of one user samples its only row in every step, unless ratings or users are
+        drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
             advance_all,
@@ -358,7 +381,7 @@ class Descent:
         return self._finite(users), self._finite(items)
 
     def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> StepRatings:
-        """Draws the ratings of ``count`` steps. Memory is about n numbers per step."""
+        """Samples the ratings of ``count`` steps. Memory is about n numbers per step."""
         n = ratings.shape[0]
         if self.sampled == "rating":
             sizes = rng.binomial(ratings.nnz, self.rate, count)
@@ -378,7 +401,10 @@ class Descent:
         return StepRatings.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
     def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
-        """Draws the ratings for ``train_alone``: all steps of one party after those of another."""
+        """Samples the ratings for ``train_alone``.
+
+        All steps of one party come before those of the next party.
+        """
         n, randomness = ratings.shape[0], streams.fold_in(0)
         if self.sampled == "rating":
             counts = np.diff(ratings.indptr)
@@ -398,12 +424,12 @@ class Descent:
         return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
 
     def rates(self, first: int, count: int) -> NDArray[np.float64]:
-        """Learning rates of steps, (count,)."""
+        """Learning rates of ``count`` steps from step ``first`` on, (count,)."""
         steps = range(first, first + count)
         return np.array([rate_at(step, self.steps, self.learning_rate) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
-        """Lengths of steps and noise on sums, (..., 2, count)."""
+        """Step lengths and noise deviations, both (..., 2, count): users first, then items."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.langevin:
             least = np.divide(self.rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
@@ -413,12 +439,12 @@ class Descent:
     def _finite(self, table: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(table).all():
             raise InputError(
-                f"Expected a training that stays finite, got one that diverged at "
+                f"Expected finite embeddings, got a training that diverged at "
                 f"learning_rate={self.learning_rate!r}. Give a smaller learning_rate."
             )
         return table
 
 
 def _quantile(rate: float) -> float:
-    """Number below which a standard Laplace draw lies with probability ``rate``."""
+    """Quantile of the standard Laplace distribution at probability ``rate``."""
     return float(np.log(2 * rate) if rate < 0.5 else -np.log(max(2 * (1 - rate), 1e-300)))

@@ -1,4 +1,4 @@
-"""Loops of the local steps of parties and devices, in compiled code; it imports numba."""
+"""Compiled loops of the gradient steps of parties and devices. The module imports numba."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
 
 
 _Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
-"""First rating of each step, and the row, column and value of every rating."""
+"""Start of each step's ratings, and the row, column and value of every rating."""
 _Steps = tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]
-"""Seeds, lengths and noise deviations of steps on users and on items, (2, count) each."""
+"""Noise seeds, step lengths and noise deviations, (2, count) each: users first, then items."""
 _Clipping = tuple[float, float, float, float, float]
-"""The fields of ``Clipping``."""
+"""Fields of ``Clipping``, in its order."""
 
 
 @_compiled
@@ -31,7 +31,10 @@ def accumulate(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Adds the clipped gradients of ratings, given by rows (ascending), columns and values."""
+    """Adds the clipped gradients of ratings to ``of_users`` (n, p) and ``of_items`` (m, p).
+
+    ``entries`` holds the rows (ascending), columns and values of the ratings.
+    """
     _accumulate(users, items, entries, of_users, of_items, clipping)
 
 
@@ -87,7 +90,7 @@ def _accumulate(
 
 @_part
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
-    """Fills a table (1, k) with noise, or with zeros if ``sigma`` is 0."""
+    """Fills a table (1, k) with normal noise of deviation ``sigma``, or with zeros if it is 0."""
     if sigma > 0:
         normals(seed, out)
         for k in range(out.shape[1]):
@@ -106,7 +109,7 @@ def _move(
 ) -> None:
     """Steps against the slope, then projects to entries >= ``floor`` and norm^2 <= ``ball``.
 
-    Infinite bounds do not project.
+    Nothing is projected if both bounds are infinite.
     """
     clipped = ball < np.inf or floor > -np.inf
     for j in range(len(table)):
@@ -131,9 +134,9 @@ def advance(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs the steps of one party in place.
+    """Runs the gradient steps of one party, and updates ``users`` and ``items`` in place.
 
-    Users do not move in steps of length 0; without noise, users that are not drawn do not move.
+    Users do not move in steps of length 0. Without noise, users who are not sampled do not move.
     """
     _advance(users, items, drawn, steps, clipping)
 
@@ -181,9 +184,9 @@ def advance_all(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs the steps of parties of one user each, in place.
+    """Runs the gradient steps of parties of one user each, in place.
 
-    Party i has the items ``owned[i]`` to ``owned[i + 1]``.
+    Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``.
     """
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     count, one = sizes.shape[2], np.zeros(len(rows), np.int64)

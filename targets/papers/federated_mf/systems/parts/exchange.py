@@ -1,4 +1,4 @@
-"""Exchanges of item matrices between parties and a server, also with parties that drop out."""
+"""Exchanges of embeddings between parties and a server, and a mechanism with dropouts."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")
-_START = 102  # purpose of the stream of a party of one user
+_START = 102  # key of the random stream that draws initial embeddings
 
 
 class AveragedExchange(Exchange):
-    """T rounds of T' local steps in every party; the next model is the mean of the uploads.
+    """Exchange in T rounds of T' local steps, in which the server averages the uploaded embeddings.
 
     ``shares``: the shared embeddings, "users" or "items".
     ``component``: name of the message that carries them.
     ``along``: whether a party's own embeddings move, by steps in proportion to its share of all
-    users or items.
+        users or items.
     """
 
     shares: ClassVar[str]
@@ -66,7 +66,7 @@ class AveragedExchange(Exchange):
 
     @abstractmethod
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Broadcast of the current shared embeddings and, if needed, of the first ones."""
+        """Arrays that the server sends: the shared embeddings and, if needed, the first ones."""
 
     @abstractmethod
     def finish(
@@ -77,7 +77,7 @@ class AveragedExchange(Exchange):
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """Yields every round's broadcast and all parties' messages.
 
-        Memory beside the transcript is 2 s + 1 tables of shared embeddings.
+        Memory beside the transcript is 2 s + 1 tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shares]
         first = shared = start(rng.random((rows, mf.factors)), mf.bound, mf.spread)
@@ -91,9 +91,9 @@ class AveragedExchange(Exchange):
             return self.finish(mf, parties, shared, first)
 
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Every party's version of the shared embeddings after its local steps (equations 4, 5).
+        """Shared embeddings of each party after its local steps (equations 4 and 5).
 
-        A step on the party's own embeddings is shortened by its share of all users or items, or is
+        A step on the party's own embeddings is multiplied by its share of all users or items, or is
         0.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
@@ -111,13 +111,13 @@ class AveragedExchange(Exchange):
         return Dense(out, Kind.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
-        """The shared and the own part, with users first; a second call restores the order."""
+        """Returns the shared and the own part, users first; a second call restores the order."""
         return (shared, own) if self.shares == "users" else (own, shared)
 
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Next shared embeddings: the weighted mean of all versions."""
+        """Next shared embeddings: the weighted mean of the parties' versions."""
         weights = np.array([party.weight for party in parties])
         tables = sent.dense(np.arange(len(sent)))
         return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
@@ -125,10 +125,11 @@ class AveragedExchange(Exchange):
 
 @dataclass(frozen=True, slots=True)
 class UsersAveraged(AveragedExchange):
-    """Figure 3a, vertical: a message is U^(k), n x p in float32 as in Figure 2, the broadcast U.
+    """Exchange of the vertical setting (Figure 3a), in which the server averages user embeddings U.
 
-    After the last round, items take ``tuning`` steps alone (kappa), and both tables are published,
-    for use in public services (section 4).
+    A message is a party's U^(k), an n x p table in float32 as in Figure 2; the broadcast is U.
+    After the last round, items take ``tuning`` steps alone (kappa). Both tables are published, for
+    use in public services (section 4).
     """
 
     tuning: int = 0
@@ -136,13 +137,13 @@ class UsersAveraged(AveragedExchange):
     shares = component = "users"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Broadcast of the current U."""
+        """Arrays that the server sends: the current user embeddings."""
         return {"users": shared}
 
     def finish(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
-        """Tunes items to the last U, and publishes both tables."""
+        """Tunes every party's items to the last user embeddings, and publishes both tables."""
         items = np.empty((sum(len(party.members) for party in parties), mf.factors), np.float32)
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
@@ -153,12 +154,12 @@ class UsersAveraged(AveragedExchange):
         return TrainingResult(release, release)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """The uploads U^(k), (1, p), of parties of one user each.
+        """Uploaded user embeddings, (1, p) each, of parties of one user each.
 
-        A party of several users sends such a table for all of them. This is its part for one user,
-        if the other users are absent. The broadcast has one row per profile, or one row for all.
-        The party projects it as embeddings are projected, because a malicious server could
-        otherwise make gradients of any length.
+        A party of several users sends such a table for all of them; the row computed here is the
+        row of one user if the other users are absent. The broadcast has one row per user, or one
+        row for all users. The party projects the broadcast like its embeddings, because a malicious
+        server could otherwise cause gradients of any length.
         """
         sent = (calls.broadcast or {}).get("users")
         shape = calls.profiles.n_users, mf.factors
@@ -166,7 +167,7 @@ class UsersAveraged(AveragedExchange):
             got = None if sent is None else sent.shape
             raise InputError(
                 f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
-                "row per profile, in their order, or one row for all."
+                "row per profile, in the order of the profiles, or one row for all profiles."
             )
         users = np.broadcast_to(sent, shape)[calls.owners].astype(np.float32)
         users = mf.descent(1).clipping.project(users)
@@ -180,10 +181,11 @@ class UsersAveraged(AveragedExchange):
 
 @dataclass(frozen=True, slots=True)
 class ItemsAveraged(AveragedExchange):
-    """Figure 3, horizontal: a message is V^(k), m x p in float32; user embeddings never leave.
+    """Exchange of the horizontal setting (Figure 3), in which the server averages items.
 
-    After the last round a party takes ``tuning`` local steps at ``tuning_rate``, their g; the paper
-    prints neither. The last V is published.
+    A message is a party's table V^(k) of item embeddings, m x p in float32; user embeddings never
+    leave a party. After the last round a party takes ``tuning`` local steps of learning rate
+    ``tuning_rate``; the paper prints neither. The last V is published.
     """
 
     along: bool = True
@@ -193,21 +195,24 @@ class ItemsAveraged(AveragedExchange):
     shares = component = "items"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Broadcast of the current V and of the first V."""
+        """Arrays that the server sends: the current and the first item embeddings."""
         return {"items": shared, "first": first}
 
     def finish(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
-        """Fine-tunes every party and publishes V, but not the users and the parties' own V."""
+        """Fine-tunes every party, and publishes the last shared item embeddings.
+
+        User embeddings and the parties' own item embeddings are not published.
+        """
         tuned = np.stack([self.tune(mf, party, shared) for party in parties])
         return TrainingResult(self.broadcast(shared, first), prediction_tables(parties, tuned))
 
     def tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
-        """The party's own V after fine-tuning without noise; its user embeddings change, too.
+        """Item embeddings of a party after fine-tuning without noise; updates its users, too.
 
-        Fine-tuning uses all of its ratings, untrimmed, and clips both embeddings. User embeddings
-        are first fitted to V, then both take ``tuning`` steps.
+        Fine-tuning uses all ratings of the party, untrimmed, and clips both embeddings. User
+        embeddings are first fitted to the item embeddings, then both tables take ``tuning`` steps.
         """
         if not self.tuning:
             return items
@@ -224,10 +229,11 @@ class ItemsAveraged(AveragedExchange):
         return tuned
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """The uploads V^(k), (m, p), of parties of one user each.
+        """Uploaded item embeddings, (m, p) each, of parties of one user each.
 
-        A party of several users adds up their gradients before the noise. This is its message if
-        its other users have no ratings, except for the number of ratings by which it divides.
+        A party of several users adds up their gradients before the noise. The upload computed here
+        is its message if its other users have no ratings, except for the number of ratings by which
+        it divides.
         """
         items, first = received(mf, calls)
 
@@ -239,17 +245,18 @@ class ItemsAveraged(AveragedExchange):
 
 
 class Publication(Exchange):
-    """T T' local steps on both tables, then one message: U^(k) and V_k, which are published.
+    """Exchange in which parties train alone and then publish both of their tables.
 
-    Section 4.3: local-only parties never communicate during the training; the central baselines are
-    the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p); a party sends
-    only its own rows.
+    A party takes T T' local steps and sends one message. In section 4.3, local-only parties never
+    communicate during the training; the central baselines are the case of one party, s = 1. The
+    message consists of "users" (n, p) and "items" (m, p); a party sends only the rows of its own
+    items.
     """
 
     once = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """Yields one round, in which every party publishes its own trained tables."""
+        """Yields one round, in which every party publishes the tables that it trained alone."""
         parties = mf.parted(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
         versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
@@ -273,18 +280,18 @@ class Publication(Exchange):
         return TrainingResult(arrays, arrays)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """The published tables of a party of one user: (1, p) and (m, p)."""
+        """Published tables of parties of one user each: (1, p) and (m, p) per message."""
         users, items = mf.alone(calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
         return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
 
 
 class NoExchange(Exchange):
-    """All steps of all parties from one V, without any message."""
+    """Exchange without messages: every party trains alone, from the same first item embeddings."""
 
     once = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """One step without messages, for any number of gradients."""
+        """Trains every party alone, in a single step of the training without messages."""
         first = start(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.parted(interactions, first, rng), []
         with one_thread():
@@ -296,13 +303,16 @@ class NoExchange(Exchange):
 
 
 def trained_alone(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
-    """Both tables after all T T' steps on the party's loss."""
+    """Both tables of a party after all T T' steps on its own loss."""
     sizes = party.step_scale, party.step_scale
     return party.trained(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
 def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
-    """Initial embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
+    """Random initial embeddings of n parties of one user each.
+
+    Users have shape (n, p), items (n, m, p).
+    """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
     rows = start(uniform, mf.bound, mf.spread)
@@ -310,7 +320,10 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
 
 
 def received(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
-    """The broadcast V, and the first V, to which user embeddings are pre-trained."""
+    """Item embeddings of the broadcast and of the first broadcast, both projected.
+
+    If the first item embeddings are missing, they are those of the broadcast.
+    """
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
@@ -318,14 +331,22 @@ def received(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
 
 
 def fitted(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
-    """Initial user embeddings of parties of one user each."""
+    """Initial user embeddings of parties of one user each.
+
+    They are fitted to the first item embeddings if the system pre-trains them, and random
+    otherwise.
+    """
     if mf.pretrained:
         return fit_users(full, first, bound=mf.bound, steps=mf.pretrained)
     return start(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
 
 
 def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
-    """Embeddings for prediction by users and parties; ``items`` (s, m, p) are their own V."""
+    """Arrays for the prediction of ratings: users, their parties, and the parties' items.
+
+    ``items`` (s, m, p) holds the item embeddings of each party. The array "home" gives the party of
+    each user.
+    """
     n, p = sum(len(party.members) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
     for k, party in enumerate(parties):
@@ -334,26 +355,35 @@ def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
 
 
 Doubles = NDArray[np.float64]
-_CELLS = 8192  # cells of mu^2 in one round, rounded down
-_BULK = 12.0  # range of the numbers of survivors, in standard deviations
-_NOISE = 1e-13  # probability that may be an error of the Fourier transform
+_CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
+_BULK = 12.0  # half width of the range of survivor numbers, in standard deviations
+_NOISE = 1e-13  # probability that may be a rounding error of the Fourier transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropouts(Checked):
-    """``count`` rounds of ``NoiseReplacement`` in which every device may drop out, twice.
+    """Mechanism of several rounds of ``NoiseReplacement`` in which devices may drop out.
 
-    Each honest device, also the device of the value, drops out with probability ``dropout`` before
-    round 1, and a survivor with the same probability before round 2; ``colluding`` other devices
-    never do. A round with at most (1 - omega) n survivors halts. The server knows the survivors and
-    announces ``overstated`` times their number. Survival is independent of all data. Given the
-    survivors, the curve is that of a Gaussian whose mu^2 is the sum over the rounds that the device
-    survived, and delta is the mean of these curves. It is computed from below: mu^2 of a round is
-    rounded down by 1/8192 of its largest value, and numbers of survivors beyond 12 standard
-    deviations are left out.
+    ``sigma``: standard deviation of the noise of the result, as the paper claims it.
+    ``sensitivity``: largest size of the device's gradient.
+    ``omega``: tolerated share of dropouts.
+    ``count``: number of rounds.
+    ``repaired``: whether the devices send replacements of the repaired protocol.
 
-    An output has one row [m, r, S, sum of R_i] per round, of honest messages, with zeros if the
-    device was not in the sum. The value is as in ``NoiseReplacement``.
+    In a round each honest device, including the device of the value, drops out with probability
+    ``dropout`` before the first message, and a survivor drops out with the same probability before
+    the second. ``colluding`` further devices never drop out. A round with at most (1 - omega) n
+    survivors halts. The server knows the survivors and announces ``overstated`` times their number.
+    Survival is independent of all data.
+
+    Given the survivors, the privacy curve is that of a Gaussian whose mu^2 is the sum over the
+    rounds that the device survived, and delta is the mean of these curves. The mean is computed
+    from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value, and numbers
+    of survivors beyond 12 standard deviations are left out.
+
+    An output has one row [m, r, S, sum of R_i] per round: the numbers of survivors before both
+    messages, the sum of the first messages, and the sum of the replacements of honest devices. The
+    row is zero if the device was not in the sum. The value is as in ``NoiseReplacement``.
     """
 
     sigma: AboveZero
@@ -370,25 +400,26 @@ class Dropouts(Checked):
         check(self)
         if self.colluding >= self.n_users:
             raise InputError(
-                f"Expected colluding in [0, n_users), got colluding={self.colluding!r}. Give fewer."
+                f"Expected colluding below n_users, got {self.colluding!r}. Give a smaller number."
             )
         self._min_variance()
 
     @property
     def domain(self) -> Domain:
-        """A number in [0, sensitivity]."""
+        """Allowed values: one number in [0, sensitivity], the size of the device's gradient."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 4): one row [m, r, S, sum of R_i] per round."""
+        """Shape (count, 4) of an output: one row [m, r, S, sum of R_i] per round."""
         return (self.count, 4)
 
     def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
-        """Numbers m and r of a round in which the device is in the sum, and their probabilities.
+        """Numbers of survivors of a round that includes the device, and their probabilities.
 
-        The probabilities sum to that of the device being in the sum, minus those of omitted
-        numbers.
+        The arrays are m, the survivors before the first message; r, the survivors before the second
+        message; and probabilities, which sum to that of the device being in the sum, minus those of
+        omitted numbers.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.colluding
         m = 1 + self.colluding + _bulk(others, stays)
@@ -401,7 +432,7 @@ class Dropouts(Checked):
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Runs all rounds; float64 (*size, count, 4)."""
+        """Draws outputs of all rounds: float64, (*size, count, 4)."""
         values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()
         edges = np.cumsum(probability)
@@ -445,11 +476,11 @@ class Dropouts(Checked):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """None, because the log-ratio has no bound."""
+        """None, because the log-ratio of the densities has no bound."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
+        """Lower bound of delta: mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu."""
         squares, probability = _totals(self)
         mu = np.sqrt(squares)
         near = ndtr(mu / 2.0 - epsilon / mu)
@@ -457,7 +488,7 @@ class Dropouts(Checked):
         return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> dp.DpEvent:
-        """Gaussians at the worst dropouts with which a round continues."""
+        """Event of ``count`` Gaussian mechanisms, at the worst dropouts of a completed round."""
         left = self._min_variance()
         if left == 0.0:
             return dp.NonPrivateDpEvent()
@@ -465,7 +496,10 @@ class Dropouts(Checked):
         return dp.SelfComposedDpEvent(one, self.count)
 
     def squares(self) -> tuple[Doubles, Doubles]:
-        """Values of mu^2 of a round in which the device is in the sum, and their probabilities."""
+        """Values of mu^2 of a round in which the device is in the sum, and their probabilities.
+
+        mu is the change of the mean over the deviation of the unknown noise.
+        """
         masked, replaced, probability = self.survivors()
         zeta1, zeta2 = self._zetas(masked)
         honest = replaced - self.colluding
@@ -494,7 +528,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
-    """Positive sums of mu^2 over all rounds and their probabilities, both from below."""
+    """Positive sums of mu^2 over all rounds and their probabilities, both rounded down."""
     squares, probability = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)

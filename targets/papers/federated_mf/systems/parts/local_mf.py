@@ -1,4 +1,4 @@
-"""Matrix factorization with one user per device, with the server's or pretrained items."""
+"""Base classes of matrix factorization systems with one user per device."""
 
 from __future__ import annotations
 
@@ -56,13 +56,17 @@ from fedrec_auditor.targets.transcript import Broadcast, Round
 
 @dataclass(frozen=True, kw_only=True)
 class LocalMf(System):
-    """Settings, training loop and prediction; members define the messages and the next V.
+    """Base class with settings, training loop and prediction, for one user per device.
+
+    A subclass defines the messages (``send``) and the next item embeddings V (``turn``).
 
     ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3).
+
     ``bound`` is R, the largest possible rating.
-    ``learning_rate`` gamma, which falls as in section 4.3, and ``fitting`` are not printed. After
-    the training every device fits its user embedding to the last V in ``fitting`` steps (step c3 of
-    Figure 3d) and predicts with it.
+
+    ``learning_rate`` is gamma, which falls as in section 4.3; the paper prints neither gamma nor
+    ``fitting``. After the training every device fits its user embedding to the last V in
+    ``fitting`` steps (step c3 of Figure 3d) and predicts with it.
     """
 
     factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
@@ -75,14 +79,18 @@ class LocalMf(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: messages of one row, and fitting steps."""
+        """Sizes for estimating the training cost.
+
+        They cover messages of one row, and the passes over the ratings.
+        """
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """Equal user embeddings (n, p) before the first round; they never leave the devices.
+        """User embeddings (n, p) before the first round, which never leave the devices.
 
-        ``first`` (m, p) is the first V, to which a member may fit them.
+        By default they are all equal. ``first`` (m, p) are the first item embeddings, to which a
+        subclass may fit them.
         """
         one = neutral(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -91,26 +99,27 @@ class LocalMf(System):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """All devices' messages, and their user embeddings after it.
+        """Messages of all devices in one round, and their user embeddings after it.
 
-        A device's part depends only on its own row, embedding and stream, and on the broadcast.
+        A device's part depends only on its own row, embedding and stream, and on the broadcast
+        ``model``.
         """
 
     @abstractmethod
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: Generator
     ) -> tuple[Round, Floats]:
-        """Runs one round: returns its messages and the next V.
+        """Runs round ``number``: returns the messages, and the next item embeddings.
 
-        ``send(model)`` gives all devices' messages.
+        ``send(model)`` computes the messages of all devices for a broadcast.
         """
 
     def announced(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Further arrays of every broadcast."""
+        """Further arrays that every broadcast contains; by default none."""
         return {}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields the broadcasts and messages of all rounds."""
+        """Yields the broadcast and the messages of each round."""
         n, m = interactions.n_users, interactions.n_items
         ratings = explicit(interactions, self.bound)
         first = start(rng.random((m, self.factors)), self.bound, self.spread)
@@ -133,7 +142,8 @@ class LocalMf(System):
     def messages(self, calls: UploadRequest) -> Messages:
         """Messages of devices that receive the broadcast in their first round.
 
-        The broadcast states the number of "users"; by default it is the number of profiles.
+        Systems that need the number of users read it from the entry "users" of the broadcast; if
+        the entry is missing, they assume 1.
         """
         model, owners = self.received(calls.broadcast, calls.profiles), calls.owners
         ratings = explicit(calls.profiles, self.bound)
@@ -141,12 +151,19 @@ class LocalMf(System):
         return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v, (len(users), n_items), with each user fitted to the last V."""
+        """Predicted ratings u.v of ``users``, (len(users), n_items).
+
+        Each u is fitted to the last item embeddings.
+        """
         asked, items = interactions.take(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """The broadcast, with the first V, to which user embeddings are pre-trained."""
+        """Returns the broadcast with its first item embeddings, named "first".
+
+        If they are missing, they are the current item embeddings. Raises InputError if a table is
+        missing or does not have one row per item and p columns.
+        """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
         for part in ("items", "first"):
@@ -154,16 +171,17 @@ class LocalMf(System):
         return sent
 
 
-_RATING = 2  # purpose of a client's stream: the draw of the rating to send
+_RATING = 2  # key of the random stream that draws the rating to send
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedMf(LocalMf):
-    """Stage 1 of Figure 3d (step c1), and the noisy gradient of one rating that a device sends.
+    """Base class for stage 1 of Figure 3d, with the noisy gradient of one rating as the message.
 
-    ``noise_multiplier`` z and ``delta`` are not printed. The paper omits the projection of V,
-    without which no gradient is bounded: here the server projects V, and each device projects the
-    received V. A user without ratings sends only noise.
+    In stage 1 (step c1) devices fit their user embeddings to the first item embeddings V. The paper
+    does not print ``noise_multiplier`` z and ``delta``. It omits the projection of V, without which
+    no gradient is bounded. Here the server projects V, and each device projects the received V. A
+    user without ratings sends only noise.
     """
 
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"]
@@ -179,24 +197,27 @@ class PretrainedMf(LocalMf):
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of one rating's gradient, 2 R^(3/2)."""
+        """Sensitivity of one rating's gradient in item embeddings: its largest norm, 2 R^(3/2)."""
         return 2.0 * self.bound * math.sqrt(self.bound)
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise on a message, or on the sum: z times the sensitivity."""
+        """Standard deviation of the noise, z times the sensitivity.
+
+        A system adds it to every message, or to the sum of all messages.
+        """
         return self.noise_multiplier * self.sensitivity
 
     @property
     def claimed(self) -> float:
-        """Epsilon of T Gaussians of noise multiplier z at ``delta``."""
+        """Claimed epsilon of T Gaussian mechanisms of noise multiplier z, at ``delta``."""
         return self.claimed_at(None, self.delta)
 
     def claimed_at(self, population: Population | None, delta: float) -> float:
-        """Epsilon of T Gaussians of noise multiplier z at any ``delta``, exactly.
+        """Claimed epsilon of T Gaussian mechanisms of noise multiplier z, at any ``delta``.
 
-        Theorem 5 gives an order with a constant that does not exist; this is the smallest epsilon
-        that it can mean.
+        Theorem 5 gives only an order, with a constant that does not exist. The exact epsilon of the
+        Gaussians is the smallest epsilon that the theorem can mean.
         """
         if self.noise_multiplier == 0:
             return math.inf
@@ -204,7 +225,7 @@ class PretrainedMf(LocalMf):
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """User embeddings fitted to the first V (step c1)."""
+        """User embeddings (n, p) fitted to the first item embeddings (step c1)."""
         first = project(first, self.bound)
         return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
 
@@ -216,9 +237,9 @@ class PretrainedMf(LocalMf):
         streams: Streams,
         scale: float,
     ) -> RandomizedMessages:
-        """One rating's gradient per device, drawn uniformly, plus N(0, ``scale``^2) on all rows.
+        """Messages with one rating's gradient per device, plus N(0, ``scale``^2) noise on all rows.
 
-        Messages are (m, p).
+        Each device draws the rating uniformly from its own. A message has shape (m, p).
         """
         items = project(model["items"], self.bound)
         counts = np.diff(ratings.indptr)

@@ -1,4 +1,4 @@
-"""Lower bounds of the epsilon of a training, from two neighbouring data sets."""
+"""Lower bounds on the epsilon of a training, derived from two neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ from fedrec_auditor.targets.settings import Checked, Probability, check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeast(Checked):
-    """Lower bound of a system that follows ``mechanism`` in most of its runs.
+    """Lower bound for a system whose runs follow a known mechanism with high probability.
 
-    ``mechanism``: the mechanism; its curve must be for presence of the value against absence.
-    ``share``: probability, for every value, of the runs that follow it; the adversary can
-    distinguish these runs from the others.
+    ``mechanism``: the mechanism; its privacy curve must be for presence of the value against
+        absence.
+    ``share``: probability, for every value, of the runs that follow the mechanism; the adversary
+        can distinguish these runs from the others.
     ``given_away``: largest probability of a deviation in such a run with the value.
     ``mistaken``: largest probability of a deviation in such a run without the value.
 
@@ -76,15 +77,15 @@ class AtLeast(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``mechanism``, without the deviations."""
+        """Log-density of the outputs of ``mechanism``, without the deviations."""
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
-        """None: at delta 0 the deviations alone may account for the divergence."""
+        """None, because at delta 0 the deviations alone may account for the divergence."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound of the system's delta at ``epsilon``, at least 0."""
+        """Lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
         accidents = self.given_away
         if self.mistaken > 0.0:
@@ -92,21 +93,21 @@ class AtLeast(Checked):
         return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Event of ``mechanism``, without the deviations."""
+        """Privacy event of ``mechanism``, without the deviations."""
         return self.mechanism.event()
 
 
-# Smallest leak of parties that hold users, on two neighbouring data sets.
+# Lower bounds on the leak of parties that hold users, on two neighbouring data sets.
 #
-# A rating or a user is added or removed, and all other conditions are the worst for the promise.
-# The promise covers them: the paper's accountant takes the maximum over all data and all earlier
-# messages (Theorem 1), and its parties trust neither the server nor each other (section 1.1). The
-# server therefore chooses its broadcasts, the first V and the V of every round. The user has
-# ratings of R for half of the items, and the party's other users rated the other half, so that
-# nobody else moves the rows of the user. Steps, which are divided by the number of ratings (assumed
-# public), are then small. Every round's V is broadcast 8 or 12 standard deviations of a round's
-# noise from 0, where the projection would begin to hide the signal. Signals move V away from 0,
-# towards the ball, which the noise does not reach. Three known losses remain:
+# A rating or a user is added or removed, and all other conditions are the worst ones that the
+# paper's claim covers: its accountant takes the maximum over all data and all earlier messages
+# (Theorem 1), and its parties trust neither the server nor each other (section 1.1). The server
+# therefore chooses its broadcasts, the first V and the V of every round. The user has ratings of R
+# for half of the items, and the party's other users rated the other half, so that nobody else moves
+# the user's rows of V. Steps, which are divided by the number of ratings (assumed public), are then
+# small. Every round's V is broadcast 8 or 12 standard deviations of a round's noise from 0, where
+# the projection would begin to hide the signal. Signals move V away from 0, towards the ball, which
+# the noise does not reach. Three known losses remain:
 #
 # * the prediction u.v at that V reduces the error x - u.v;
 # * a projection may happen in spite of the margin. Its probability is subtracted only in the world
@@ -114,27 +115,28 @@ class AtLeast(Checked):
 # * learning rates fall within a round, so that a round's sum weighs draws unequally.
 #
 # Along the line between the two user embeddings the sums are at least as far apart as in
-# ``SampledGaussian``, step by step for the same noise, and its ratio rises with them.
+# ``SampledGaussian``, step by step for the same noise, and its ratio rises with their distance.
 
 MOST_ROUNDS = 10**6
-"""Maximum number of rounds in a bound; of a longer training only the first rounds are used. Fewer
-rounds reveal less, and the rates of a shorter training fall faster, so that its rounds are no more
-even."""
+"""Maximum number of rounds in a bound; of a longer training only the first rounds are used.
+
+Fewer rounds reveal less. The learning rates of a shorter training fall faster, so that the rates
+within a round do not become more equal."""
 
 
 def evenness(rounds: int, local_steps: int) -> float:
-    """Smallest learning rate of a round over the root of its mean square, for the worst round.
+    """Smallest learning rate of a round over the rates' root mean square, for the worst round.
 
-    The worst of the rounds in which the rate falls in every step is the last one. In the next round
-    the rate becomes constant, and it stays constant after that. The result has a closed form for
-    any length.
+    The worst round is the last one in which the rate falls in every step, or the next round, in
+    which the rate becomes constant. The result has a closed form for any number of rounds and local
+    steps.
     """
     turn = min(rounds - 1, _falling(rounds * local_steps) // local_steps)
     return min(_evenness_of(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Evenness of one round, by the sum of the squares of rates that fall by ``slope`` per step."""
+    """Evenness of the round ``turn``, by a closed form of the sum of squared rates."""
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
     level, least = rate_at(total, total, 1.0), rate_at(first + steps - 1, total, 1.0)
@@ -154,13 +156,14 @@ def _falling(total: int) -> int:
 
 
 def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
-    """Lower bound for one rating, which turns its user's embedding and all of its gradients.
+    """Lower bound for adding or removing one rating that turns its user's embedding.
 
-    The rating is one of ``count`` + 1. In the rows of the other ratings the gradients are -2 u (x -
-    u.v), with u before or after the turn, about 2 R^(3/2) sqrt(2 count) apart. Along the turn they
-    point one way with the rating and the other way without (``opposite``). The adversary need not
-    know when the row is drawn, because the gradients show it. None for one factor, for fewer
-    than three ratings, or if steps are too long for a margin.
+    The rating is one of ``count`` + 1 ratings of the user, and the turn changes all of their
+    gradients. In the rows of the other ratings the gradients are -2 u (x - u.v), with u before or
+    after the turn, about 2 R^(3/2) sqrt(2 count) apart. Along the turn they have one sign with the
+    rating and the other sign without it (``opposite``). The adversary need not know when the row is
+    sampled, because the gradients show it. None for one factor, for fewer than four items, or if
+    steps are too long for a margin.
     """
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
@@ -186,11 +189,12 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeas
 
 
 def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
-    """Lower bound for the presence of a user of theta ratings: 2 R^(3/2) sqrt(theta) per draw.
+    """Lower bound for adding or removing a user of theta ratings: 2 R^(3/2) sqrt(theta) per draw.
 
-    The first V turns the user's embedding to one entry. For one user, drawing a fixed number of
-    rows reveals as much as drawing rows independently: the user's row is among them with
-    probability n'/n, independently in every step. None if steps are too long for a margin.
+    The first item embeddings V turn the user's embedding to one entry. For one user, sampling a
+    fixed number of rows reveals as much as sampling rows independently: the user's row is among
+    them with probability n'/n, independently in every step. None if steps are too long for a
+    margin.
     """
     count = min(system.trim, n_items // 2)
     if count < 1:
@@ -214,16 +218,17 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast 
 def _placed(
     system: NoisySteps, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
-    """Start of V, its movement in a round before the last step, and the projection probability.
+    """Start of V, its largest movement before a round's last step, and the projection probability.
 
-    V starts at the first number in the ``entries`` that count. None if V does not stay within the
-    ball. The user has ``own`` ratings, each of the party's other users ``ratings_of``.
+    V starts at the first number in the ``entries`` that carry the signal. None if V does not stay
+    within the ball. The user has ``own`` ratings, and each of the party's other users has ``held``
+    ratings.
     """
     sizes = party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.descent(n_users).item_sigma * math.sqrt(system.local_steps)
-    # In standard deviations: invisible projections must be rarer.
+    # The margin is in standard deviations. Invisible projections must be rarer.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
     drift = step * system.local_steps * 2.0 * system.bound * math.sqrt(system.bound)

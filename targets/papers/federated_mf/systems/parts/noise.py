@@ -1,4 +1,4 @@
-"""Noise of a training: its size, its proof, and the steps to which it is added."""
+"""Noise of a training: its standard deviation, its privacy event, and the steps that add it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from fedrec_auditor.targets.systems.base import Population
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNoise(ABC):
-    """Noise on sums of gradients that ``clipping`` bounds, on every entry of all rows.
+    """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
     ``z``: noise multiplier.
     ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for the
-    unit.
+        unit.
     ``clipping``: bounds of the gradients.
-    ``in_users``: whether the sums in U have the noise, too.
+    ``in_users``: whether the sums in user embeddings have the noise, too.
     """
 
     z: float
@@ -47,26 +47,29 @@ class GradientNoise(ABC):
 
     @abstractmethod
     def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity."""
+        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySteps(PartyMf):
-    """Steps with ``noise``; ``event`` charges every one of them.
+    """Base class of systems whose parties take noisy gradient steps, each of which is charged.
 
     The paper's claim is for the ``unit``; per user it is for at most ``trim`` ratings (theta, only
     used per user). ``delta`` is the claim's delta, which the paper does not print.
-    ``as_published`` chooses the ``sampling``. As printed, a fixed number of rows is drawn, and the
-    divisor counts the party's own ratings. Sampling rows does not amplify for one rating, because
-    the user's other ratings show whether the row was drawn. With a fixed number of rows, an added
-    user takes another user's place, which the moments accountant does not consider. In the repaired
-    version every unit (each rating, or each user) is drawn independently, as that accountant
-    assumes, and the divisor uses ``density``, a public guess, for tau.
-    ``one_party`` states that a system is central, s = 1. Members have a ``noise_multiplier`` z, the
-    deviation of the noise over the sensitivity, or a ``clip`` C, the largest norm of a gradient.
 
-    Events assume tau public, as the paper does. Strictly, with ``as_published`` the scale of the
-    noise reveals the number of ratings.
+    ``as_published`` chooses the sampling. As printed, a fixed number of rows is sampled, and the
+    divisor counts the party's own ratings. Sampling rows does not amplify privacy for one rating,
+    because the user's other ratings show whether the row was sampled. With a fixed number of rows,
+    an added user takes another user's place, which the moments accountant does not consider. In the
+    repaired version every unit (each rating, or each user) is sampled independently, as that
+    accountant assumes, and the divisor uses ``density``, a public guess, for tau.
+
+    ``one_party`` states that a system is central, s = 1. Subclasses have a ``noise_multiplier`` z,
+    the deviation of the noise over the sensitivity, or a ``clip`` C, the largest norm of a
+    gradient.
+
+    Events assume that tau is public, as the paper does. Strictly, with ``as_published`` the scale
+    of the noise reveals the number of ratings.
     """
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
@@ -81,27 +84,30 @@ class NoisySteps(PartyMf):
         super().__post_init__()
         if self.one_party and self.parties != 1:
             raise InputError(
-                f"Expected parties=1 because {self.name} is central, got parties="
-                f"{self.parties!r}. Use local-only for several parties."
+                f"Expected parties=1 because {self.name} is a central system, got parties="
+                f"{self.parties!r}. Use the system local-only for several parties."
             )
 
     @abstractmethod
     def noise(self, n_users: int, joint: bool = True) -> GradientNoise:
-        """Noise of a party of ``n_users`` users, on both tables (``joint``) or on items alone."""
+        """Noise of a party of ``n_users`` users.
+
+        With ``joint``, the noise is for steps on both tables, otherwise for steps on items alone.
+        """
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Number of noisy steps of a party on both tables, T T', and on items alone."""
+        """Numbers of noisy steps of a party on both tables, T T', and on items alone."""
         return self.steps, 0
 
     @property
     def trimmed(self) -> int | None:
-        """Maximum number of ratings of a user, theta; None if the unit is a rating."""
+        """Maximum number of ratings per user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     @property
     def sampling(self) -> StepSampling:
-        """Sampling of rows, or of independent units if repaired."""
+        """Rule that samples rows, or independent units in the repaired version."""
         return (
             StepSampling()
             if self.as_published
@@ -109,7 +115,7 @@ class NoisySteps(PartyMf):
         )
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Noisy steps with clipped gradients."""
+        """Gradient steps with the clipping and the noise of this system."""
         noise = self.noise(n_users, joint)
         return replace(
             super().descent(n_users, joint),
@@ -119,11 +125,11 @@ class NoisySteps(PartyMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity."""
+        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
         return self.noise(population.n_users).charge(self, scope, population)
 
     def party_epsilon(self, population: Population) -> float:
-        """Epsilon of all noisy steps of a party, as the authors calculate it."""
+        """Epsilon of all noisy steps of a party, by the authors' accountant."""
         return accounted(*self.spent(population, sum(self.lengths)))
 
     def by_theorem_1(self, population: Population) -> float:
@@ -131,31 +137,34 @@ class NoisySteps(PartyMf):
         return by_tail_bound(*self.spent(population, sum(self.lengths)))
 
     def root_sum(self, population: Population) -> float:
-        """Root of the sum of the squared epsilons over all parties (Theorem 4)."""
+        """Claimed epsilon of a user: root of the sum of squared party epsilons (Theorem 4)."""
         return math.sqrt(self.parties) * self.party_epsilon(population)
 
     def spent(self, population: Population, steps: int) -> tuple[float, float, int, float]:
-        """Inputs of the accountant for ``steps``: z, the rate, the number of steps, delta."""
+        """Inputs of the authors' accountant for a number of noisy steps.
+
+        They are the noise multiplier, the sampling rate, the number of steps and delta.
+        """
         return self.noise(population.n_users).z, self.rate, steps, self.delta
 
 
+# Units that consist of a single rating.
 SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
-"""Units that are one rating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnBoth(GradientNoise):
-    """Noise on both tables, for parties that hold items."""
+    """Gaussian noise on gradients in both tables, for parties that hold items."""
 
     in_users: ClassVar[bool] = True
 
     @classmethod
     def scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
-        """Noise z C on sums of joint gradients of every ``unit``, scaled to a norm of at most C."""
+        """Noise of deviation z C, for joint gradients of a ``unit`` scaled to norm C (``clip``)."""
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
     def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity.
+        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity.
 
         One rating is at one party. A user is at all parties, with ``trim`` ratings each if the
         ``unit`` is the user, else with all items. Replacing a user by another moves the sum twice
@@ -200,12 +209,12 @@ class NoiseOnBoth(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnItems(GradientNoise):
-    """Noise on V alone, for parties that hold users.
+    """Gaussian noise on gradients in item embeddings alone, for parties that hold users.
 
-    ``follows``: whether user embeddings follow, without noise, from all ratings of the user. Then
-    one rating moves the user's embedding, and with it the gradients of all of that user's items
-    (``reach``).
-    ``moves``: whether the user embeddings of drawn users move in noisy steps, too.
+    ``follows``: whether user embeddings are computed, without noise, from all ratings of the user.
+        Then one rating changes the user's embedding, and with it the gradients of all of that
+        user's items (``reach``).
+    ``moves``: whether the embeddings of sampled users move in noisy steps, too.
     """
 
     follows: bool
@@ -215,10 +224,10 @@ class NoiseOnItems(GradientNoise):
 
     @classmethod
     def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
-        """Noise z Delta: Delta is 2 R^(3/2) per rating, theta times that per user (section 5.2).
+        """Noise of deviation z Delta, with Delta = 2 R^(3/2) per rating, theta times that per user.
 
-        If ratings are drawn independently (the repair), user embeddings stay at their random start
-        until the last stage.
+        The sensitivity Delta is that of section 5.2. If ratings are sampled independently (the
+        repair), user embeddings stay at their random start until the last stage.
         """
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
@@ -231,7 +240,10 @@ class NoiseOnItems(GradientNoise):
         )
 
     def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of all noisy gradients of the unit's party, at true sensitivity: T' per round."""
+        """Privacy event of all noisy gradients of the unit's party, at the true sensitivity.
+
+        One round is charged with T' steps.
+        """
         drawn = replace(
             scope, unit=Unit.USER if self.follows else Unit.RATING, adjacency=Adjacency.ADD_REMOVE
         )
@@ -255,14 +267,14 @@ class NoiseOnItems(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNoise:
-    """Noise of one step, relative to the changes of its sum, for accounting.
+    """Noise of one step, relative to the changes of its gradient sum, for accounting.
 
     ``descent``: steps and their sampling.
     ``sizes``: numbers of users of the parties.
     ``z``: noise over the change of a step's sum by the unit of the scope.
-    ``alone``: noise over the change by adding or removing one of the ``sampled`` units.
-    ``apart``: noise over the distance of two rows.
-    ``remembers``: whether a drawn row changes, without noise, the party's stored embedding of it.
+    ``alone``: noise over the change by adding or removing one of the sampled units.
+    ``apart``: noise over the distance between the gradients of two rows.
+    ``remembers``: whether a sampled row changes, without noise, the party's stored embedding of it.
     """
 
     descent: Descent
@@ -273,19 +285,19 @@ class StepNoise:
     remembers: bool = False
 
     def charge(self, scope: Scope, steps: int) -> dp.DpEvent:
-        """Event of ``steps`` steps.
+        """Privacy event of ``steps`` steps.
 
-        In the repaired version each unit is drawn independently, which amplifies for a change
-        within one unit. If rows are drawn, n' of the n in ``sizes``, adding or removing a user
-        costs as much as with independent draws, at ``apart``, because the user takes another user's
-        place (``theorems.fixed_size``). Replacing a user costs the proved epsilon of such samples.
-        For units smaller than a user nothing is amplified: the user's other ratings show when the
-        row is drawn.
+        In the repaired version each unit is sampled independently, which amplifies privacy for a
+        change within one unit. If rows are sampled, n' of the n in ``sizes``, adding or removing a
+        user costs as much as with independent samples, at ``apart``, because the user takes another
+        user's place (``theorems.fixed_size``). Replacing a user costs the proved epsilon of such
+        samples. For units smaller than a user nothing is amplified: the user's other ratings show
+        when the row is sampled.
 
         If the party ``remembers``, the users whose places an added user took have missed a step,
         and from then on their gradients differ, too; the proof then uses only that a sum has
         ``rows`` rows. A replacing user takes nobody's place, and all other users are the same if
-        the draws are visible.
+        the samples are visible.
         """
         sampled, rate = self.descent.sampled, self.descent.rate
         presence = scope.adjacency is Adjacency.ADD_REMOVE
@@ -316,19 +328,20 @@ class StepNoise:
 def reach(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
-    """Largest change of one step's sum of gradients in V by the unit of ``scope``.
+    """Largest change of one step's item-gradient sum by the unit of ``scope``.
 
     Let c be theta, or the number of items without trimming.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
     - Replacing a user by another: 1.618 times that (``Clipping.apart``).
-    - A rating that the user's embedding ``follows``, without trimming: 2 R^(3/2) sqrt(2c - 1). At
-      an item rated x in both worlds the gradients are 2 (x - u.v) u and 2 (x - u'.v) u'. If the two
-      errors have the same sign, u.u' >= 0 makes the distance at most 2 R^(3/2) sqrt(2). Otherwise
-      they are at most x and R - x, and the distance is at most 2 R^(3/2). The rating itself has one
-      gradient.
-    - A rating alone, at embeddings that do not depend on it: 2 R^(3/2).
-    - Replacing an interaction by another: twice that.
+    - Adding or removing a rating that the user's embedding ``follows``, without trimming: 2 R^(3/2)
+      sqrt(2c - 1). At an item rated x in both worlds the gradients are 2 (x - u.v) u and 2 (x -
+      u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance at most 2 R^(3/2)
+      sqrt(2). Otherwise they are at most x and R - x, and the distance is at most 2 R^(3/2). The
+      rating itself has one gradient.
+    - A rating, at embeddings that do not depend on it: 2 R^(3/2).
+    - Replacing an interaction by another, at such embeddings: twice that.
+    - All other changes: as for replacing a user.
     """
     count = n_items if trimmed is None else min(trimmed, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE

@@ -1,4 +1,4 @@
-"""Rounds of noise from clients' streams: on sums, and on single entries of a table."""
+"""Random noise of secure-aggregation rounds, drawn again from each client's stream when needed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from fedrec_auditor.targets.compiled import FUSED, compiled
 from fedrec_auditor.targets.components import Ints, RandomizedMessages
 from fedrec_auditor.targets.streams import Streams
 
-# Standard normal draws for whole item tables, with one stream per client, in compiled code.
+# Standard normal draws for whole item tables, from one stream per client, in compiled code.
 #
 # Entries 2k and 2k + 1 of a client's table are sqrt(-2 ln u) cos(2 pi w) and sqrt(-2 ln u) sin(2 pi
 # w) (Box and Muller 1958), with u and w the upper 52 bits of words 2k and 2k + 1 of its stream
 # (``Streams.random_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
 # seed and can be drawn again instead of being stored. Logarithm, sine and cosine are our own
-# series, accurate to a few units in the last place, so that the loops vectorize: 2 ns per draw, a
-# hundredth of ``Streams.normal``, whose draws differ. Draws reach 8.5 standard deviations.
+# series, accurate to a few units in the last place, so that the loops vectorize. A draw takes 2 ns,
+# a hundredth of the time of ``Streams.normal``, whose draws differ. Draws reach 8.5 standard
+# deviations.
 #
 # This module imports numba, and is therefore imported only when noise is drawn.
 
@@ -33,7 +34,7 @@ _UNIT, _LOWER = np.uint64(0x3FF0000000000000), np.uint64(0x3FE0000000000000)  # 
 _FRACTION = np.uint64(0x000FFFFFFFFFFFFF)
 _HALF, _LN2, _TAU = 2.0**-53, math.log(2.0), 2.0 * math.pi
 _ROOT = math.sqrt(0.5)
-_PAIRS = 256  # pairs of draws in one pass, which stay in the fastest cache
+_PAIRS = 256  # pairs of draws in one pass, few enough for the fastest cache
 _WIDTH = 64  # a multiple of the vector width
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
@@ -44,14 +45,14 @@ _part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
 def table_normals(
     streams: Streams, shape: tuple[int, ...], dtype: type[np.floating[Any]] = np.float32
 ) -> NDArray[Any]:
-    """Standard normals (len(streams), *shape)."""
+    """Standard normal draws of every stream, (len(streams), *shape)."""
     out = np.empty((len(streams), math.prod(shape)), dtype)
     fill(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(len(streams), *shape)
 
 
 def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Sum of ``table_normals`` over the clients, ``shape``, without storing the draws."""
+    """Sum over the clients of ``table_normals``, of shape ``shape``, without storing the draws."""
     out = np.zeros(math.prod(shape))
     _accumulate(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(shape)
@@ -59,7 +60,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
 
 @_part
 def _hash(out: NDArray[np.uint64], count: int) -> None:
-    """Replaces places in streams by the bits of random numbers in [1, 2)."""
+    """Replaces positions in streams by the bits of random numbers in [1, 2)."""
     for k in range(count):
         word = out[k]
         for _ in range(2):
@@ -71,13 +72,16 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 @_compiled
 def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Calls ``normals`` for callers that are not compiled."""
+    """Writes standard normal draws to ``out`` (n, count), one row per seed of ``seeds`` (n,).
+
+    The function serves callers that are not compiled; compiled callers use ``normals``.
+    """
     normals(seeds, out)
 
 
 @_part
 def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
+    """Writes standard normal draws to ``out`` (n, count), one row per seed of ``seeds`` (n,)."""
     clients, count = out.shape
     pairs = (count + 1) // 2
     if pairs == 0:
@@ -95,7 +99,7 @@ def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
                 for k in range(count_here):
                     word[i * count_here + k] = at + np.uint64(2 * k) * _GOLDEN
                     second[i * count_here + k] = at + np.uint64(2 * k + 1) * _GOLDEN
-            # Complete vectors, so that a draw does not depend on the number of draws beside it.
+            # Whole vectors are computed, so that a draw does not depend on the number of draws.
             width = min(_PAIRS, -(-here * count_here // _WIDTH) * _WIDTH)
             _hash(word, width)
             _hash(second, width)
@@ -163,13 +167,13 @@ def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
             out[k] += table[0, k]
 
 
-_FIRST, _SECOND = 0, 1  # purposes of a client's streams
+_FIRST, _SECOND = 0, 1  # keys of a client's random streams for both rounds
 _TAIL = 9.0  # bound on the draws of ``table_normals``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedGradient:
-    """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table.
+    """Message of round 1: the gradient plus noise xi, N(0, ``scale``^2) on every entry.
 
     Messages begin at entry ``start`` of the table.
     """
@@ -178,27 +182,27 @@ class MaskedGradient:
     start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape), float32."""
+        """Messages of all clients for their gradients ``values``: (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
     def limit(self, largest: float) -> float:
-        """A bound on the absolute value of every number."""
+        """Bound on the absolute value of every number, if gradients are at most ``largest``."""
         return largest + _TAIL * self.scale
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Sum of the messages, given the sum ``total`` of their gradients."""
+        """Sum of the messages of all clients, given the sum ``total`` of their gradients."""
         return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
     def skipping(self, count: int | Ints) -> MaskedGradient:
-        """A copy for messages that begin ``count`` entries later."""
+        """Copy for messages that begin ``count`` entries later in the table."""
         return replace(self, start=self.start + count)
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Round 2: -xi + xi', with xi of round 1 and a new xi' of scale ``after``.
+    """Message of round 2: -xi + xi', with xi of round 1 and new noise xi' of deviation ``after``.
 
-    The messages do not depend on the values.
+    ``before`` is the deviation of xi. The messages do not depend on the gradients.
     """
 
     before: float
@@ -208,64 +212,80 @@ class Replacement:
     repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape), float32."""
+        """Messages of all clients: (n, *shape), float32; only the shape of ``values`` matters."""
         own, last = self.weights
         xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
     def limit(self, largest: float) -> float:
-        """A bound on the absolute value of every number, for all values."""
+        """Bound on the absolute value of every number, for all gradients."""
         own, last = self.weights
         return _TAIL * (abs(own - self.before) + abs(last))
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Sum of all messages; only the shape of ``total`` matters."""
+        """Sum of the messages of all clients; only the shape of ``total`` matters."""
         own, last = self.weights
         xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
     def skipping(self, count: int | Ints) -> Replacement:
-        """A copy for messages that begin ``count`` entries later."""
+        """Copy for messages that begin ``count`` entries later in the table."""
         return replace(self, start=self.start + count)
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Weights of both standard draws after the message is added to the first one."""
+        """Weights of a client's two standard draws in the sum of both of its messages.
+
+        The first draw makes xi of round 1; the second makes the new noise.
+        """
         return 0.0, self.after
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
-        """Variance of xi given this message, from the variances of xi and xi'."""
+        """Variance of xi given the message of round 2.
+
+        ``first`` and ``second`` are the variances of xi and xi'.
+        """
         return 1.0 / (1.0 / first + 1.0 / second)
 
 
 @dataclass(frozen=True, slots=True)
 class PartTakenBack(Replacement):
-    """Repaired round 2: -b, where xi = a + b has independent parts, a of scale ``after``.
+    """Message of the repaired round 2: -b, where xi = a + b has independent parts.
 
-    Given xi, b is N(rho xi, rho (1 - rho) ``before``^2), rho = 1 - (after/before)^2.
+    a has deviation ``after``. Given xi, b is N(rho xi, rho (1 - rho) ``before``^2), with rho = 1 -
+    (after/before)^2.
     """
 
     repaired: ClassVar[bool] = True
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Weights of xi and of the draw that makes b random given xi."""
+        """Weights of a client's two standard draws in the sum of both of its messages.
+
+        The first draw makes xi of round 1; the second makes b random given xi.
+        """
         rho = 1.0 - (self.after / self.before) ** 2
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
-        """Variance of a."""
+        """Variance of xi given the message of round 2: the variance of a.
+
+        ``second`` is that variance.
+        """
         return second
 
 
 def result(
     update: RandomizedMessages, masked: Ints, clear: RandomizedMessages, replaced: Ints
 ) -> NDArray[np.float64]:
-    """``update.total() + clear.total()``, without drawing the noise that cancels between them.
+    """Sum of all messages of both rounds, without drawing the noise that cancels between them.
 
-    ``masked`` are the senders of round 1, ``replaced`` those of round 2.
+    ``masked``: clients whose messages ``update`` of round 1 arrived.
+    ``replaced``: clients whose messages ``clear`` of round 2 arrived.
+
+    The result equals ``update.total() + clear.total()``.
     """
 
     assert isinstance(clear.randomize, Replacement)

@@ -1,4 +1,4 @@
-"""Matrix factorization between parties that hold ratings of several users, or of some items."""
+"""Base class of matrix factorization between parties that hold some users or some items each."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Public
 
-_TRIM = 101  # purpose of the stream of a party of one user
+_TRIM = 101  # key of the random stream that trims the ratings of a party of one user
 Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
-"""Function of the indices, ratings and streams of parties of one user to initial embeddings."""
+"""Maps indices, ratings and streams of parties of one user each to their initial embeddings."""
 
 
 @dataclass(slots=True)
 class Party:
-    """State of a party.
+    """State of one party during a training.
 
     ``members``: indices of its users (horizontal) or of its items (vertical) in the whole table.
-    ``full``: all of their ratings, users by items.
-    ``ratings``: their trimmed ratings, users by items.
+    ``full``: all ratings of the members, users by items.
+    ``ratings``: trimmed ratings of the members, users by items.
     ``own``: embeddings of the members.
-    ``rng``: the party's randomness.
-    ``weight``: its share of all users or items.
+    ``rng``: the party's random generator.
+    ``weight``: the party's share of all users or items.
     ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
     """
 
@@ -64,7 +64,13 @@ class Party:
         first: int,
         count: int,
     ) -> tuple[Floats, Floats]:
-        """U and V of ``tables`` after ``count`` steps of lengths ``sizes`` on the party's data."""
+        """User and item embeddings after ``count`` gradient steps on the party's ratings.
+
+        ``tables``: user and item embeddings before the steps.
+        ``sizes``: factors on the learning rate for steps on users and on items; at 0 the table does
+            not move.
+        ``first``: number of the first step, on which the learning rate depends.
+        """
         users, items = tables
         return descent.train(
             users,
@@ -80,11 +86,12 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class StepSampling:
-    """Draws of a step, and the divisor of its sums.
+    """Sampling of a gradient step's rows or units, and the divisor of its sum.
 
-    A step draws a fixed number of rows, or every "rating" or "user" (``unit``) independently. Its
-    sums are divided by the party's own number of ratings, or by the number that follows from a
-    public ``density`` of ratings.
+    ``unit``: "row" for a fixed number of rows per step; "rating" or "user" if each of these is
+        drawn independently.
+    ``density``: public guess of the share of observed ratings, which gives the divisor; if None,
+        the divisor counts the party's own ratings.
     """
 
     unit: str = "row"
@@ -92,35 +99,44 @@ class StepSampling:
 
 
 class Exchange(ABC):
-    """Protocol between parties and server; with ``once``, one step without messages in between."""
+    """Base class of the protocols by which parties and server exchange embeddings.
+
+    ``once``: whether the training is one step, with no messages during the local steps.
+    ``tuning``: number of steps that a party takes alone at the end.
+    """
 
     once: ClassVar[bool] = False
     tuning: int = 0
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> Training:
-        """Runs the training, round by round."""
+        """Runs the training of the system ``mf``, one round at a time."""
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """First messages of parties of one user each; empty if nothing is sent."""
+        """First messages of parties of one user each; empty if the parties send nothing."""
         return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartyMf(System):
-    """T rounds of T' local steps of gradient descent in every party, composed of parts.
+    """Base class of systems with T rounds of T' gradient steps in every party.
 
     A system defines the data of parties (``holding``), the messages and their times (``exchange``),
     the steps and noise of a party (``descent``), and the initial user embeddings (``pretrained``).
+
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (share of the rows sampled in a step)
     and ``parties`` s are the paper's (sections 4.3, 5.3).
+
     ``bound`` is R, the largest possible rating.
-    ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
+
+    ``learning_rate`` is g of ``sgd_mf``, which the paper does not print. The defaults of all
     systems were chosen by MSE on MovieLens-100K, on the split on which utility is reported. A
     party's ratings are trimmed once, before the training.
+
     ``split`` of some members is the way in which items are dealt to parties, at random or by genre.
+
     ``tuning`` is the number of steps that a party takes alone at the end, and ``tuning_rate`` is
-    their length.
+    their learning rate.
     """
 
     factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
@@ -138,40 +154,46 @@ class PartyMf(System):
     @property
     @abstractmethod
     def exchange(self) -> Exchange:
-        """Messages between parties and server, and their times."""
+        """Protocol by which parties and server exchange embeddings."""
 
     @property
     def steps(self) -> int:
-        """Number of joint steps of a training, T T'."""
+        """Number of joint gradient steps of a training, T T'."""
         return self.rounds * self.local_steps
 
     @property
     def trimmed(self) -> int | None:
-        """Maximum number of ratings of a user that a party uses, theta; None for all."""
+        """Maximum number of ratings per user that a party uses, theta; None for all ratings."""
         return None
 
     @property
     def sampling(self) -> StepSampling:
-        """Draws of a step, and the divisor of its sums."""
+        """Rule that samples the rows or units of a step, and the divisor of the step's sum."""
         return StepSampling()
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds, and of a user's ratings if one party has them and trims them."""
+        """Number of rounds, and the maximum number of ratings of a user.
+
+        The second is given only if one party holds all of a user's ratings and trims them.
+        """
         return Sizes(rounds=self.rounds, ratings=self.trimmed if self.holding.of_users else None)
 
     @property
     def pretrained(self) -> int:
-        """Number of steps that fit user embeddings to the first V, in a first stage."""
+        """Number of steps that fit user embeddings to the first item embeddings."""
         return 0
 
     @property
     def length(self) -> int:
-        """Number of rounds, or 1 if no messages are sent in between."""
+        """Number of rounds, or 1 if no messages are sent during the local steps."""
         return 1 if self.exchange.once else self.rounds
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: a table per party and round, drawn rows."""
+        """Sizes for estimating the training cost.
+
+        They cover one table per party and round, and the sampled rows.
+        """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.pretrained + self.exchange.tuning
         return {
@@ -184,9 +206,9 @@ class PartyMf(System):
         }
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Steps of a party of ``n_users`` users, on both tables or (not ``joint``) on items alone.
+        """Gradient steps of a party of ``n_users`` users, by default without noise or clipping.
 
-        The default is plain steps on sampled rows, without protection.
+        The steps move both tables (``joint``), or only the items.
         """
         return Descent(
             learning_rate=self.learning_rate,
@@ -196,32 +218,37 @@ class PartyMf(System):
         )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row: by the party's own count, or the public guess."""
+        """One over the number of ratings of an average row.
+
+        ``ratings`` is the party's own number of ratings. If the sampling has a public ``density``,
+        the average is computed from it instead.
+        """
         if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields the rounds of the exchange."""
+        """Runs the training round by round, by the protocol ``exchange``."""
         return self.exchange.train(self, interactions, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts, and that messages come from parties."""
+        """Public knowledge of a run, with the number of parties as senders."""
         return replace(super().public(interactions), parties=self.holding.count(self, interactions))
 
     def messages(self, calls: UploadRequest) -> Messages:
         """First messages of parties that hold one user and all items each.
 
-        All randomness comes from the party's own stream.
+        All randomness of a message comes from its party's own stream.
         """
         return self.exchange.messages(self, calls)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v, (len(users), n_items).
+        """Predicted ratings u.v of ``users``, (len(users), n_items).
 
-        If parties have their own versions, a user's "home" predicts with its own V, (s, m, p), and
-        the "owner" of an item with its own U, (s, n, p).
+        If parties have their own item embeddings, (s, m, p), each user is predicted with those of
+        the party that holds the user (array "home"). If they have their own user embeddings, (s, n,
+        p), each item is predicted with those of the party that holds the item (array "owner").
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with one_thread():
@@ -242,9 +269,12 @@ class PartyMf(System):
     def alone(
         self, calls: UploadRequest, steps: int, begin: Begin, joint: bool = True
     ) -> tuple[Floats, Floats]:
-        """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
+        """Embeddings (n, p) and (n, m, p) of parties of one user each, after ``steps`` steps.
 
-        Parties are trained in blocks of four million embeddings. User embeddings move if ``joint``.
+        ``begin``: gives the initial embeddings of a block of parties.
+        ``joint``: whether user embeddings move, too.
+
+        Parties are trained in blocks of four million embedding entries.
         """
         full, p = explicit(calls.clients, self.bound), self.factors
         n, m = full.shape
@@ -268,7 +298,7 @@ class PartyMf(System):
         return users, items
 
     def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
-        """Trimmed ratings of parties of one user each."""
+        """Ratings of parties of one user each, trimmed to at most theta per user."""
         if self.trimmed is None:
             return ratings
         return trim(ratings, self.trimmed, streams.fold_in(_TRIM))
@@ -276,9 +306,9 @@ class PartyMf(System):
     def parted(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
-        """The parties, each with its own random seed.
+        """Divides the data among the parties, and gives each party its own random seed.
 
-        ``shared`` are the initial shared embeddings, to which own embeddings may be fitted.
+        ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
         table = explicit(interactions, self.bound)
         dealt = self.holding.deal(self, interactions, rng)
@@ -298,13 +328,17 @@ class PartyMf(System):
 
 
 def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
-    """Smallest and largest number of users of a party."""
+    """Smallest and largest number of users of a party, if users are dealt in equal shares."""
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
 
 
 def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
-    """Smallest and largest share of their rows that steps of parties draw; n' is an integer."""
+    """Smallest and largest share of rows that a step of a party samples.
+
+    ``sizes`` are the parties' numbers of rows. The number of sampled rows n' is an integer, so
+    shares differ.
+    """
     shares = [batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
 
@@ -312,5 +346,5 @@ def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
 def scope_of(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
-    """A scope of the paper's claims: of a rating or a user, over the training."""
+    """Scope of the paper's claims for a rating or a user, over the whole training."""
     return Scope(unit=Unit(unit), adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

@@ -1,4 +1,4 @@
-"""Matrix factorization by SGD in one place, and users fitted to given items."""
+"""Gradient descent for matrix factorization, and user embeddings fitted to given items."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from fedrec_auditor.targets.streams import Streams
 # Embeddings keep the dtype of their tables (float32 in messages: Figure 2 counts four bytes per
 # number). Gradients are *sums* over observed ratings. The paper calibrates its noise to such a sum:
 # noise is added to the sum, and both are then divided by n' m' tau, the expected number of ratings
-# in a batch (section 3.1). Added after the division, as the formula in section 4.1.3 reads, the
+# in a batch (section 3.1). The formula in section 4.1.3 adds the noise after the division. Then the
 # noise would be thousands of times the gradient.
 #
 # The paper tunes the learning rate by training loss and does not print it. Here a rate g means
-# gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of any size.
+# gamma = g n', that is, steps of g / (m' tau) on the sum. One g thus serves data of any size.
 
 UNITS = ("rating", "user")
-_NUMBERS = 1 << 22  # numbers per block of parties of one user
-# Orders of TensorFlow Privacy's compute_dp_sgd_privacy.
+_NUMBERS = 1 << 22  # numbers per block of parties of one user each
+# Renyi orders of TensorFlow Privacy's compute_dp_sgd_privacy.
 _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
 def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
-    """Ratings as float32; InputError unless all lie in (0, ``bound``]."""
+    """Returns the ratings as float32; raises InputError unless all lie in (0, ``bound``]."""
     values = interactions.ratings.data
     if len(values) and not (values.min() > 0 and values.max() <= bound):
         raise InputError(
             f"Expected ratings in (0, {bound:g}], got {values.min():g} to {values.max():g}. "
-            "Set bound to the largest possible rating, and shift ratings to be positive."
+            "Set bound to the largest possible rating, and shift ratings to positive values."
         )
     return interactions.ratings
 
 
 def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
-    """Initial embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
+    """Initial embeddings from uniform draws (n, p) in (0, 1), with u.v = R/2 in expectation.
 
     The paper states only "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
     average. The few longer rows are projected to norm^2 <= R, because otherwise equation 6 would
@@ -63,22 +63,25 @@ def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[n
 
 
 def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
-    """The nearest rows with entries of at least ``floor`` and norm^2 <= ``bound`` (equation 6)."""
+    """Nearest embeddings to the given ones that satisfy the constraints of equation 6.
+
+    Entries are at least ``floor``, and the norm^2 of each row is at most ``bound``.
+    """
     raised = np.maximum(embeddings, floor)
     norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
     return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
 
 
 def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_array:
-    """At most ``most`` ratings of every user, drawn uniformly by its stream (section 4.1.1)."""
+    """Draws at most ``most`` ratings per user, uniformly by the user's stream (section 4.1.1)."""
     counts = np.diff(ratings.indptr)
     if ratings.nnz == 0 or counts.max() <= most:
         return ratings
     rows = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
-    keys = streams.laplace_at(rows, place)  # any continuous distribution: only the order matters
+    keys = streams.laplace_at(rows, place)  # only the order of the draws matters
     order = np.lexsort((keys, rows))
-    keep = np.sort(order[place < most])  # rows are in order, so places are ranks there
+    keep = np.sort(order[place < most])  # rows are in order, so ``place`` is the rank in the row
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
     return sparse.csr_array(
         (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
@@ -86,39 +89,45 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
 
 
 def blocks(n: int, size: int) -> Iterator[Ints]:
-    """Indices of n parties of one user, in blocks of four million numbers of ``size`` each."""
+    """Yields indices of n parties of one user each, in blocks.
+
+    A block has at most about four million numbers, ``size`` per party.
+    """
     for block in compute.blocks(n, size, _NUMBERS):
         yield np.arange(block.start, block.stop)
 
 
 def batch_size(n: int, rate: float) -> int:
-    """Number n' = rate n of sampled rows, at least one."""
+    """Number n' of sampled rows out of ``n`` at the sampling rate ``rate``, at least one."""
     return max(1, round(rate * n))
 
 
 def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
-    """Gradients 2 (u.v - x) u of single ratings (k,), at ``users`` and ``items`` (k, p): (k, p)."""
+    """Item gradients 2 (u.v - x) u of single ratings x, (k, p).
+
+    The ratings have shape (k,), and ``users`` and ``items`` have one row per rating, (k, p).
+    """
     error = np.einsum("ij,ij->i", users, items) - ratings
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
 def rate_at(step: int, steps: float, rate: float) -> float:
-    """Learning rate of a step: it falls linearly over the first 80%, then stays (section 4.3).
+    """Learning rate of one step, which falls linearly over the first 80% of the steps.
 
-    The last rate is 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper
-    refers.
+    This is the schedule of section 4.3. Afterwards the rate stays at 52% of ``rate``, as in Abadi
+    et al. 2016, section 5.2, to which the paper refers.
     """
     return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
 
 
 @lru_cache(maxsize=256)
 def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon of ``steps`` Poisson-sampled Gaussians as the paper's experiments calculate it.
+    """Epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments calculate it.
 
-    They use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes the minimum
-    over ``_ORDERS`` of the conversion of Canonne, Kamath and Steinke 2020, Proposition 12, of the
-    Renyi curve. Theorem 1 prints a larger bound, ``by_tail_bound``. Propositions 2 and 3 give only
-    the order of both, with constants that do not exist.
+    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes
+    the minimum over ``_ORDERS`` of the conversion of Canonne, Kamath and Steinke 2020, Proposition
+    12, of the Renyi curve. Theorem 1 prints a larger bound, ``by_tail_bound``. Propositions 2 and 3
+    give only the order of both, with constants that do not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -131,7 +140,7 @@ def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) ->
 
 @lru_cache(maxsize=256)
 def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon of the same steps by Theorem 1, after Abadi et al. 2016, Theorem 2.
+    """Epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016, Theorem 2).
 
     The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l of the moments
     alpha(l) of the steps.
@@ -151,7 +160,11 @@ def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float
 def noisy_steps(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
-    """Event of ``steps`` noisy gradients at ``noise_multiplier``, each sampled by ``drawn``."""
+    """Privacy event of ``steps`` Gaussian mechanisms with the given noise multiplier.
+
+    ``drawn`` wraps the event of one step in the event of its sampling; without it, steps are not
+    sampled.
+    """
     if noise_multiplier == 0.0:
         return dp.NonPrivateDpEvent()
     one = dp.GaussianDpEvent(noise_multiplier)
@@ -170,20 +183,24 @@ def noisy_steps(
 # Gram matrices come from one sparse product with the items' outer products: memory is
 # (n_items + _USERS) p^2 numbers, for any number of ratings.
 
+# Length of short first item embeddings, which move a user little, in units of sqrt(R)/ratings.
 FAINT = 1e-4
-"""Length of short initial item embeddings, which pull a user weakly, in sqrt(R)/ratings."""
 _USERS = 4096
 
 
 def neutral(factors: int, bound: float) -> NDArray[np.float64]:
-    """Start of every user: equal entries, norm^2 R/2."""
+    """Initial embedding of every user: equal entries and norm^2 R/2, (p,)."""
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
 
 def fit_users(
     ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
 ) -> NDArray[np.float32]:
-    """Embeddings (n, p) after ``steps`` steps from ``neutral`` towards the constrained optimum."""
+    """User embeddings (n, p) after ``steps`` gradient steps towards the constrained optimum.
+
+    The optimum minimizes the squared errors of each user's ratings at the fixed ``items``. The
+    steps start at ``neutral``.
+    """
     factors = items.shape[1]
     v = items.astype(np.float64)
     outer = (v[:, :, None] * v[:, None, :]).reshape(len(v), -1)
@@ -198,7 +215,7 @@ def fit_users(
 
 
 def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
-    """Predicted ratings u.v, (n_users, n_items), with each user fitted to these items."""
+    """Predicted ratings u.v, (n_users, n_items), with each user fitted to ``items``."""
     ratings = explicit(interactions, bound)
     with one_thread():
         return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
@@ -207,10 +224,11 @@ def predicted(interactions: Interactions, items: Floats, *, bound: float, steps:
 def turned_users(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Embeddings (p,) of a user with ``count`` ratings of R, with one more such rating and without.
+    """Embeddings (p,) of a user with and without one more rating, which turns the embedding.
 
-    The first V is short, in entry 1, for the ``count`` items, and long, in entry 0, for the
-    additional item. The short vectors turn the embedding to entry 1 unless the long one pulls it.
+    The user has ``count`` other ratings; all ratings are R. The first item embeddings V are short,
+    in entry 1, for the ``count`` items, and long, in entry 0, for the additional item. The short
+    vectors turn the embedding to entry 1 unless the long one pulls it.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = FAINT * math.sqrt(bound) / count
@@ -222,17 +240,17 @@ def turned_users(
 
 
 def rating_distance(bound: float, factors: int, fitting: int) -> float:
-    """Lower bound of the distance of messages with and without a rating, along one direction.
+    """Lower bound on the distance between a user's messages with and without a rating.
 
-    A user has rated item 1 by R, and item 2 by R or not at all. The server chooses the first V,
-    short in one entry for item 1 and long in another entry for item 2, and then broadcasts V = 0 in
-    every round. Without the second rating the fitted embedding is b, and the message's mean is -2R
-    b in row 1. With it, the embedding is a, and the mean is -2R a in row 1 or in row 2, depending
-    on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a). Along the shortest
-    vector between these two points they differ by at least its length, for either draw: 2R sqrt(R)
-    sqrt(3/2) if a and b are orthogonal. The noise on that entry is normal, and the other users'
-    gradients are fixed. With one factor the distance is 2 R^(3/2), which a rating of a user without
-    other ratings attains.
+    A user has rated item 1 by R, and item 2 by R or not at all. The server chooses the first item
+    embeddings V, short in one entry for item 1 and long in another entry for item 2, and then
+    broadcasts V = 0 in every round. Without the second rating the fitted embedding is b, and the
+    message's mean is -2R b in row 1. With it, the embedding is a, and the mean is -2R a in row 1 or
+    in row 2, depending on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a).
+    Along the shortest vector between these two points they differ by at least its length, for
+    either draw: 2R sqrt(R) sqrt(3/2) if a and b are orthogonal. The noise along that vector is
+    normal, and the other users' gradients are fixed. With one factor the distance is 2 R^(3/2),
+    which a rating of a user without other ratings attains.
     """
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:

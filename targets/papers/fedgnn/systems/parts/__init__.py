@@ -1,1 +1,1 @@
-"""Shared parts of the systems of FedGNN."""
+"""Code that both systems of the FedGNN papers share."""

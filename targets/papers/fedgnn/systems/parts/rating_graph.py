@@ -1,4 +1,4 @@
-"""A rating predictor on the graph of a user's own items, shared by both systems."""
+"""Rating prediction on the graph of a user's own items, the base of both FedGNN systems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Gradients of n users: row i of the item table has ``weight[i] * hidden + shared``.
+    """Gradients of n users for the item table, the layer and their own embeddings.
+
+    Row i of the item table has the gradient ``weight[i] * hidden + shared``.
 
     ``own``: whether an item is one of the user's (n, M).
     ``weight``: weight of each item (n, M); the mean and covariance of a user's rows follow from it.
@@ -46,19 +48,19 @@ class Gradients:
 
 @dataclass(frozen=True, kw_only=True)
 class RatingGraph(System):
-    """One graph convolution, a dot product and the squared error of a user's ratings.
+    """Base class of rating predictors with one graph convolution and a squared error per rating.
 
     Let m be the mean of the embeddings of the user's items, averaged with that of the neighbouring
     users once there are any. Then h = A m is the user's embedding and level + best h.v a predicted
     rating. ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
-    ``init_scale`` are ours. ``norm`` is the norm by which a message is clipped: its largest number
-    or L2.
+    ``init_scale`` were chosen here. ``norm`` is the norm by which a message is clipped: its largest
+    number or L2.
 
-    Paper and released code have an embedding of the user beside those of its items. With a
-    ``user_rate`` h = A m + e has it, too: e begins at 0, takes a step by that rate on the sum of
-    its user's squared errors whenever the user sends, and stays on the device from round to round;
-    neighbours receive h. Without e two users of the same items get the same predictions, for any
-    ratings.
+    The papers and the released code have an embedding of the user beside those of its items. With a
+    ``user_rate``, h = A m + e has such an embedding e. It begins at 0, takes a step by that rate on
+    the sum of its user's squared errors whenever the user sends, and stays on the device from round
+    to round; neighbours receive h. Without e, two users of the same items get the same predictions,
+    for any ratings.
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 64
@@ -73,30 +75,31 @@ class RatingGraph(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption of the bounds: only a user's own messages depend on the user.
+        """Assumption of the bounds, in words: only a user's own messages depend on the user.
 
-        A history also decides which users are the neighbours of other users.
+        A history also decides which users are the neighbours of other users, which the bounds
+        ignore.
         """
         return ("Other users' messages reveal nothing of a user who is one of their neighbours.",)
 
     @property
     @abstractmethod
     def side(self) -> float:
-        """Largest absolute value of a number before its noise."""
+        """Largest absolute value of a number of a message before its noise."""
 
     @property
     @abstractmethod
     def noise(self) -> float:
-        """Scale of the Laplace noise on a number."""
+        """Scale of the Laplace noise on each number of a message."""
 
     @property
     def number(self) -> float:
-        """Epsilon of one number."""
+        """Epsilon of one number of a message: 2 side / noise."""
         return 2.0 * self.side / self.noise
 
     @property
     def extra(self) -> float:
-        """Epsilon that one entry of the item table costs in addition."""
+        """Additional epsilon of one entry of the item table, for noise beyond the Laplace noise."""
         return 0.0
 
     @abstractmethod
@@ -104,7 +107,11 @@ class RatingGraph(System):
         """Number of messages of a training that depend on one user."""
 
     def message(self, population: Population) -> ComponentLaplace:
-        """Randomizer of all numbers at opposite corners of the cube, or of the cube in the ball."""
+        """Randomizer of all numbers of a message, at opposite corners of the clipped set.
+
+        The corners are those of the cube or, if messages are clipped by L2, those of the cube
+        within the ball.
+        """
         count = self.weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         return ComponentLaplace(
@@ -112,7 +119,11 @@ class RatingGraph(System):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Noise of one number, or of all at corners; None for presence and for unsent values."""
+        """Laplace noise of one number, or of all numbers at opposite corners.
+
+        None for the presence of a user, for values that are not sent, and for vantages other than
+        the server.
+        """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.is_presence:
             return None
@@ -125,14 +136,15 @@ class RatingGraph(System):
         return self.over(found, scope, population)
 
     def over(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """All uses of the mechanism of a message within the horizon of ``scope``."""
+        """Repeats a message's mechanism for all messages within the horizon of ``scope``."""
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.times(population)) if training else one
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event per message of the noise of one number, or of all; participation is not hidden.
+        """Event of the noise on one number, or on all numbers, of every message in the horizon.
 
-        The L1 diameter of an L2 ball counts, sqrt(count) times that of L2: corners attain it.
+        The participation of a user is not hidden. The L1 diameter of an L2 ball counts, which is
+        sqrt(count) times its L2 diameter: corners attain it.
         """
         if scope.is_presence:
             return dp.NonPrivateDpEvent()
@@ -144,7 +156,10 @@ class RatingGraph(System):
         )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: messages of all numbers of the model."""
+        """Sizes for estimating the training cost.
+
+        They cover messages that contain all numbers of the model.
+        """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
@@ -154,19 +169,25 @@ class RatingGraph(System):
         return self.dimension * (population.n_items + self.dimension)
 
     def initial(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
-        """Random items, and a layer that is the identity."""
+        """Initial model: random items, and a layer that is the identity."""
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
     def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """The broadcast; InputError unless it has an item table and a layer of this size."""
+        """Returns the broadcast's item table "item" and layer "gnn.A".
+
+        Raises InputError if one of them is missing or has a wrong shape.
+        """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
         return {name: received(broadcast, name, shape) for name, shape in shapes.items()}
 
     def mean(
         self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
     ) -> tuple[Floats, float]:
-        """Mean m of every user (n, d), and the share of own items in it."""
+        """Mean embedding m of every user (n, d), and the share of the own items in it.
+
+        The share is 1 without neighbours (``near``), and 0.5 with them.
+        """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
@@ -176,7 +197,8 @@ class RatingGraph(System):
     ) -> Floats:
         """Mean embedding of the users of the same items, averaged over the items, (n, d).
 
-        The third party sends it back; it matches codes, which are equal for equal items.
+        The third party computes it and sends it back. It matches item codes, which are equal for
+        equal items.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         return self.around(ratings, self.mean(ratings, model, None)[0] @ layer.T + kept)
@@ -196,7 +218,7 @@ class RatingGraph(System):
     ) -> Gradients:
         """Gradients of the mean squared error of each user's ratings.
 
-        Neighbours' embeddings are fixed. ``kept`` (n, d) are the users' own vectors e.
+        Neighbours' embeddings (``near``) are fixed. ``kept`` (n, d) holds the users' own vectors e.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.mean(ratings, model, near)
@@ -217,15 +239,18 @@ class RatingGraph(System):
     def user_step(self, one: Gradients, model: Broadcast) -> Floats:
         """Steps of users on their own vectors, (n, d), so short that their errors do not rise.
 
-        One over the sum of the squared lengths of a user's items is the longest step for which this
-        is certain; with noisy items, ``user_rate`` alone would diverge.
+        The longest step for which this is certain is one over the sum of the squared lengths of a
+        user's items; with noisy items, ``user_rate`` alone would diverge.
         """
         squares = one.own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
         return np.asarray(rate[:, None] * one.of_user)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings from the last model, the history, the neighbours and own vectors."""
+        """Predicted ratings of ``users`` for all items, (len(users), n_items).
+
+        They follow from the last model, the history, the neighbours and the users' own vectors.
+        """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
         m, _ = self.mean(ratings, arrays, None if near is None else near[users])
@@ -234,6 +259,6 @@ class RatingGraph(System):
 
 
 def _interacted(ratings: sparse.csr_array) -> sparse.csr_array:
-    """1 for each item with which a user interacted."""
+    """Table with a 1 for each item with which a user interacted."""
     ones = np.ones(ratings.nnz)
     return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)

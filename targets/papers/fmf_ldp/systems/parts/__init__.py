@@ -1,1 +1,1 @@
-"""Shared parts of the systems of FMF-LDP."""
+"""Code that several systems of the FMF-LDP paper share."""

@@ -1,4 +1,4 @@
-"""Implicit matrix factorization: its gradients, and users in closed form."""
+"""Implicit matrix factorization: item gradients, user vectors in closed form, and the training."""
 
 from __future__ import annotations
 
@@ -55,9 +55,12 @@ BLOCK = 1 << 16
 def item_gradients(
     items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
-    """Gradients of equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
+    """Item gradients of equation 5 for every user, and their user vectors of equation 4.
 
-    The result has the factors of each gradient; its ``vectors`` (n, F) are those of equation 4.
+    ``touched`` (n, M) has one row per user, whose stored entries mark the interactions. The result
+    stores each gradient by its factors; its ``vectors`` (n, F) are the user vectors.
+
+    Raises InputError if V^T V + lambda I is not finite or not positive definite in floating point.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -65,7 +68,7 @@ def item_gradients(
         shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
         if not np.isfinite(shared).all():
             raise InputError(
-                "Expected V^T V + lambda I to be finite, got NaN or infinities in it. "
+                "Expected V^T V + lambda I to be finite, got NaN or infinite entries. "
                 "Lower the learning_rate, or give a finite V."
             )
         try:
@@ -90,7 +93,7 @@ def item_gradients(
 def _batched(
     whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Both results without their factor (1 + alpha), from Z (M, F) and L."""
+    """User vectors y and predictions without their factor (1 + alpha), from Z (M, F) and L."""
     count, factors = whitened.shape
     columns = np.append(touched.indices, count)
     solved = np.zeros((touched.shape[0], factors), whitened.dtype)
@@ -122,9 +125,9 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 def _batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Users of similar activity (b,), positions of their entries (b, width), and their flags.
+    """Yields users of similar activity (b,), positions of their entries and flags (b, width).
 
-    A flag states whether the entry exists; a missing entry has the position after the last one.
+    A flag is true if the entry exists; a missing entry has the position after the last one.
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -147,19 +150,21 @@ def _batches(
 # training each device solves for its vector once more, against the final V, and scores by X V^T.
 #
 # Clients upload once per round: the paper counts its uploads as epochs times k (section 5.1), so
-# that the "20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
+# that the "20 gradient descent steps" of an epoch (section 4.3) all use the same aggregate.
 
 CUTOFFS = (2, 5, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(System):
-    """Settings and training loop; a member system defines the uploads and the next V.
+    """Base class of federated implicit matrix factorization, with settings and training loop.
+
+    A subclass defines the uploads (``messages``) and the server's next item matrix V (``step``).
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
     paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation of
-    the first V, are not in the paper: these defaults were chosen by HR@10 on MovieLens-100K, on the
-    split on which utility is reported, and flatter it to that extent.
+    the first V, are not in the paper. Their defaults were chosen by HR@10 on MovieLens-100K, on the
+    split on which utility is reported, so the reported utility is somewhat optimistic.
     """
 
     factors: Annotated[Whole, "entries of a user's and of an item's vector"] = 5
@@ -180,15 +185,18 @@ class ImplicitMf(System):
         return None
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost: all interactions in every server step."""
+        """Sizes for estimating the training cost: all interactions in every server step."""
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """The server's next V."""
+        """Next item matrix of the server, from the current one and the uploads of a round."""
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 2, which uses only which ratings exist, not their values (equation 10)."""
+        """Runs Algorithm 2.
+
+        The training uses only the existence of ratings, not their values (equation 10).
+        """
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         with one_thread():
             for _ in range(self.rounds):
@@ -199,15 +207,18 @@ class ImplicitMf(System):
         return TrainingResult({"items": items}, {"items": items}, self.vectors_behind(uploads))
 
     def vectors_behind(self, uploads: Uploads) -> Floats | None:
-        """User vectors (n_users, F) from which these uploads were made; None if not stored."""
+        """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts, with the distribution of a randomized entry."""
+        """Public knowledge of a run, with the distribution of a randomized entry."""
         return replace(super().public(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores X V^T for these users, (len(users), n_items), each solved against the final V."""
+        """Scores X V^T of ``users``, (len(users), n_items).
+
+        The user vectors X are solved for the final item matrix V.
+        """
         items = model.arrays["items"]
         with one_thread():
             return np.asarray(self.solve(interactions.ratings[users], items) @ items.T)
@@ -217,11 +228,11 @@ class ImplicitMf(System):
         return self.gradients(profiles, items).vectors
 
     def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
-        """Gradients of equation 5 for every profile, and their user vectors, unprotected."""
+        """Unprotected gradients of equation 5 for every profile, with their user vectors."""
         return item_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
-        """V after ``server_steps`` steps V <- V + gamma (scale gradient - 2 lambda V)."""
+        """Item matrix after ``server_steps`` steps V + gamma (scale gradient - 2 lambda V)."""
         for _ in range(self.server_steps):
             items = items + self.learning_rate * (
                 scale * gradient - 2.0 * self.regularization * items

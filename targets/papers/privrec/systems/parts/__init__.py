@@ -1,1 +1,1 @@
-"""Shared parts of the systems of PrivRec."""
+"""Code that several systems of the PrivRec paper share."""

@@ -1,4 +1,4 @@
-"""A device of PrivRec: its network, examples, loss and local steps."""
+"""Training on a PrivRec device: the network, the examples, the loss and the local steps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fedrec_auditor.targets.transcript import Broadcast
 # those of an item are its number and its genres. Each value has an embedding; a genre that an item
 # does not have gives zeros. All are concatenated, [U; V], and go through four hidden layers with
 # ReLU into one sigmoid. The paper states the embedding's dimension (64) and the number of layers,
-# but not their sizes: here ``width``, then halved from layer to layer. Section 4.1 names the
-# sigmoid as "the" activation. Equation 1 has ReLU within and a sigmoid at the end for implicit
-# feedback, and is followed here.
+# but not their sizes. Here the first has ``width`` outputs, and each next layer has half as many.
+# Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
+# the hidden layers and a sigmoid at the end for implicit feedback.
 
 LAYERS = 4
 Averaged = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
@@ -36,14 +36,14 @@ USER, ITEM, GENRE = "user.", "item", "genre"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Sizes of a network, and the features that it reads.
+    """Sizes of the recommender network, and the features that it reads.
 
     ``embedding``: dimension of an embedding.
-    ``width``: outputs of the first hidden layer.
+    ``width``: number of outputs of the first hidden layer.
     ``ids``: whether every item has its own embedding; it always has one if no genres are read.
     ``side``: whether features of users and items are read.
-    ``averaged``: whether the mean of the embeddings of an item's genres, an input of the size of
-    one, replaces them.
+    ``averaged``: whether an item's genres give one input, the mean of their embeddings, instead of
+        one input each.
     """
 
     embedding: int
@@ -89,7 +89,10 @@ class Network:
         return model
 
     def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """Components that these data need, in order; InputError if the broadcast lacks one."""
+        """Returns the components of ``broadcast`` that these data need, in order.
+
+        Raises InputError if the broadcast lacks a component, or if its shape is wrong.
+        """
         expected = self.shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
         for name, shape in expected.items():
@@ -102,21 +105,23 @@ class Network:
 
 
 def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
-    """1 if an item has a genre, else 0, (n_items, genres)."""
+    """Table with a 1 if an item has a genre, else 0, (n_items, genres)."""
     if interactions.genres is None:
         return np.zeros((interactions.n_items, 0), dtype=np.float32)
     return interactions.genres.astype(np.float32)
 
 
 LANES = 16
-"""Divisor of minibatch sizes. Torch computes a sigmoid with other bits at the end of an array that
-does not fill its vectors, and that end would depend on the number of devices."""
-_DRAW, _ORDER = 0, 1  # purposes of a device's streams
+"""Divisor of minibatch sizes.
+
+If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
+These entries would depend on the number of devices."""
+_DRAW, _ORDER = 0, 1  # keys of a device's random streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceExamples:
-    """Examples of n devices, each item at most once, padded to one width.
+    """Training examples of n devices, each item at most once per device, padded to one width.
 
     ``items``: positives, ascending, then negatives, then padding (n, width).
     ``counts``: numbers of positives (n,).
@@ -131,9 +136,10 @@ class DeviceExamples:
     def draw(
         cls, interactions: Interactions, streams: Streams, *, negatives: int
     ) -> DeviceExamples:
-        """Every stored interaction, and ``negatives`` times as many different negatives.
+        """Examples of the users of ``interactions``: positives and randomly drawn negatives.
 
-        There are fewer if the catalogue has no more. Memory: 8 bytes per device and item of the
+        Every stored interaction is a positive. A device gets ``negatives`` times as many different
+        negatives, or fewer if the catalogue has no more. Memory: 8 bytes per device and item of the
         catalogue.
         """
         n_items = interactions.n_items
@@ -150,20 +156,21 @@ class DeviceExamples:
 
     @property
     def labels(self) -> NDArray[np.float32]:
-        """1 for positives, 0 for negatives and padding, (n, width)."""
+        """Label of each example: 1 for positives, 0 for negatives and padding, (n, width)."""
         return (np.arange(self.items.shape[1]) < self.counts[:, None]).astype(np.float32)
 
     def orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
-        """New order of each device's examples, (n, width), padding last. ``width`` may be larger.
+        """Random order of each device's examples in an epoch, (n, width), with padding last.
 
-        An order depends only on the device's own stream and number of examples.
+        ``width`` may be larger than that of ``items``. An order depends only on the device's own
+        stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).uniform(width)
         keys[np.arange(width) >= self.sizes[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
     def take(self, devices: Ints) -> DeviceExamples:
-        """Examples of these devices."""
+        """Examples of the devices with the indices ``devices``."""
         return DeviceExamples(
             items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]
         )
@@ -172,16 +179,17 @@ class DeviceExamples:
 Weights = dict[str, Tensor]
 """Weights that a device trains, all with a leading device axis.
 
-"user" (n, du) has the embeddings of its own attributes side by side, "item" (n, width, d) those of
-its examples; "genre" (n, g, d) and the layers have the shapes of the broadcast.
+"user" (n, du) has the embeddings of the device's own attributes side by side; "item" (n, width, d)
+has those of its examples. "genre" (n, g, d) and the layers have the shapes of the broadcast.
 """
 
 
 def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Scores before the sigmoid of every item of ``weights``, (n, items): equation 1.
+    """Scores before the sigmoid of every item of ``weights``, (n, items), by equation 1.
 
-    The first layer is split by its inputs, so that a user's part and a genre's part are computed
-    once per device. The last product is a sum, which does not depend on other devices.
+    ``flags`` states the genres of the items. The first layer is split by its inputs, so that a
+    user's part and a genre's part are computed once per device. The last product is a sum, which
+    does not depend on other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]
@@ -212,7 +220,11 @@ def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: T
 def gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
-    """Gradient of every device's loss by its own weights; the sum does not mix devices."""
+    """Gradient of every device's loss by its own weights.
+
+    Losses are summed over devices, which does not mix them, because each device has its own
+    weights.
+    """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
         loss(live, flags, labels, weight), list(live.values()), allow_unused=True
@@ -225,14 +237,15 @@ def gradients(
 # A device has an item at most once in one training, so that its rows of the item table are stored
 # by example: (n, width, d) instead of one table per device. Devices of one batch are sorted by
 # their number of examples, so that devices with a further minibatch are always the first ones. Each
-# product is of one device's own matrices, whose shapes do not depend on the other devices: a
-# device's result is the same, bit for bit, beside any other devices (measured on CPU, for layers of
-# at least two units and minibatches of multiples of 16; up to rounding otherwise).
+# product is of one device's own matrices, whose shapes do not depend on the other devices. A
+# device's result is therefore the same, bit for bit, whatever other devices are in the batch
+# (measured on CPU, for layers of at least two units and minibatches of multiples of 16; up to
+# rounding otherwise).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProximalTraining:
-    """Local training of a device.
+    """Settings of the local training of a device.
 
     ``epochs``: number of epochs E2.
     ``rate``: learning rate alpha1.
@@ -246,14 +259,14 @@ class ProximalTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """n devices: their examples, the features of these, and their initial weights.
+    """State of n devices: their examples with features and labels, and their initial weights.
 
     ``examples``: examples of each device.
     ``streams``: random streams of the devices.
     ``weights``: views of the broadcast, except for "user" and "item", which have their own memory.
     ``flags``: genres of the examples (n, width, g).
     ``labels``: labels of the examples (n, width).
-    ``batch``: examples of a minibatch; it divides ``width``.
+    ``batch``: number of examples of a minibatch; it divides ``width``.
     """
 
     examples: DeviceExamples
@@ -312,7 +325,7 @@ class Devices:
         )
 
     def train(self, local: ProximalTraining) -> Weights:
-        """Algorithm 1, lines 10 to 17: E2 epochs of plain SGD on L', minibatch by minibatch.
+        """Weights of each device after E2 epochs of SGD on L' (Algorithm 1, lines 10 to 17).
 
         A device whose weights overflow during the training returns its initial weights. L' is the
         mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all weights.
@@ -358,18 +371,18 @@ class Devices:
 
 
 def reptile(devices: Devices, local: ProximalTraining) -> Weights:
-    """Line 18 of Algorithm 1: the change of a device by local training, theta - theta0."""
+    """Change of each device by local training, theta - theta0 (line 18 of Algorithm 1)."""
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
 def maml(devices: Devices, local: ProximalTraining) -> Weights:
-    """Equations 4 and 5: minus the gradient, by theta0, of the query loss after the support steps.
+    """Minus the meta-gradient of each device (equations 4 and 5).
 
-    A random half of a device's examples (the smaller half, if odd) is the support set, on which
-    ``local.epochs`` steps of full gradients are taken; the other half is the query set. The
-    gradient goes through these steps (second order). Losses are means. A product takes ``batch``
-    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
-    zeros.
+    The meta-gradient is that of the query loss by theta0, after the support steps. A random half of
+    a device's examples (the smaller half, if odd) is the support set, on which ``local.epochs``
+    steps of full gradients are taken; the remaining examples are the query set. The gradient goes
+    through these steps (second order). Losses are means. A product takes ``batch`` examples at a
+    time, to which padding adds exact zeros. A device whose gradient overflows returns zeros.
     """
     size, width = devices.batch, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
@@ -404,10 +417,11 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
 
 
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
-    """Scores of all items, (n, n_items), by ``weights``; ``flags`` (n_items, g) are genres.
+    """Scores of all items for each device, (n, n_items), by its ``weights``.
 
-    Rows of items that a device has not trained are those of the broadcast. Scores that overflow in
-    single precision are computed in double precision.
+    ``flags`` (n_items, g) states the genres of all items. Rows of items that a device has not
+    trained are those of the broadcast. Scores that overflow in single precision are computed in
+    double precision.
     """
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
@@ -423,12 +437,12 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
     whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
     with torch.no_grad():
         found = logits(whole, kinds)
-        if not found.isfinite().all():  # five layers of huge single weights fit into a double
+        if not found.isfinite().all():  # products of five huge single-precision weights fit
             found = logits({k: v.double() for k, v in whole.items()}, kinds.double())
     return found
 
 
 def finite(weights: Weights) -> Tensor:
-    """Whether a device's weights are all finite, (n,)."""
+    """Whether all weights of a device are finite, (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

@@ -1,4 +1,4 @@
-"""Meta-learned recommenders: rounds, their messages, and the printed privacy accounting."""
+"""Base class of meta-learned recommenders, their messages, and the paper's privacy accounting."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 # The accounting that the PrivRec paper prints, for any population (Tables 3 and 4, section 4.4).
 #
-# The following gives all 36 entries, to the printed digits (which are cut, not rounded): Theorem 9
-# of Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under replace-one
-# adjacency, with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic conversion, and
-# T = E1 M steps. Algorithm 2 takes E1 steps: each is counted M times. (The text of section 2.3.4
-# states N/M, which gives none of the entries.)
+# The code below reproduces all 36 entries to the printed digits (which are cut, not rounded). It
+# uses Theorem 9 of Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under
+# replace-one adjacency, with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic
+# conversion, and T = E1 M steps. Algorithm 2 takes E1 steps, so each step is counted M times. (The
+# text of section 2.3.4 states N/M, which gives none of the entries.)
 
 _ORDERS = 64
 
@@ -60,7 +60,10 @@ _ORDERS = 64
 def printed_epsilon(
     *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
 ) -> float:
-    """Epsilon that the authors would print for E1 = ``rounds``; infinite at delta 0."""
+    """Epsilon by the authors' accounting for E1 = ``rounds`` rounds; infinite at delta 0.
+
+    They count each round as ``clients`` steps.
+    """
     if delta == 0:
         return math.inf
     orders = np.arange(2, _ORDERS + 1)
@@ -69,10 +72,12 @@ def printed_epsilon(
 
 
 def amplified(rate: float, order: int, multiplier: float) -> float:
-    """Theorem 9: the Rényi divergence of integer ``order`` after sampling at ``rate``.
+    """Rényi divergence of integer ``order`` after sampling at ``rate``, by Theorem 9.
 
-    1/(a-1) ln(1 + q^2 C(a,2) min(4 (e^{r(2)} - 1), 2 e^{r(2)})
-               + sum over j = 3..a of 2 q^j C(a,j) e^{(j-1) r(j)}),   r(a) = a / (2 z^2).
+    The theorem is that of Wang, Balle and Kasiviswanathan (2019):
+
+        1/(a-1) ln(1 + q^2 C(a,2) min(4 (e^{r(2)} - 1), 2 e^{r(2)})
+                   + sum over j = 3..a of 2 q^j C(a,j) e^{(j-1) r(j)}),   r(a) = a / (2 z^2).
     """
     j: NDArray[np.float64] = np.arange(2, order + 1, dtype=np.float64)
     choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
@@ -91,10 +96,11 @@ def messages(
     kind: Kind,
     rate: float,
 ) -> dict[str, Component]:
-    """Messages of n devices for each component of ``model``, of this kind and learning rate.
+    """Messages of n devices, with one component for each component of ``model``.
 
     ``change`` is in the layout of ``Devices``: "user" (n, du) side by side, "item" (n, width, d) by
-    example, the other components as broadcast. Rows without a change are left out.
+    example, the other components as broadcast. Rows without a change are left out. ``kind`` and
+    ``rate`` are the kind of the components and their learning rate.
     """
     sent: dict[str, Component] = {}
     at = 0
@@ -129,7 +135,10 @@ def messages(
 def joined(
     blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
 ) -> dict[str, Component]:
-    """Messages of several blocks of devices as one; without blocks, messages of no device."""
+    """Messages of several blocks of devices, concatenated.
+
+    Without blocks, messages of no device.
+    """
     return {
         name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
         for name, part in model.items()
@@ -137,7 +146,7 @@ def joined(
 
 
 def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
-    """L2 norm of every client's whole change, over all components, in float64: (n,)."""
+    """L2 norm of every client's change over all components together, in float64: (n,)."""
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
         if isinstance(part, Rows):
@@ -151,9 +160,9 @@ def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Every client's part times its factor (n,), in float32.
+    """One component with every client's part multiplied by the client's factor (n,), in float32.
 
-    Different factors hide the learning rate.
+    The learning rate of the result is unknown, because clients have different factors.
     """
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
@@ -190,10 +199,10 @@ def _joined(
 # server moves the model (line 7). To recommend, a device trains the final model once more, on its
 # own data (section 3.3).
 #
-# The whole change is sent. Rows of a table (items, genders, ...) that a device did not touch have a
-# change of exactly zero, which a trained row never has: the upload reveals the items on which the
-# device trained, and the user's attributes. Such rows are therefore stored as not sent (``Rows``),
-# which carries the same information.
+# The whole change is sent. Rows of a table (items, genders, ...) that a device did not train have a
+# change of exactly zero, which a trained row never has. The upload therefore reveals the items on
+# which the device trained, and the user's attributes. Rows without a change are stored as not sent
+# (``Rows``), which carries the same information.
 
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained together
@@ -206,7 +215,9 @@ _HALVED = Range(f"[{2**LAYERS}, inf)", whole=True)
 
 @dataclass(frozen=True, kw_only=True)
 class MetaLearned(NoiselessSystem):
-    """Settings, training loop and device; a member system defines the learning of its devices.
+    """Base class of meta-learned systems: settings, training loop and devices.
+
+    A subclass defines how its devices learn (``learn``) and the network.
 
     ``rounds`` is E1, ``clients`` M (all users, if there are fewer), ``local_epochs`` E2,
     ``local_rate`` alpha1, ``server_rate`` alpha3. Embeddings of 64, four hidden layers and M = 30
@@ -230,7 +241,9 @@ class MetaLearned(NoiselessSystem):
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for the estimate of a training's cost.
+        """Sizes for estimating the training cost.
+
+        They cover dense layers, drawn clients and their local epochs.
 
         Dense layers are ten times as fast as embeddings.
         """
@@ -247,13 +260,13 @@ class MetaLearned(NoiselessSystem):
 
     @property
     def step_size(self) -> float:
-        """Learning rate with which devices' messages were made."""
+        """Learning rate with which the devices computed their messages."""
         return self.local_rate
 
     @property
     @abstractmethod
     def network(self) -> Network:
-        """Sizes and features of the model."""
+        """Network that the devices train: its sizes and its features."""
 
     @property
     def local(self) -> ProximalTraining:
@@ -263,7 +276,7 @@ class MetaLearned(NoiselessSystem):
         return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
-        """Change that each device returns, by default the change by local training (REPTILE)."""
+        """Returns the change of each device, by default that of local training (REPTILE)."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile
 
         return reptile(devices, self.local)
@@ -273,12 +286,12 @@ class MetaLearned(NoiselessSystem):
         return devices.train(self.local)
 
     def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
-        """Next model by equation 6: theta0 + alpha3 times the mean change."""
+        """Next model by equation 6: theta0 plus alpha3 times the mean change."""
         return self.move(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
     def move(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
-        """The model plus ``rate`` times the sum of all changes."""
+        """Returns the model plus ``rate`` times the sum of all uploaded changes."""
         moved = {}
         for name, part in model.items():
             change = rate * uploads.components[name].total()
@@ -286,7 +299,7 @@ class MetaLearned(NoiselessSystem):
         return moved
 
     def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """First broadcast."""
+        """First broadcast: the initial model."""
         return dict(self.network.initial(interactions, rng))
 
     def n_drawn(self, population: Population | Interactions) -> int:
@@ -294,7 +307,7 @@ class MetaLearned(NoiselessSystem):
         return min(self.clients, population.n_users)
 
     def sends(self, scope: Scope) -> bool:
-        """Whether messages depend on the scope's unit.
+        """Whether messages depend on the unit of ``scope``.
 
         They depend on which items are rated, and on attributes that are features.
         """
@@ -303,11 +316,11 @@ class MetaLearned(NoiselessSystem):
 
     @property
     def trains_on_device(self) -> bool:
-        """True."""
+        """Whether clients are trained on ``Compute.device``, which is true here."""
         return True
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 1; stores every broadcast and the change of each drawn client."""
+        """Runs Algorithm 1; yields every broadcast and the change of each drawn client."""
         model, n = self.first(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
             senders = np.sort(rng.choice(n, size=self.n_drawn(interactions), replace=False))
@@ -315,14 +328,14 @@ class MetaLearned(NoiselessSystem):
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
             model = self.step(model, uploads, rng)
-            del sent, uploads  # frees memory before the next round's are made
+            del sent, uploads  # frees memory before the next round's uploads are made
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Every component's change (Algorithm ClientUpdate), computed for 32 devices at a time.
+        """Changes of the devices by component (Algorithm ClientUpdate).
 
-        ``rng`` gives one seed per device. Memory beyond the result: examples and models of 32
-        devices.
+        Devices are trained 32 at a time, each with its own random stream. Memory beyond the result:
+        examples and models of 32 devices.
         """
         profiles, users, compute = calls.profiles, calls.owners, calls.compute
         model, streams = self.network.check(calls.broadcast, profiles), calls.streams
@@ -365,7 +378,7 @@ class MetaLearned(NoiselessSystem):
         broadcast: Broadcast,
         device: str,
     ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
-        """Blocks of devices, most examples first, with their positions in ``users``."""
+        """Yields blocks of devices, most examples first, with their positions in ``users``."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
 
         for start in range(0, len(users), _TOGETHER):
