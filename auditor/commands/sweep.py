@@ -43,14 +43,6 @@ def command(
         Literal["privacy"] | None,
         typer.Option(help="Use 1/16 to 16 times the noise, for systems with a noise setting."),
     ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Find the smallest noise with 'attacks <= guessing + .05' or 'epsilon(user, "
-            "training) <= 4', or the largest noise with 'utility >= .9 unprotected'.",
-        ),
-    ] = None,
     seeds: Annotated[int, typer.Option(help="Number of trainings per setting.")] = 3,
     plan: PlanFile = None,
     out: Annotated[Path, typer.Option(help="Directory of results.")] = Path("sweep"),
@@ -63,18 +55,14 @@ def command(
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY
-    from fedrec_auditor.auditor.sweep.noise_search import Condition
     from fedrec_auditor.auditor.sweep.sweep import axes_of, run_sweep
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
     axes = axes_of(chosen, texts)
-    condition = None if until is None else Condition.of_text(until)
     resources = make_resources(jobs, "cpu", memory)
     with resumable(out) as observe:
-        swept = run_sweep(
-            chosen, axes, seeds, resources, out=out, observe=observe, force=force, until=condition
-        )
+        swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
     show(swept, out)
 
 

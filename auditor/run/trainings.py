@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
@@ -48,7 +47,6 @@ def over_trainings(
     lows: Sequence[float],
     highs: Sequence[float],
     confidence: float,
-    users: float | None = None,
 ) -> OverTrainings:
     """Combines the values of one figure from n trainings, each with a confidence interval over its
     users.
@@ -56,8 +54,6 @@ def over_trainings(
     - ``values``: figure of each training, (n,).
     - ``lows``, ``highs``: ends of the interval of each training, (n,).
     - ``confidence``: confidence of the combined interval.
-    - ``users``: confidence of the intervals over users, if it differs. They are scaled like
-      intervals of a normal distribution.
 
     The model of a figure is mean + training effect + user effect. The users are the same in every
     training, so that their effect does not average out. The combined half-width is the root of the
@@ -72,10 +68,8 @@ def over_trainings(
     """
     figures = np.asarray(values, dtype=float)
     count, mean = len(figures), float(np.mean(figures))
-    users_confidence = confidence if users is None else users
-    scale = _quantile(confidence) / _quantile(users_confidence)
-    below = scale * float(np.mean(figures - np.asarray(lows, dtype=float)))
-    above = scale * float(np.mean(np.asarray(highs, dtype=float) - figures))
+    below = float(np.mean(figures - np.asarray(lows, dtype=float)))
+    above = float(np.mean(np.asarray(highs, dtype=float) - figures))
     if count == 1:
         return OverTrainings(mean, mean - below, mean + above, math.nan, math.nan, 1)
     quantile = float(student.ppf((1.0 + confidence) / 2.0, count - 1))
@@ -89,11 +83,6 @@ def over_trainings(
         next_high=mean + further,
         trainings=count,
     )
-
-
-def _quantile(confidence: float) -> float:
-    """Half-width of a two-sided normal interval, in standard deviations."""
-    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
 def lower_median(bounds: Sequence[float]) -> float:

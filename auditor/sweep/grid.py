@@ -32,7 +32,6 @@ from fedrec_auditor.reports.record.frontier import (
     Kind,
     OverTrainingsRow,
     SweepRow,
-    VariantRow,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, leaves
@@ -426,7 +425,7 @@ def _combined(
     )
 
 
-def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> Iterator[SweepRow]:
+def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
     """Yields the utility of each training divided by that of the noiseless counterpart with the
     same seed.
 

@@ -21,18 +21,15 @@ from fedrec_auditor.auditor.run.runner import record_of, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
 from fedrec_auditor.auditor.run.trainings import METHOD
 from fedrec_auditor.auditor.sweep.grid import (
-    PRIVACY,
     Axis,
     Variant,
-    axes_in,
     figures_of,
     overall,
     ratios,
     variants,
 )
-from fedrec_auditor.auditor.sweep.noise_search import Condition, search
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import NOT_RUN, AnswerRow, VariantRow
+from fedrec_auditor.reports.record.frontier import NOT_RUN, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -104,7 +101,6 @@ def run_sweep(
     out: Path | None = None,
     observe: Observer | None = None,
     force: bool = False,
-    until: Condition | None = None,
     interactions: Interactions | None = None,
 ) -> Sweep:
     """Runs the trainings of a grid that are not finished in ``out``, and writes the sweep's reports
@@ -115,8 +111,6 @@ def run_sweep(
     ``seeds``: number of trainings of each variant.
     ``out``: directory of the sweep; None to write no files.
     ``force``: whether to replace a sweep of another plan.
-    ``until``: condition for which the smallest noise (or, for utility, the largest) is searched.
-        The grid then contains all factors of the noise that the search tried.
     ``interactions``: the data, if they are in memory.
 
     Raises InputError if ``out`` cannot be written or has other files, or if a variant cannot be
@@ -129,60 +123,16 @@ def run_sweep(
         logger.warning("%s", note)
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
     plan = plan.model_copy(update={"targets": plan.resolved().targets})
-    if until is not None:
-        until.check(plan)
     grid = variants(plan, axes, seeds)
     trainings = _Trainings(resources, out, observe, interactions)
     if out is None:
         return trainings.sweep(plan, axes, grid, seeds)
     with store.lock(out):
         if not force:
-            _refuse_others(out, plan, () if until is not None else grid, seeds)
-        answers: list[AnswerRow] = []
-        if until is not None:
-            answers, axes = _search_noise(plan, axes, seeds, trainings, until)
-            grid = variants(plan, axes)
+            _refuse_others(out, plan, grid, seeds)
         swept = trainings.sweep(plan, axes, grid, seeds)
-        more = [
-            f"{each.target}: the answer rests on {each.trainings} trainings of its setting; this "
-            f"sweep has the first {seeds} of them."
-            for each in answers
-            if each.trainings > seeds
-        ]
-        notes = (*swept.notes, *more)
-        swept = swept.model_copy(update={"answers": tuple(answers), "notes": notes})
         swept.save(out)
     return swept
-
-
-def _search_noise(
-    plan: Plan, axes: Sequence[Axis], seeds: int, trainings: _Trainings, until: Condition
-) -> tuple[list[AnswerRow], list[Axis]]:
-    """Searches the noise for each target; returns the answers, and the axes with all tried
-    factors.
-    """
-    if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
-        raise InputError(
-            f"Expected one value per setting in a search for noise, got several of {wrong[0]}. "
-            "Give one value, and leave privacy out."
-        )
-    if fixed := [name for name in plan.targets if make_target(name, plan).privacy is None]:
-        raise InputError(
-            f"Expected systems with a noise setting, got {fixed[0]} without one. Omit this system."
-        )
-    answers, tried = [], list(axes)
-    for target in plan.targets:
-        alone = plan.model_copy(update={"targets": (target,)})
-        own = axes_in(target, axes, plan)
-
-        def trained(factor: float, count: int, alone: Plan = alone, own: list[Axis] = own) -> Sweep:
-            noise = [*own, Axis(PRIVACY, (f"{factor:g}",))]
-            return trainings.sweep(alone, noise, variants(alone, noise), count)
-
-        answer, factors = search(target, until, trained, seeds, plan.confidence)
-        answers.append(answer)
-        tried.append(Axis(PRIVACY, tuple(f"{factor:g}" for factor in factors), target))
-    return answers, tried
 
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
@@ -208,7 +158,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
         if (each.target, tuple(sorted(each.settings.items()))) not in keys
     ]
     fewer = sorted(set(before.seeds) - set(_seeds(plan, seeds)))
-    if grid and (lost or fewer):
+    if lost or fewer:
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
             f"Expected a grid that includes the sweep in {out}, got one without {less}. Add this, "

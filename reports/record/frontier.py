@@ -92,25 +92,6 @@ class OverTrainingsRow(FigureRow):
         return self.ci_low, self.ci_high
 
 
-class AnswerRow(Row):
-    """The result of a search for the noise with which a system meets a condition.
-
-    target, condition: system and condition.
-    words: result in sentences.
-    factor: smallest noise that meets the condition (largest, for a condition on utility), as a
-        multiple of the paper's noise; None if no noise does.
-    trainings: number of trainings behind the result.
-    settings: settings of the system with this noise.
-    """
-
-    target: str
-    condition: str
-    words: str
-    factor: float | None = None
-    trainings: int = 0
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-
 class SweepContents(Row):
     """The contents of the record of a whole sweep.
 
@@ -123,7 +104,6 @@ class SweepContents(Row):
     rows: figures of each training.
     overall: figures over all trainings.
     relative: utility over all trainings, divided by that of the noiseless counterpart.
-    answers: results of searches for noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """
@@ -139,7 +119,6 @@ class SweepContents(Row):
     rows: tuple[SweepRow, ...]
     overall: tuple[OverTrainingsRow, ...]
     relative: tuple[OverTrainingsRow, ...]
-    answers: tuple[AnswerRow, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 

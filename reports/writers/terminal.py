@@ -194,9 +194,8 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(say.printable(say.listed(*notes, by="; ") + ".")))
-    answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.without_utility(swept), *answers, *errors)):
+    for line in filter(None, (frontier.without_utility(swept), *errors)):
         console.print(Text(say.printable(line)))
 
 

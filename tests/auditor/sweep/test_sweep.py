@@ -5,15 +5,10 @@ import json
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner
-from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
-from fedrec_auditor.auditor.sweep import sweep as module
-from fedrec_auditor.auditor.sweep.grid import Axis, figures_of
-from fedrec_auditor.auditor.sweep.noise_search import Condition
-from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
-from fedrec_auditor.reports.record.frontier import AnswerRow
+from fedrec_auditor.auditor.sweep.grid import figures_of
+from fedrec_auditor.auditor.sweep.sweep import sweep
 from fedrec_auditor.reports.record.record import SWEEP_FILES, Sweep
 from tests.command import cli
 
@@ -195,28 +190,6 @@ def test_the_page_shows_every_point_and_needs_nothing_else(whole):
     assert "epsilon=1" in page
     assert page.count("<circle") >= 4
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
-
-
-def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
-    plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
-    until = Condition.of_text("epsilon(interaction, training) <= 0.5")
-    swept = run_sweep(plan, [], 1, Resources(jobs=1), out=tmp_path, until=until)
-    (answer,) = swept.answers
-    # The claimed epsilon of 1 and the proved one fall as the noise grows: 2 times is exact.
-    assert 2.0 <= answer.factor <= 2.0 * 2.0 ** (12 / 64) * 1.01
-    assert answer.settings == {"epsilon": pytest.approx(1.0 / answer.factor)}
-    for wrong in ([Axis("privacy", ("1",))], [Axis("epsilon", ("1", "2"))]):
-        with pytest.raises(InputError, match="one value per setting"):
-            run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)
-
-
-def test_trainings_that_a_search_doubled_are_noted(tmp_path, monkeypatch):
-    answer = AnswerRow(target="dplcf-sp", condition="", words="", factor=1.0, trainings=4)
-    monkeypatch.setattr(module, "_search_noise", lambda *given: ([answer], []))
-    plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
-    until = Condition.of_text("epsilon <= 1")
-    swept = run_sweep(plan, [], 2, Resources(jobs=1), out=tmp_path, until=until)
-    assert swept.notes[-1].startswith("dplcf-sp: the answer rests on 4 trainings of its")
 
 
 def test_the_command_has_targets_by_default_as_an_audit_has():
