@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 
-def last_failure(
+def bisect_threshold(
     holds: Callable[[float], bool], *, max_value: float = math.inf, close: float = 0.0
 ) -> float:
     """Returns the threshold of a monotone condition: the largest tested number above 0 for which
@@ -20,7 +20,7 @@ def last_failure(
     bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
     and 0 if no tested number fails.
 
-    >>> last_failure(lambda x: x * x >= 2, close=1e-3)
+    >>> bisect_threshold(lambda x: x * x >= 2, close=1e-3)
     1.4140625
     """
     low, high = 0.0, 1.0

@@ -12,8 +12,8 @@ import numpy as np
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import leaves
-from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
-from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.losses.pure import count_epsilons, pure_epsilon
+from fedrec_auditor.accountants.losses.responses import responses_epsilon
 from fedrec_auditor.accountants.statements import Bound, check_delta
 
 # Largest number of uses and of different pure epsilons for which this check takes 10 ms.
@@ -22,7 +22,7 @@ _MOST_USES, _MOST_KINDS = 10**6, 3
 _SLACK = 1e-6
 
 
-def floor(event: dp.DpEvent, delta: float) -> float:
+def min_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
     ``delta``.
 
@@ -48,13 +48,13 @@ def floor(event: dp.DpEvent, delta: float) -> float:
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
         elif _two_sided(leaf) or (delta == 0 and isinstance(leaf, dp.LaplaceDpEvent)):
             responses.append((leaf, count))
-    kinds = pure_kinds(responses)
+    kinds = count_epsilons(responses)
     known = _gaussian(delta, mu)
     if delta == 0:
         return max(known, math.fsum(epsilon * count for epsilon, count in kinds))
     if len(kinds) > _MOST_KINDS or sum(count for _, count in kinds) > _MOST_USES:
         return known
-    return max(known, least_epsilon_of(kinds, delta))
+    return max(known, responses_epsilon(kinds, delta))
 
 
 def _gaussian(delta: float, mu: float) -> float:
@@ -76,10 +76,10 @@ def _gaussian(delta: float, mu: float) -> float:
 
 def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
     """Raises AuditError if any of the upper ``bounds`` proved for ``event`` is below the lower
-    bound that ``floor`` returns.
+    bound that ``min_epsilon`` returns.
     """
     for bound in bounds:
-        least = floor(event, bound.delta)
+        least = min_epsilon(event, bound.delta)
         if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
             raise AuditError(
                 f"Expected an upper bound on epsilon of at least {least:.9g} at delta="

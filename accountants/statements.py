@@ -87,7 +87,7 @@ class Vantage(StrEnum):
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
-    def shows(self, other: Vantage) -> bool:
+    def determines(self, other: Vantage) -> bool:
         """Whether the view from this vantage determines the view from the ``other`` vantage."""
         return _covers(self, other)
 
@@ -146,7 +146,7 @@ class Scope:
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
         """Names of the fields in which this scope does not cover the ``other`` scope."""
-        presence, asked = self.is_presence, other.is_presence
+        presence, asked = self.is_user_presence, other.is_user_presence
         return tuple(
             field.name
             for field in fields(self)
@@ -161,7 +161,7 @@ class Scope:
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 
     @property
-    def is_presence(self) -> bool:
+    def is_user_presence(self) -> bool:
         """Whether the scope protects the participation of a user."""
         return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 

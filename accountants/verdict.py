@@ -38,25 +38,25 @@ _SLACK = 1e-9
 
 
 class Word(StrEnum):
-    """Base class of enumerations whose members have a value and a definition, ``meaning``, which
+    """Base class of enumerations whose members have a value and a definition, ``definition``, which
     pages and help texts print.
     """
 
-    meaning: str
+    definition: str
 
     def __new__(cls, word: str, meaning: str) -> Self:
         """Creates the member with the value ``word`` and the definition ``meaning``."""
         member = str.__new__(cls, word)
         member._value_ = word
-        member.meaning = meaning
+        member.definition = meaning
         return member
 
 
 class Verdict(Word):
     """Conclusion of an audit about one claim in one scope.
 
-    >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.meaning)
-    UNSUBSTANTIATED - Neither refuted nor proved.
+    >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.definition)
+    UNSUBSTANTIATED - The claim is neither refuted nor proved.
     """
 
     VIOLATED = (
@@ -90,7 +90,7 @@ class Verdict(Word):
     )
 
 
-class Arithmetic(Word):
+class NumberLabel(Word):
     """Label of a number in a statement: whether the number is correct, independently of the claimed
     epsilon.
 
@@ -134,12 +134,12 @@ class FailOn(StrEnum):
     NEVER = "never"
 
     @property
-    def of_claims(self) -> FailOn:
+    def verdict_level(self) -> FailOn:
         """Equivalent level that uses verdicts alone, for commands that run no attacks.
 
         A refuted claim fails at all of these levels.
 
-        >>> print(FailOn.CRITICAL.of_claims, FailOn.MEDIUM.of_claims)
+        >>> print(FailOn.CRITICAL.verdict_level, FailOn.MEDIUM.verdict_level)
         violated unsubstantiated
         """
         if self is FailOn.MEDIUM:
@@ -155,12 +155,12 @@ _LEVELS = {
     FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
 }
 # Exit codes: FOUND for a finding at the requested level, INCOMPLETE if there is no conclusion.
-FOUND, INCOMPLETE = 1, 3
+EXIT_FOUND, INCOMPLETE = 1, 3
 # Smallest advantage over guessing, as a fraction of 1 - baseline, with which an attack counts as a
 # leak.
 LEAK_MARGIN = 0.05
 # Value in ``Gate.allow`` with which an INCONCLUSIVE verdict does not count as a failure.
-INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
+ALLOW_INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
 # Value in ``Gate.allow`` with which a leak or a severity that was not assessed does not count as a
 # failure.
 NOT_ASSESSED = "not-assessed"
@@ -174,11 +174,11 @@ class Gate:
     - ``allow``: results that do not count as failures: "inconclusive", "not-assessed", or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
 
-    >>> Gate().code([Verdict.CONSISTENT]), Gate().code([Verdict.VIOLATED])
+    >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
     (0, 1)
-    >>> [gate.code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("inconclusive",)))]
+    >>> [gate.exit_code([Verdict.INCONCLUSIVE]) for gate in (Gate(), Gate(allow=("inconclusive",)))]
     [3, 0]
-    >>> Gate().code([Verdict.INCONCLUSIVE, Verdict.VIOLATED])
+    >>> Gate().exit_code([Verdict.INCONCLUSIVE, Verdict.VIOLATED])
     1
     """
 
@@ -194,7 +194,7 @@ class Gate:
                 "example."
             )
 
-    def code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:
+    def exit_code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:
         """Computes the exit code: 0 for success, 1 for a failure at the level of the gate, 3 for an
         incomplete audit.
 
@@ -210,8 +210,8 @@ class Gate:
         if failing is None:
             failing = bool(reached & _LEVELS.get(self.fail_on, frozenset()))
         if failing:
-            return FOUND
-        untested = Verdict.INCONCLUSIVE in reached and INCONCLUSIVE not in self.allow
+            return EXIT_FOUND
+        untested = Verdict.INCONCLUSIVE in reached and ALLOW_INCONCLUSIVE not in self.allow
         return INCOMPLETE if untested else 0
 
 
@@ -263,7 +263,7 @@ def judge_number(
     below: bool = False,
     upper: bool = False,
     basis: Basis = Basis.PRINTED,
-) -> Arithmetic:
+) -> NumberLabel:
     """Compares a number that a paper states with the number computed here, and returns a label.
 
     Parameters
@@ -275,18 +275,18 @@ def judge_number(
         valid.
     basis : origin of the number. A derived number is never WRONG.
     """
-    wrong = Arithmetic.UNSTATED if basis is Basis.DERIVED else Arithmetic.WRONG
+    wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if below:
-        return Arithmetic.RIGHT if right < claimed else wrong
+        return NumberLabel.RIGHT if right < claimed else wrong
     close = tolerance * max(1.0, abs(right))
     if claimed == right or (math.isfinite(right) and abs(claimed - right) <= close):
-        return Arithmetic.RIGHT
-    return Arithmetic.LOOSE if upper and claimed > right else wrong
+        return NumberLabel.RIGHT
+    return NumberLabel.LOOSE if upper and claimed > right else wrong
 
 
-def worst_label(words: Iterable[Arithmetic]) -> Arithmetic | None:
+def worst_label(words: Iterable[NumberLabel]) -> NumberLabel | None:
     """Returns the worst of several labels, or None if there are none."""
-    return max(words, key=list(Arithmetic).index, default=None)
+    return max(words, key=list(NumberLabel).index, default=None)
 
 
 def exceeds(epsilon: float, limit: float) -> bool:
@@ -325,7 +325,7 @@ def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
     )
 
 
-def judge(
+def judge_claim(
     claim: Claim,
     *,
     scope: Scope,
@@ -358,7 +358,7 @@ def judge(
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="It is 0.5-LDP.", source="Theorem 1")
     >>> shown = Bound(epsilon=1.0, side=Side.LOWER, scope=scope, source="exact probabilities")
-    >>> print(judge(claim, scope=scope, measured=shown).reason)
+    >>> print(judge_claim(claim, scope=scope, measured=shown).reason)
     Epsilon is at least 1, exactly (exact probabilities), above the claimed 0.5, in a scope that
     the claim covers.
     """

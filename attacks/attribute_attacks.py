@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack, auc_of_classes
-from fedrec_auditor.attacks.parts.uploads import Moves, explain, moves
+from fedrec_auditor.attacks.parts.uploads import MoveMask, find_moves, refusal_text
 from fedrec_auditor.targets.transcript import View
 
 _ALIKE = 6  # number of decimals of scores that are equal on all processors
@@ -41,7 +41,7 @@ class AttributeKnn(SupervisedAttack):
         """Guesses the class of each unknown user; scores are vote shares of nearest known users."""
         _, far = problem.products.distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
-        votes = np.eye(problem.classes)[problem.codes[nearest]].mean(axis=1)
+        votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
         return Guess(votes.argmax(axis=1), votes)
 
 
@@ -67,10 +67,13 @@ class AttributeBayes(SupervisedAttack):
         """Guesses the class of each unknown user; scores are log-likelihoods of the classes."""
         from scipy.special import log_softmax, softmax
 
-        k, everybody = len(problem.known), np.concatenate([problem.known, problem.unknown])
+        k, everybody = (
+            len(problem.known_users),
+            np.concatenate([problem.known_users, problem.unknown_users]),
+        )
         inner = problem.inner(everybody, everybody)
         inner *= _variance_1(inner)
-        truth = np.eye(problem.classes)[problem.codes]
+        truth = np.eye(problem.n_classes)[problem.class_codes]
         supervised = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
         updated = supervised
         for _ in range(self.steps):
@@ -78,7 +81,7 @@ class AttributeBayes(SupervisedAttack):
             shares[:k] = truth
             updated = _bayes(inner, shares)
         both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (supervised, updated)]
-        scores = max(both, key=lambda found: auc_of_classes(problem.codes, found[:k]))[k:]
+        scores = max(both, key=lambda found: auc_of_classes(problem.class_codes, found[:k]))[k:]
         return Guess(scores.argmax(axis=1), scores)
 
 
@@ -88,9 +91,9 @@ class AttributeLogistic(SupervisedAttack):
 
     The penalty is squared, and classes are weighted by their inverse frequency. The size of the
     penalty is that of the ridge regression with the best leave-one-out accuracy on the known users
-    (``Problem.penalty``), scaled to the curvature of the logistic loss. The weights that minimise
-    the loss lie in the span of the known users' rows (representer theorem), so k coordinates in
-    that span give the same decisions as all columns.
+    (``Problem.best_penalty``), scaled to the curvature of the logistic loss. The weights that
+    minimise the loss lie in the span of the known users' rows (representer theorem), so k
+    coordinates in that span give the same decisions as all columns.
     """
 
     reference = (
@@ -111,7 +114,7 @@ class AttributeLogistic(SupervisedAttack):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
-            model.fit(known / np.sqrt(size), problem.codes)
+            model.fit(known / np.sqrt(size), problem.class_codes)
         scores = _logarithm(model.predict_proba(others / np.sqrt(size)))
         return Guess(scores.argmax(axis=1), scores)
 
@@ -144,7 +147,7 @@ class AttributeMlp(SupervisedAttack):
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            network.fit((known / scale).astype(np.float32), problem.codes)
+            network.fit((known / scale).astype(np.float32), problem.class_codes)
         scores = _logarithm(network.predict_proba((others / scale).astype(np.float32)))
         return Guess(scores.argmax(axis=1), scores)
 
@@ -172,7 +175,7 @@ class AttributeSvc(SupervisedAttack):
         gamma = 1.0 / spread if spread > 0 else 1.0
         near, far = products.distances()
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
-        machine.fit(np.exp(-gamma * near), problem.codes)
+        machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
         scores = _by_class(machine.decision_function(kernel))
         return Guess(machine.predict(kernel).astype(np.int64), scores)
@@ -186,9 +189,9 @@ class AttributeTree(SupervisedAttack):
     """
 
     reference = f"{_ZHANG} 5.8 (decision tree)"
-    reads_columns = True
+    needs_columns = True
 
-    def table(self, read: Input) -> NDArray[np.floating[Any]]:
+    def column_data(self, read: Input) -> NDArray[np.floating[Any]]:
         """Returns all columns of the input ``read``."""
         return read.values()
 
@@ -198,7 +201,7 @@ class AttributeTree(SupervisedAttack):
 
         assert table is None or isinstance(table, np.ndarray)
         known, others = problem.columns(table)
-        tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.codes)
+        tree = DecisionTreeClassifier(random_state=seed).fit(known, problem.class_codes)
         shares = tree.predict_proba(others)
         return Guess(shares.argmax(axis=1), shares)
 
@@ -245,7 +248,7 @@ def _inverse_penalty(problem: Problem, size: float) -> float:
     ``size`` is the mean square of the rows. With C equally likely classes the logistic loss has
     curvature (C - 1) / C^2, and a squared error has curvature 1.
     """
-    return problem.classes**2 / ((problem.classes - 1) * size * problem.penalty())
+    return problem.n_classes**2 / ((problem.n_classes - 1) * size * problem.best_penalty())
 
 
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -277,25 +280,33 @@ class AttributeRows:
 
         The attack needs a matrix of which some rows or columns do not move.
         """
-        return "" if moves(view) else explain(view, "matrices in which some rows do not change")
+        return (
+            ""
+            if find_moves(view)
+            else refusal_text(view, "matrices in which some rows do not change")
+        )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Guesses the category of every unknown user, or of no user if no row group qualifies."""
-        known = np.zeros(0, dtype=np.int64) if background.known is None else background.known
-        labels = np.zeros(0, dtype=np.int64) if background.labels is None else background.labels
-        places = list(_places(moves(view), background.n_classes))
+        known = (
+            np.zeros(0, dtype=np.int64)
+            if background.known_users is None
+            else background.known_users
+        )
+        labels = np.zeros(0, dtype=np.int64) if background.classes is None else background.classes
+        places = list(_places(find_moves(view), background.n_classes))
         right = [_agreement(users, codes, known, labels) for users, codes, _ in places]
         best = [place for place, share in zip(places, right, strict=True) if share == max(right)]
         if len(best) != 1:
-            return Labels(users=known[:0], codes=labels[:0])
+            return Labels(users=known[:0], classes=labels[:0])
         users, codes, certain = best[0]
         subjects = users if background.subjects is None else background.subjects
         unknown = np.isin(users, subjects) & ~np.isin(users, known)
-        return Labels(users=users[unknown], codes=codes[unknown], certain=certain[unknown])
+        return Labels(users=users[unknown], classes=codes[unknown], is_proved=certain[unknown])
 
 
 def _places(
-    patterns: dict[str, Moves], classes: int
+    patterns: dict[str, MoveMask], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
     """Yields the groups of ``classes`` adjacent rows, or columns, that may encode categories.
 
@@ -303,8 +314,8 @@ def _places(
     rows. Users who moved nothing at all get the most frequent category.
     """
     for pattern in patterns.values():
-        active: NDArray[np.bool_] = np.asarray(pattern.moved.any(axis=1))
-        for side in pattern.sides:
+        active: NDArray[np.bool_] = np.asarray(pattern.is_moved.any(axis=1))
+        for side in pattern.axis_masks:
             sums: NDArray[np.int64] = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
             within: NDArray[np.int64] = sums[active, classes:] - sums[active, :-classes]
             for start in np.flatnonzero((within == 1).all(axis=0)):

@@ -32,32 +32,32 @@ class AttackFamily(StrEnum):
 class Background:
     """Knowledge of the adversary in addition to the view.
 
-    known: positions of users whose class is known, for attribute inference (k,)
-    labels: classes of the known users (k,)
+    known_users: positions of users whose class is known, for attribute inference (k,)
+    classes: classes of the known users (k,)
     n_classes: number of classes
-    side: other attributes of all users, as features (n_users, d)
+    attributes: other attributes of all users, as features (n_users, d)
     subjects: positions of the users to infer about, including known users; None for all users
     candidates: (user, item) pairs to be classified by membership inference (m, 2)
     prior: log-odds of interactions that are known without the messages, of each candidate (m,); if
         there are no candidates, of each item (n_items,)
     profiles: ratings of users to be classified by user-level membership inference (n, n_items)
     references: views of trainings by the adversary, each on some users of ``profiles``
-    included: whether each reference includes each user of ``profiles`` (len(references), n)
-    met: some items that are known for each user, by which the user's message is recognised
+    is_included: whether each reference includes each user of ``profiles`` (len(references), n)
+    met_items: some items that are known for each user, by which the user's message is recognised
         (n_users, n_items)
     """
 
-    known: NDArray[np.int64] | None = None
-    labels: NDArray[np.int64] | None = None
+    known_users: NDArray[np.int64] | None = None
+    classes: NDArray[np.int64] | None = None
     n_classes: int = 0
-    side: NDArray[np.float64] | None = None
+    attributes: NDArray[np.float64] | None = None
     subjects: NDArray[np.int64] | None = None
     candidates: NDArray[np.int64] | None = None
     prior: NDArray[np.float64] | None = None
     profiles: sparse.csr_array | None = None
     references: tuple[View, ...] = ()
-    included: NDArray[np.bool_] | None = None
-    met: sparse.csr_array | None = None
+    is_included: NDArray[np.bool_] | None = None
+    met_items: sparse.csr_array | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +65,18 @@ class Labels:
     """Guessed classes of the unknown users (attribute inference); empty if the attack cannot guess.
 
     users: positions of the users (m,)
-    codes: guessed classes (m,)
+    classes: guessed classes (m,)
     scores: larger for more likely classes, -inf for classes that the attack never guesses
         (m, n_classes)
-    read: name of the input from which classes were guessed, if the attack had a choice
-    certain: True if a user's messages prove the class under any prior (m,)
+    input_name: name of the input from which classes were guessed, if the attack had a choice
+    is_proved: True if a user's messages prove the class under any prior (m,)
     """
 
     users: NDArray[np.int64]
-    codes: NDArray[np.int64]
+    classes: NDArray[np.int64]
     scores: NDArray[np.float64] | None = None
-    read: str = ""
-    certain: NDArray[np.bool_] | None = None
+    input_name: str = ""
+    is_proved: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +97,14 @@ class Reconstruction:
     items: True for guessed interactions (n, n_items)
     vectors: user vectors (n, F)
     ratings: ratings of the guessed items (n, n_items)
-    certain: True for entries that are proved under any prior (n, n_items)
+    is_proved: True for entries that are proved under any prior (n, n_items)
     """
 
     users: NDArray[np.int64]
     items: NDArray[np.bool_] | None = None
     vectors: NDArray[np.floating[Any]] | None = None
     ratings: NDArray[np.floating[Any]] | None = None
-    certain: NDArray[np.bool_] | None = None
+    is_proved: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,10 @@ class Attack(Protocol):
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-    >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
-    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
+    >>> from fedrec_auditor.targets.transcript import Kind, PartView, Public, Round
+    >>> from fedrec_auditor.targets.transcript import Transcript, Uploads
+    >>> part = PartView.create(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)
+    >>> bits = Uploads(np.arange(2), {"bits": part})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
     >>> InteractionReconstruction().refusal(view)
@@ -180,7 +182,7 @@ class LearningAttack(Attack, Protocol):
     """An attribute attack that learns from known users and handles several backgrounds at once."""
 
     @property
-    def reads_columns(self) -> bool:
+    def needs_columns(self) -> bool:
         """Whether the attack needs the input's columns, not only inner products of its rows."""
         ...
 

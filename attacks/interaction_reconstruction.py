@@ -75,7 +75,7 @@ class InteractionReconstruction:
             items=sets,
             vectors=evidence.vectors,
             ratings=evidence.ratings,
-            certain=certain,
+            is_proved=certain,
         )
 
 

@@ -11,12 +11,18 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
-from fedrec_auditor.attacks.parts.fingerprints import Batch, compare, fingerprints, margin, per_user
-from fedrec_auditor.attacks.parts.uploads import explain
+from fedrec_auditor.attacks.parts.fingerprints import (
+    Batch,
+    fingerprints,
+    mean_margin,
+    similarities,
+    user_messages,
+)
+from fedrec_auditor.attacks.parts.uploads import refusal_text
 from fedrec_auditor.targets.transcript import Kind, RoundView, View
 
 # Maximum number of rounds before the last round that are compared with it.
-ROUNDS = 2
+PRIOR_ROUNDS = 2
 _LUCK = 2.0  # cost per unit of weight, in standard deviations of the gain by chance
 _LEAST = 1e-6  # smallest standard deviation of cosines
 
@@ -44,7 +50,7 @@ class Linkage:
 
         The attack needs whole messages of single users in at least two rounds.
         """
-        if view.public.parties is not None:
+        if view.public.n_silos is not None:
             return "The attack links messages of single users, but these come from parties."
         rounds = linked_rounds(view)
         if len(rounds) > 1:
@@ -57,7 +63,7 @@ class Linkage:
             )
         if rounds:
             return "The attack links messages of different rounds, but only one round has messages."
-        return explain(view, "whole messages of single users in two rounds")
+        return refusal_text(view, "whole messages of single users in two rounds")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
         """Computes the similarity of each message of the last round to every candidate sender.
@@ -75,7 +81,7 @@ class Linkage:
                 (np.searchsorted(candidates, users), fingerprints(view, seen))
                 for users, seen in sent
             ]
-        likeliest = compare(fingerprints(view, last), batches, len(candidates))
+        likeliest = similarities(fingerprints(view, last), batches, len(candidates))
         weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
         return Links(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
@@ -95,7 +101,7 @@ def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     )
     if not both.any():
         return {}
-    cosines = compare({name: part[both] for name, part in sent.items()}, before, candidates)
+    cosines = similarities({name: part[both] for name, part in sent.items()}, before, candidates)
     names = sorted(cosines)
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
@@ -119,7 +125,7 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
     The weight is the margin of the nearest message, less 1. By chance alone, the margin is an
     exponential variable of mean 1.
     """
-    margins = {name: margin(each) for name, each in cosines.items()}
+    margins = {name: mean_margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
     if not beyond:
         return {max(sorted(margins), key=lambda name: margins[name]): 1.0}
@@ -127,10 +133,10 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:
-    """Returns the last round with whole messages of users, and up to ``ROUNDS`` earlier ones."""
+    """Returns the last round with full messages of users, and ``PRIOR_ROUNDS`` rounds before it."""
     able = [seen for seen in view.rounds if _count(seen)]
-    return tuple(able[-1 - ROUNDS :])
+    return tuple(able[-1 - PRIOR_ROUNDS :])
 
 
 def _count(seen: RoundView) -> int:
-    return len(next(iter(per_user(seen).values()), ()))
+    return len(next(iter(user_messages(seen).values()), ()))

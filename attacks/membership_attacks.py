@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts import profile_fit, reading
 from fedrec_auditor.attacks.parts.calibration import calibrate_readers
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, match_senders
-from fedrec_auditor.attacks.readers.base import SURE
+from fedrec_auditor.attacks.readers.base import CERTAIN
 from fedrec_auditor.targets.transcript import View
 
 
@@ -62,12 +62,12 @@ class InteractionMembership:
             raise InputError("Expected background.candidates, got None. Give (user, item) pairs.")
         users, rows = np.unique(pairs[:, 0], return_inverse=True)
         if hidden := as_pseudonymous(view):
-            if background.met is None:
-                raise InputError("Expected background.met, got None. Give known items of users.")
-            evidence = reading.evidence(hidden, np.arange(hidden.public.n_users))
+            if background.met_items is None:
+                raise InputError("Expected background.met_items, got None. Give users' items.")
+            evidence = reading.read_evidence(hidden, np.arange(hidden.public.n_users))
             chance = posterior(evidence)
-            by_message = match_senders(chance, background.met[users])
-            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(-SURE, SURE)
+            by_message = match_senders(chance, background.met_items[users])
+            odds = logit((by_message @ chance)[rows, pairs[:, 1]]).clip(-CERTAIN, CERTAIN)
             ratio = odds - prior(evidence)[0][pairs[:, 1]]
         else:
             evidence = calibrate_readers(view, users)
@@ -122,9 +122,9 @@ class UserMembership:
         The attack needs a vantage that does not show the participants, and a model or sums of
         messages that it can read.
         """
-        if view.vantage in _KNOWN and view.public.parties is None:
+        if view.vantage in _KNOWN and view.public.n_silos is None:
             return "The receiver of the messages knows who takes part; there is nothing to infer."
-        if not profile_fit.has_readable_model(view) and not profile_fit.can_solve(view):
+        if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_sums(view):
             return (
                 "The attack reads a model with one row per item, similarities of items, or sums of "
                 "messages that devices compute without randomness; the view shows none of these."
@@ -136,7 +136,7 @@ class UserMembership:
 
         Raises InputError unless the background has profiles and at least two reference trainings.
         """
-        profiles, included = background.profiles, background.included
+        profiles, included = background.profiles, background.is_included
         if profiles is None or included is None or len(background.references) < 2:
             raise InputError(
                 "Expected profiles, included and at least 2 references in the background, got "
@@ -157,22 +157,22 @@ class UserMembership:
 
 def _features(view: View, profiles: sparse.csr_array) -> Floats:
     """Returns features of ``profiles`` in a training, (n, f), cached for later calls."""
-    whose, features = view.memo.get(_MEMO, (None, None))
+    whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:
         parts = (
             [profile_fit.fit_features(view, profiles)]
             if profile_fit.has_readable_model(view)
             else []
         )
-        if profile_fit.can_solve(view, profiles.shape[0]):
+        if profile_fit.can_solve_sums(view, profiles.shape[0]):
             parts.append(profile_fit.solve_participation(view, profiles)[:, None])
         if not parts:
             raise InputError(
                 f"Expected a client that computes messages of {profiles.shape[0]} profiles within "
-                f"{profile_fit.SECONDS:g} seconds, got a slower client. Give fewer users."
+                f"{profile_fit.MAX_SECONDS:g} seconds, got a slower client. Give fewer users."
             )
         features = np.concatenate(parts, axis=1)
-        view.memo[_MEMO] = profiles, features
+        view.cache[_MEMO] = profiles, features
     return np.asarray(features)
 
 

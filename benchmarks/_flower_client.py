@@ -106,7 +106,9 @@ def main(path: str, users: str, rounds: str) -> None:
         )
         report(0, 0.0)
         strategy.start(
-            grid=grid, initial_arrays=ArrayRecord([stored(path)["items"]]), num_rounds=int(rounds)
+            grid_step=grid,
+            initial_arrays=ArrayRecord([stored(path)["items"]]),
+            num_rounds=int(rounds),
         )
 
     run_simulation(

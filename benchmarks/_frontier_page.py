@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks._frontier_rows import FAMILIES, FIRST, STUDY, TRAININGS, Family, Setting
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.say.metrics import ERRORS
+from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 _TEMPLATE = Path(__file__).with_name("frontier_page.txt")
 _HUES = (
@@ -79,7 +79,11 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         return _LEFT + _PANEL + _GAP + share * _PANEL
 
     metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
-    over = "error of two means over its own" if metric in ERRORS else f"{metric} over popularity's"
+    over = (
+        "error of two means over its own"
+        if metric in ERROR_NAMES
+        else f"{metric} over popularity's"
+    )
     drawn = [drawing.text(0, top + 10, family.title, bold=True)]
     drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {over}", muted=True))
     for left in (_LEFT, _LEFT + _PANEL + _GAP):
@@ -156,7 +160,7 @@ def _point(x: float, y: float, row: Setting) -> str:
 
 def _better(row: Setting, value: float) -> float:
     """Utility over popularity's, or the error of two means over this one: larger is better."""
-    ratio = (row.popularity, value) if row.metric in ERRORS else (value, row.popularity)
+    ratio = (row.popularity, value) if row.metric in ERROR_NAMES else (value, row.popularity)
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
 
@@ -198,14 +202,14 @@ def costs(row: Setting) -> bool:
 
 def ahead(row: Setting, other: Setting) -> bool:
     """Whether ``row`` recommends better than ``other``, by intervals that do not meet."""
-    if row.metric in ERRORS:
+    if row.metric in ERROR_NAMES:
         return row.utility_high < other.utility_low
     return row.utility_low > other.utility_high
 
 
 def blunt(row: Setting) -> bool:
     """Whether it does not measurably exceed popularity, or user and item means."""
-    return not (row.ahead_high < 0.0 if row.metric in ERRORS else row.ahead_low > 0.0)
+    return not (row.ahead_high < 0.0 if row.metric in ERROR_NAMES else row.ahead_low > 0.0)
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:

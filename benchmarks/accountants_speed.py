@@ -183,7 +183,7 @@ def measure() -> tuple[Row, ...]:
     for job in jobs():
         ways: dict[str, Callable[[], float]] = dict(job.others)
         for name in family.names():
-            accountant = family.member(name)()
+            accountant = family.member_class(name)()
             if accountant.supports(job.event):
                 ways[f"ours: {name}"] = lambda accountant=accountant, job=job: ours(accountant, job)
         with threadpool_limits(1):

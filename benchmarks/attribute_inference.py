@@ -31,8 +31,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks import Row
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, add_readings
-from fedrec_auditor.auditor.games.attribute import DRAWS
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, add_inputs
+from fedrec_auditor.auditor.games.attribute import N_DRAWS
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import one_thread
@@ -74,7 +74,7 @@ def planted(width: int) -> tuple[View, NDArray[np.int64]]:
 def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
     """A row for each way with each classifier, one for its inner products, one for all."""
     known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
-    background = Background(known=known, labels=codes[known], n_classes=2)
+    background = Background(known_users=known, classes=codes[known], n_classes=2)
     rows, total = [], {"scikit-learn": 0.0, TOOLBOX: 0.0, "ours": 0.0}
 
     def row(name: str, way: str, seconds: float, note: str) -> None:
@@ -87,8 +87,8 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
             member(name).infer(planted(20)[0], background, np.random.default_rng(0))
-        columns = add_readings(view).reading(SUMMARY).inputs[SUMMARY].values()
-        read = add_readings(view).reading(SUMMARY)
+        columns = add_inputs(view).with_input(SUMMARY).inputs[SUMMARY].values()
+        read = add_inputs(view).with_input(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].products
         row("reading and inner products", "ours", time.process_time() - start, "once for all")
@@ -101,7 +101,7 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
                 row(name, TOOLBOX, seconds, note)
             start = time.process_time()
             found = member(name).infer(read, background, np.random.default_rng(0))
-            row(name, "ours", time.process_time() - start, score(codes[found.users], found.codes))
+            row(name, "ours", time.process_time() - start, score(codes[found.users], found.classes))
     for way, seconds in total.items():
         if seconds:
             rows.append(Row(job=f"{job}, all", way=way, seconds=seconds, work=1, unit="attacks"))
@@ -130,14 +130,14 @@ def by_toolbox(
 
 def on_fedrec() -> Row:
     """All classifiers on all components, by two processes."""
-    data = FAMILIES["datasets"].member("ml-100k")().load()
-    target = FAMILIES["targets"].member("fedrec")().shortened(2)
+    data = FAMILIES["datasets"].member_class("ml-100k")().load()
+    target = FAMILIES["targets"].member_class("fedrec")().limit_rounds(2)
     with one_thread():
         view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
         start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         fork = multiprocessing.get_context("fork")  # a view is not sent, it is there
         parts = [
-            fork.Process(target=on_components, args=(view, data, view.groups[at::2]))
+            fork.Process(target=on_components, args=(view, data, view.group_names[at::2]))
             for at in range(2)
         ]
         for part in parts:
@@ -148,9 +148,9 @@ def on_fedrec() -> Row:
         taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if any(part.exitcode for part in parts):
         raise RuntimeError("An attack on FedRec's uploads failed; its error is above.")
-    count = len(view.groups) * len(data.attributes) * (len(FOUR) + 1) * DRAWS
+    count = len(view.group_names) * len(data.attributes) * (len(FOUR) + 1) * N_DRAWS
     return Row(
-        job=f"FedRec, {len(view.groups)} components x 5 classifiers x {DRAWS} draws",
+        job=f"FedRec, {len(view.group_names)} components x 5 classifiers x {N_DRAWS} draws",
         way="ours",
         seconds=seconds,
         work=count,
@@ -163,15 +163,15 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
     """Attack each component with all classifiers, in all draws of the known users."""
     rng = np.random.default_rng(0)
     for group in groups:
-        read = add_readings(view).reading(f"{group} only")
+        read = add_inputs(view).with_input(f"{group} only")
         users = read.inputs[f"{group} only"].users.astype(np.int64)
         for attribute in data.attributes.values():
             count = round(0.3 * len(users))
-            known = [np.sort(rng.permutation(users)[:count]) for _ in range(DRAWS)]
+            known = [np.sort(rng.permutation(users)[:count]) for _ in range(N_DRAWS)]
             drawn = [
                 Background(
-                    known=each,
-                    labels=attribute.codes[each],
+                    known_users=each,
+                    classes=attribute.codes[each],
                     n_classes=len(attribute.categories),
                     subjects=users,
                 )
@@ -182,7 +182,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
 
 
 def member(name: str) -> Any:
-    return FAMILIES["attacks"].member(f"attribute-{name}")()
+    return FAMILIES["attacks"].member_class(f"attribute-{name}")()
 
 
 def score(truth: NDArray[np.int64], guessed: NDArray[np.int64]) -> str:

@@ -32,9 +32,9 @@ from sklearn.svm import SVC
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import add_readings
+from fedrec_auditor.attacks.parts.inputs import add_inputs
 from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.parts.reading import evidence
+from fedrec_auditor.attacks.parts.reading import read_evidence
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense
@@ -101,9 +101,9 @@ def attacked(
 ) -> None:
     """The areas of the project's attacks on ``view``, and of textbook classifiers on ``tables``."""
     subjects = np.sort(np.concatenate([known, rest]))
-    background = Background(known=known, labels=codes[known], n_classes=2, subjects=subjects)
+    background = Background(known_users=known, classes=codes[known], n_classes=2, subjects=subjects)
     for name in OURS:
-        attack = FAMILIES["attacks"].member(f"attribute-{name}")()
+        attack = FAMILIES["attacks"].member_class(f"attribute-{name}")()
         told = attack.infer(view, background, np.random.default_rng(0))
         found[name].append(roc_auc_score(codes[told.users], told.scores[:, 1]))
     for of, table in tables.items():
@@ -122,18 +122,18 @@ def attacked(
 def movielens(name: str) -> Areas:
     """The areas of all attacks on one system, of ``DRAWS`` draws of the known users."""
     data = load_data("ml-100k")
-    target = FAMILIES["targets"].member(name)().shortened(4)
+    target = FAMILIES["targets"].member_class(name)().limit_rounds(4)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     users, codes = np.arange(data.n_users), data.attributes["gender"].codes
     found: Areas = defaultdict(list)
-    raw = add_readings(view).inputs
+    raw = add_inputs(view).inputs
     tables = {
         ", raw": raw.get("raw change", raw["summary"]).values(),
-        ", read": posterior(evidence(view, users)),
+        ", read": posterior(read_evidence(view, users)),
     }
     for draw in range(DRAWS):
         known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])
-        attacked(add_readings(view), codes, known, np.setdiff1d(users, known), tables, found)
+        attacked(add_inputs(view), codes, known, np.setdiff1d(users, known), tables, found)
     return found
 
 

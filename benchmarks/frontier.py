@@ -41,18 +41,18 @@ from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import QUICK_ROUNDS
-from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
+from fedrec_auditor.auditor.sweep.grid import NOISE_AXIS, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import (
-    AT_DELTA,
-    BEYOND,
+    BREACH_WORDS,
+    DELTA_PREFIX,
     OverTrainingsRow,
     VariantRow,
-    telling,
+    quoted_figure,
 )
 from fedrec_auditor.reports.record.record import Sweep
-from fedrec_auditor.reports.writers.files import standalone
+from fedrec_auditor.reports.writers.files import standalone_svg
 from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (
@@ -81,8 +81,8 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
         quick=family.quick,
         settings=settings,
     )
-    knobs = {name: make_target(name, plan).privacy is not None for name in family.targets}
-    axes = [Axis(PRIVACY, tuple(noise), name) for name, has in knobs.items() if has]
+    knobs = {name: make_target(name, plan).noise_setting is not None for name in family.targets}
+    axes = [Axis(NOISE_AXIS, tuple(noise), name) for name, has in knobs.items() if has]
     with shown_progress(None) as observe:
         return run_sweep(
             plan, axes, seeds, make_resources(), out=out / family.name, observe=observe
@@ -101,18 +101,20 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
     for place, variant in enumerate(found.variants):
         rows = [row for row in found.overall if row.variant == place]
         measured = [row for row in rows if row.kind == "utility"]
-        used = telling(measured) if measured else None
+        used = quoted_figure(measured) if measured else None
         over = _alike(used, [row for row in found.relative if row.variant == place])
         gains = [
             row
             for row in rows
             if row.kind == "gain"
             and METRICS & set(row.metric.split())
-            and not row.view.endswith(BEYOND)
+            and not row.view.endswith(BREACH_WORDS)
         ]
         strongest = max(gains, key=lambda row: row.value, default=None)
         most = max((row.ci_high for row in gains if row.ci_high is not None), default=None)
-        noise = next((float(v) for n, v in variant.swept.items() if n.endswith(PRIVACY)), math.nan)
+        noise = next(
+            (float(v) for n, v in variant.swept.items() if n.endswith(NOISE_AXIS)), math.nan
+        )
         bare = noise == 0.0 or (place in twins and not variant.swept)
         claim = next((row for row in rows if row.kind == "claimed" and not bare), None)
         twin = "" if variant.twin is None else found.variants[variant.twin].target
@@ -177,10 +179,10 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
     """
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
-        if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
+        if _is_whole(row.view.partition(DELTA_PREFIX)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
-    plan = Plan(settings=members.settings_of([text.replace('"', "") for text in texts]))
+    plan = Plan(settings=members.parse_settings([text.replace('"', "") for text in texts]))
     claims = make_target(variant.target, plan).scoped_claims(Population(n_users=943, n_items=1682))
     nothing = all(math.isinf(scoped.claim.epsilon) for scoped in claims)
     return {kind: math.inf if kind == "proved" and nothing else math.nan, f"{kind}_basis": ""}
@@ -241,7 +243,7 @@ def publish(rows: Sequence[Setting]) -> None:
     """Write the figures and the page."""
     docs = RESULTS.parents[1] / "docs"
     drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
-    contents = {f"{each.name}.svg": standalone(each) for each in drawn} | {
+    contents = {f"{each.name}.svg": standalone_svg(each) for each in drawn} | {
         "frontier.md": page(rows)
     }
     store.write_all({docs / name: text.encode() for name, text in contents.items()})

@@ -59,7 +59,7 @@ def scanned(m: int, r: int, v: int) -> float:
 
 
 def timed(m: int, r: int, v: int) -> list[Row]:
-    found = OneRunGuesses(canaries=m, guesses=r, right=v)
+    found = OneRunGuesses(canaries=m, guesses=r, n_right=v)
     ways: dict[str, Callable[[], float]] = {
         "scan": lambda: scanned(m, r, v),
         "guesses": lambda: found.epsilon(delta=DELTA, alpha=ALPHA),
@@ -132,13 +132,13 @@ def ideal(truth: float, m: int) -> Row:
 
     def counts(r: int, sides: int) -> OneRunGuesses:
         v = int(right[r - 1])
-        return OneRunGuesses(canaries=m, guesses=sides * r, right=sides * v, both=sides == 2)
+        return OneRunGuesses(canaries=m, guesses=sides * r, n_right=sides * v, has_both=sides == 2)
 
     def best(method: Callable[..., float], sides: int) -> float:
         return max(method(counts(r, sides), delta=DELTA, alpha=ALPHA) for r in sizes)
 
     def like_jax_privacy(r: int) -> float:
-        found = OneRunGuesses(canaries=m, guesses=r, right=int(right[r - 1]))
+        found = OneRunGuesses(canaries=m, guesses=r, n_right=int(right[r - 1]))
         return gaussian_trade_off(found)
 
     ours = (
@@ -187,7 +187,7 @@ def gaussian_trade_off(found: OneRunGuesses) -> float:
 
     For other mechanisms it may be wrong, so the project has no such estimator.
     """
-    return gaussian_epsilon(DELTA, found.least_explained(gaussian_inverse, ALPHA))
+    return gaussian_epsilon(DELTA, found.largest_refuted(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks import Row
 from fedrec_auditor.auditor.games.canary_game import GameInputs, Setting
-from fedrec_auditor.auditor.games.canary_games import ONE_RUN
-from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
+from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
+from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, SharedTraining
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -41,7 +41,7 @@ def timed(setting: Setting, repeats: int) -> list[Row]:
     assert isinstance(game, SharedTraining)
     seed = np.random.SeedSequence(0)
     tossing, training, *_ = np.random.default_rng(seed).spawn(4)
-    data = game.canaries.population(tossing.random(len(game.canaries)) < 0.5)
+    data = game.canaries.join_crowd(tossing.random(len(game.canaries)) < 0.5)
     found: dict[str, Any] = {}
 
     def played() -> None:
@@ -57,13 +57,13 @@ def timed(setting: Setting, repeats: int) -> list[Row]:
             before = time.process_time()
             way()
             seconds[name] = min(seconds[name], time.process_time() - before)
-    coins = found[COINS][:, 0] > 0.5
+    coins = found[TRUTH_KEY][:, 0] > 0.5
     bounds = {
         scope.vantage: OneRunScores.of(found[str(scope.vantage)], coins).bound(delta=1e-5).epsilon
-        for scope in setting.scopes
+        for scope in setting.scope_deltas
     }
     told = ", ".join(f"{vantage} {epsilon:.2f}" for vantage, epsilon in bounds.items())
-    job = f"{game.target.name}, a {next(iter(setting.scopes)).unit}"
+    job = f"{game.target.name}, a {next(iter(setting.scope_deltas)).unit}"
     return [
         Row(job=job, way=way, seconds=seconds[way], work=1, unit="trainings", note=note)
         for way, note in zip(ways, ("", told), strict=True)
@@ -74,8 +74,8 @@ def measure() -> tuple[Row, ...]:
     data, rows = load_data("ml-100k"), list[Row]()
     for name, (given, repeats) in TARGETS.items():
         target = make_target(name, Plan(settings={name: given}))
-        ground = GameInputs(target=target, interactions=data, size=(0, 0))
-        for setting in ONE_RUN.settings(ground, np.random.default_rng(0)):
+        ground = GameInputs(target=target, interactions=data, shape=(0, 0))
+        for setting in ONE_RUN_GAME.settings(ground, np.random.default_rng(0)):
             assert isinstance(setting, Setting)
             rows += timed(setting, repeats)
     return tuple(rows)

@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.reconstruction import popular_set
+from fedrec_auditor.auditor.games.reconstruction import is_popular
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.compute import one_thread
@@ -28,14 +28,14 @@ ROUNDS, USERS = 2, 300
 
 def row(name: str, data: Interactions) -> str:
     """The line of one system; empty where nothing is linked to a user."""
-    target = FAMILIES["targets"].member(name)().shortened(ROUNDS)
+    target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     found = reading.readers_of(view)
-    if not found or view.public.parties is not None:
+    if not found or view.public.n_silos is not None:
         return ""
     users = senders(view)[:USERS].astype(np.int64)
     start = time.process_time()
-    told = reading.evidence(view, users)
+    told = reading.read_evidence(view, users)
     seconds = time.process_time() - start
     if told.log_ratio is None:
         return ""
@@ -43,8 +43,8 @@ def row(name: str, data: Interactions) -> str:
     truth = data.ratings[users].toarray() != 0
     scores = np.clip(told.log_ratio, -1e9, 1e9) + prior(told)[0]
     pairs = [np.broadcast_to(np.arange(len(users))[:, None], truth.shape).ravel()]
-    area = metrics.auc_of_users(scores.ravel(), truth.ravel(), pairs[0])
-    popular = metrics.set_f1(np.broadcast_to(popular_set(truth), truth.shape), truth)
+    area = metrics.roc_area_per_user(scores.ravel(), truth.ravel(), pairs[0])
+    popular = metrics.set_f1(np.broadcast_to(is_popular(truth), truth.shape), truth)
     readers = ", ".join(type(each).__name__ for each in found)
     return (
         f"| {name} | {readers} | {metrics.set_f1(sets, truth).mean():.3f} | {popular.mean():.3f} | "

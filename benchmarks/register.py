@@ -18,9 +18,9 @@ from benchmarks.found_in_the_wild import findings
 from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
-from fedrec_auditor.reports.documents.catalogue import CatalogueRow, command_words, figure_words
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
+from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries, make_claimant
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, claim_words, command_words
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.say import legal
 from fedrec_auditor.reports.writers.html import fill_template
@@ -78,7 +78,7 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
             source=row.paper.title,
             name=f"{row.target}, {row.number}",
             statement=row.statement,
-            claimed=figure_words(row),
+            claimed=claim_words(row),
             holds=row.provable,
             verdict=str(row.verdict or row.arithmetic),
             unit=NONE if row.scope is None else str(row.scope.unit),
@@ -149,7 +149,7 @@ def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
 
 def _mechanism(row: CatalogueRow) -> str:
     """By what accountants charge, in the scope of a statement and in those of all claims."""
-    target = claimant(row)
+    target = make_claimant(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
     scopes = [claim.scope for claim in target.scoped_claims(population)]
     scopes += [] if row.scope is None else [row.scope]
@@ -162,7 +162,7 @@ def page(claims: Sequence[Entry]) -> str:
     filters = {
         name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
     }
-    words = [word for kind in (Verdict, Arithmetic) for word in kind if word in filters["verdict"]]
+    words = [word for kind in (Verdict, NumberLabel) for word in kind if word in filters["verdict"]]
     return legal(fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words))
 
 
@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=FILE, help="The page to write.")
     file = parser.parse_args().file
     file.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomically(file, page(everything(judge(entries()))).encode())
+    store.write_atomically(file, page(everything(judge_all(list_entries()))).encode())
     print(file)
     return 0
 

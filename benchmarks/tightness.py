@@ -22,7 +22,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -94,7 +94,7 @@ def _gaussian_truth(delta: float) -> float:
         beyond = math.exp(epsilon) * stats.norm.cdf(-0.5 - epsilon)
         return bool(stats.norm.cdf(0.5 - epsilon) - beyond <= delta)
 
-    return last_failure(holds)
+    return bisect_threshold(holds)
 
 
 CASES = (

@@ -29,9 +29,9 @@ from benchmarks import Row, best_of
 from benchmarks._fcf import interactions
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.learners import Gcn
-from fedrec_auditor.targets.federated.local_training import draw_examples, draw_order
+from fedrec_auditor.targets.federated.local_training import draw_examples, draw_shuffles
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
@@ -83,7 +83,7 @@ def vectors(system: Fcf | FmfLdp, ratings: sparse.csr_array, items: Floats) -> F
 
 def _fcf(ratings: sparse.csr_array) -> list[Row]:
     rows: list[Row] = []
-    data = Interactions.of(ratings)
+    data = Interactions.create(ratings)
     for factors in (5, 64):
         system = Fcf(factors=factors, rounds=10)
 
@@ -132,7 +132,7 @@ def _fcf(ratings: sparse.csr_array) -> list[Row]:
 
 def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
     system = FmfLdp(rounds=10)
-    data = Interactions.of(ratings)
+    data = Interactions.create(ratings)
     (n, m), k, f = ratings.shape, system.reports, system.factors
     size = m * f
     odds = np.exp(system.epsilon)
@@ -187,7 +187,7 @@ def _fmf_ldp(ratings: sparse.csr_array) -> list[Row]:
 
 
 def _dplcf(ratings: sparse.csr_array) -> list[Row]:
-    system, data = DplcfSp(), Interactions.of(ratings)
+    system, data = DplcfSp(), Interactions.create(ratings)
     n, m = ratings.shape
     keep = np.exp(system.epsilon) / (1 + np.exp(system.epsilon))
 
@@ -265,16 +265,16 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
     for user in range(len(clients)):
         part = slice(examples.indptr[user], examples.indptr[user + 1])
         ids = torch.from_numpy(examples.ids[part].astype(np.int64))
-        label = torch.from_numpy(examples.positive[part]).float()
+        label = torch.from_numpy(examples.is_positive[part]).float()
         own, x = ids[label > 0], torch.from_numpy(clients.features[user])
         module = copy.deepcopy(received)
         optimizer = torch.optim.Adam(module.parameters(), lr=local.learning_rate)
         for epoch in range(local.epochs):
             stream = clients.streams.take(np.array([user]))
-            order = torch.from_numpy(draw_order(stream, np.array([len(ids)]), epoch)[0]).long()
+            order = torch.from_numpy(draw_shuffles(stream, np.array([len(ids)]), epoch)[0]).long()
             for batch in order.split(local.batch):
                 optimizer.zero_grad()
-                loss(module(x, own, ids[batch]), label[batch]).backward()
+                loss(module(x, own, ids[batch]), label[batch]).narrow()
                 optimizer.step()
         kept.append(module)
     return kept
@@ -288,7 +288,7 @@ def by_numpy(
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     for user in range(len(clients)):
         part = slice(examples.indptr[user], examples.indptr[user + 1])
-        ids, label = examples.ids[part], examples.positive[part].astype(np.float32)
+        ids, label = examples.ids[part], examples.is_positive[part].astype(np.float32)
         touched, place = np.unique(ids, return_inverse=True)
         own = place[label > 0]
         theta = {name: array.copy() for name, array in model.items() if name != "item"}
@@ -298,7 +298,7 @@ def by_numpy(
         step, d, x = 0, theta["item"].shape[1], clients.features[user]
         for epoch in range(local.epochs):
             stream = clients.streams.take(np.array([user]))
-            order = draw_order(stream, np.array([len(ids)]), epoch)[0]
+            order = draw_shuffles(stream, np.array([len(ids)]), epoch)[0]
             for start in range(0, len(order), local.batch):
                 batch = order[start : start + local.batch]
                 mean = theta["item"][own].mean(axis=0)
@@ -344,14 +344,14 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
     rng, learner = np.random.default_rng(1), Gcn()
     local = LocalTraining(optimizer="adam")
     clients = Clients(
-        interactions=Interactions.of(ratings),
+        interactions=Interactions.create(ratings),
         features=rng.random((ratings.shape[0], FEATURES)).astype(np.float32),
         streams=Streams.spawn(rng, ratings.shape[0]),
     )
-    catalogue = Catalogue(n_items=ratings.shape[1], n_user_features=FEATURES)
-    model = learner.initial(catalogue, rng)
-    sample = clients.take(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
-    few = sample.take(np.arange(2))
+    catalogue = ModelSizes(n_items=ratings.shape[1], n_user_features=FEATURES)
+    model = learner.init_model(catalogue, rng)
+    sample = clients.subset(np.argsort(np.diff(ratings.indptr), kind="stable")[20::40])
+    few = sample.subset(np.arange(2))
     trained = learner.train(model, few, local, Compute())["item"].dense(np.arange(2))
     for table, module, own in zip(
         trained, by_torch(model, few, local), by_numpy(model, few, local), strict=True
@@ -379,5 +379,5 @@ def _fedrec(ratings: sparse.csr_array) -> list[Row]:
 
 
 def _steps(clients: Clients, local: LocalTraining) -> int:
-    sizes = draw_examples(clients.interactions, clients.streams, local.negatives).sizes
+    sizes = draw_examples(clients.interactions, clients.streams, local.negatives).n_examples
     return int(np.ceil(sizes / local.batch).sum())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks import Row, best_of
-from fedrec_auditor.targets.noise_kernel import laplace
+from fedrec_auditor.targets.noise_kernel import add_laplace
 from fedrec_auditor.targets.streams import Streams
 
 CLIENTS, SIZE, CLIP, SCALE = 25, 3706 * 64, 0.5, 1 / 60
@@ -33,7 +33,7 @@ def measure() -> tuple[Row, ...]:
             out[client] = np.clip(sent[client], -CLIP, CLIP) + SCALE * draws
 
     def fused() -> None:
-        laplace(sent, streams.seeds, CLIP, SCALE, out)
+        add_laplace(sent, streams.seeds, CLIP, SCALE, out)
 
     ways: dict[str, Callable[[], None]] = {
         "numpy, one generator": at_once,

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import UserMembership
 from fedrec_auditor.attacks.parts import profile_fit
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Halves
+from fedrec_auditor.auditor.games.game import HalfRuns
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
@@ -60,35 +60,35 @@ def compared(view: View, background: Background) -> NDArray[np.float64]:
 def lines(name: str) -> Iterator[str]:
     """The table of one system, a line at a time."""
     data = load_data("ml-100k")
-    target = FAMILIES["targets"].member(name)().shortened(ROUNDS)
+    target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
     rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)
-    halves = Halves.of(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
+    halves = HalfRuns.train(target, data, peers, count=TRAININGS, compute=DEFAULT, rng=rng)
     shown = next(v for v in peers if not UserMembership().refusal(halves.views[v][0]))
 
     def views(client: DeviceCode | None) -> list[View]:
         return [
-            replace(view, public=replace(view.public, client=client))
+            replace(view, public=replace(view.public, device_code=client))
             for view in halves.views[shown]
         ]
 
     def line(way: str, known: NDArray[np.int64], seen: list[View], told: Told) -> str:
-        start, scores, included = time.process_time(), [], halves.included[:, known]
+        start, scores, included = time.process_time(), [], halves.is_included[:, known]
         profiles = data.ratings[known]
         for k, view in enumerate(seen):
             background = Background(
                 profiles=profiles,
                 references=(*seen[:k], *seen[k + 1 :]),
-                included=np.delete(included, k, axis=0),
+                is_included=np.delete(included, k, axis=0),
             )
             scores.append(told(view, background))
         seconds = time.process_time() - start
-        area = metrics.auc(np.concatenate(scores), included.ravel())
+        area = metrics.roc_area(np.concatenate(scores), included.ravel())
         return f"| {name} ({shown}) | {way} | {len(known)} | {area:.4f} | {seconds:.1f} |"
 
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
-        client = SimulatedClient.of(target, data)
-        if profile_fit.can_solve(views(client)[0]):
+        client = SimulatedClient.make(target, data)
+        if profile_fit.can_solve_sums(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)
         yield line("LiRA, models' fit", known, views(None), attacked)

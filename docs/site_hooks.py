@@ -21,7 +21,7 @@ from typing import Any
 import griffe
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-from fedrec_auditor.auditor.judging.catalogue import entries, judge
+from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries
 from fedrec_auditor.reports.writers import reproductions
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +60,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=_cells(path)))
     files.append(File.generated(config, SPEED, content=import_module("benchmarks.__main__").page()))
     register = import_module("benchmarks.register")
-    claims = register.everything(judge(entries()))
+    claims = register.everything(judge_all(list_entries()))
     files.append(File.generated(config, "register.html", content=register.page(claims)))
     return files
 
@@ -119,7 +119,9 @@ def _sections(page: str) -> str:
 def _reproductions() -> str:
     """Returns the tables of all reproduced figures as Markdown."""
     stored = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
-    return _sections(reproductions.markdown(reproductions.Pages.model_validate_json(stored)))
+    return _sections(
+        reproductions.render_results(reproductions.RunResults.model_validate_json(stored))
+    )
 
 
 def _wild() -> str:

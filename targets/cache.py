@@ -24,7 +24,7 @@ _PUBLISHED: Mapping[str, tuple[int, int, int]] = {
 }
 
 
-def cache() -> Path:
+def cache_path() -> Path:
     """Returns the path of the cache of data sets.
 
     The path is the environment variable FEDREC_AUDITOR_CACHE if it is set, or else the folder
@@ -38,11 +38,11 @@ def cache() -> Path:
 
 def find_cached(name: str) -> Path | None:
     """Returns the data set's directory or zip archive in the cache, or None if neither exists."""
-    places = (cache() / name, cache() / f"{name}.zip")
+    places = (cache_path() / name, cache_path() / f"{name}.zip")
     return next((place for place in places if place.exists()), None)
 
 
-def locate(path: Path | None, name: str, title: str, remedy: str) -> Path:
+def find_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
     """Returns ``path`` if given, else the path of the data set ``name`` in the cache.
 
     Raises InputError, with the data set's ``title`` and the ``remedy``, if the cache does not have
@@ -51,12 +51,12 @@ def locate(path: Path | None, name: str, title: str, remedy: str) -> Path:
     if place := path or find_cached(name):
         return place
     raise InputError(
-        f"Expected {title} in the cache, got nothing at {cache() / name} or "
-        f"{cache() / name}.zip. {remedy}"
+        f"Expected {title} in the cache, got nothing at {cache_path() / name} or "
+        f"{cache_path() / name}.zip. {remedy}"
     )
 
 
-def check_genuine(interactions: Interactions, name: str) -> None:
+def check_cached_data(interactions: Interactions, name: str) -> None:
     """Checks that the cached data set ``name`` is complete and unchanged; InputError if it is not.
 
     Its numbers of users, items and interactions must be the published ones. Its digest must be the
@@ -67,7 +67,7 @@ def check_genuine(interactions: Interactions, name: str) -> None:
         return
     counts = (interactions.n_users, interactions.n_items, int(interactions.ratings.nnz))
     wrong = _PUBLISHED.get(name, counts) != counts
-    digest, kept = interactions.digest(), cache() / f"{name}.sha256"
+    digest, kept = interactions.digest(), cache_path() / f"{name}.sha256"
     known = _DIGESTS.get(name, "")
     if not (known or wrong):
         with suppress(OSError, UnicodeError):
@@ -85,13 +85,13 @@ def check_genuine(interactions: Interactions, name: str) -> None:
         )
 
 
-def keep(name: str, files: Mapping[str, bytes]) -> Path:
+def store(name: str, files: Mapping[str, bytes]) -> Path:
     """Writes ``files`` into the cache as the data set ``name``, and returns its path.
 
     The data set appears by one rename. If two processes write it at once, one copy stays. Raises
     InputError if the cache is not writable.
     """
-    place, draft = cache() / name, cache() / f".{name}-{uuid4().hex}"
+    place, draft = cache_path() / name, cache_path() / f".{name}-{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         for file, data in files.items():

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numba
 
 # The compiler may fuse products into sums. Infinities and NaN keep their meaning.
-FUSED = frozenset({"contract", "nsz", "arcp"})
+FUSED_MATH = frozenset({"contract", "nsz", "arcp"})
 # The compiler may also reorder sums, so that they vectorize.
-REORDERED = FUSED | {"reassoc"}
+REORDERED_MATH = FUSED_MATH | {"reassoc"}
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -2,7 +2,7 @@
 
 The formats are compact: a rank-one gradient is stored as its factors, an item table as the rows
 that changed, and noise as its seeds. Attacks see only the arrays that the protocol sends, through
-``targets.transcript.Wire``.
+``targets.transcript.PartView``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
@@ -52,7 +52,7 @@ DATA_KINDS = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LIST_KINDS)
 LIST_PADDING = -1
 
 
-def check_listed(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
+def check_lists(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Checks that the entries of list messages are valid, and raises InputError if they are not.
 
     Lists must hold integers. Lists of items must hold catalogue positions from 0 to ``n_items`` -
@@ -119,14 +119,14 @@ class Component(ABC):
     def dense(self, clients: Ints) -> NDArray[Any]:
         """Computes the messages of the clients at positions ``clients``: (len(clients), *shape)."""
 
-    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1]).
 
         By default all rows were sent.
         """
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of all messages.
 
         If the limit is finite, no value is NaN. It is infinite if it cannot be derived without
@@ -140,7 +140,7 @@ class Component(ABC):
         The sum is computed in float64, by blocks of clients.
         """
         out = np.zeros(self.shape)
-        for block in blocks(len(self), math.prod(self.shape), _BLOCK):
+        for block in iter_blocks(len(self), math.prod(self.shape), _BLOCK):
             clients = np.arange(block.start, block.stop)
             out += self.dense(clients).sum(axis=0, dtype=np.float64)
         return out
@@ -151,14 +151,16 @@ class Component(ABC):
         made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
         return made
 
-    def tail(self, first: int) -> Component:
+    def drop_rows(self, first: int) -> Component:
         """Returns the messages without the rows before ``first``.
 
         A message then has the shape (shape[0] - first, *shape[1:]).
         """
-        return SomeRows(self, slice(first, None))
+        return SelectedRows(self, slice(first, None))
 
-    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    def list_entries(
+        self, clients: Ints
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
         """Returns the entries of list messages (width,) that are not ``LIST_PADDING``.
 
         The result is three arrays (E,): the entry's client (an index into ``clients``), its column
@@ -166,39 +168,41 @@ class Component(ABC):
         list order.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
-        for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
+        for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
             sent = self.dense(clients[block])
             row, column = np.nonzero(sent != LIST_PADDING)
             parts.append((row + block.start, column, sent[row, column]))
         row, column, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
         return row, column, entries
 
-    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
+    def lookup(
+        self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
+    ) -> NDArray[Any]:
         """Returns single entries of messages of shape (width,), as an array (E,).
 
         Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
         ascending order.
         """
         parts = [self.dense(clients[:0]).ravel()]
-        for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
+        for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
             some = slice(*np.searchsorted(row, [block.start, block.stop]))
             parts.append(self.dense(clients[block])[row[some] - block.start, column[some]])
         return np.concatenate(parts)
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).
 
         ``rows`` (len(clients), k) holds the indices of the rows for each client.
         """
         out = np.zeros((*rows.shape, *self.shape[1:]))
-        for part in blocks(len(clients), math.prod(self.shape), _BLOCK):
+        for part in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
             block, each = self.dense(clients[part]), rows[part]
             out[part] = block[np.arange(len(each))[:, None], each]
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class SomeRows(Component):
+class SelectedRows(Component):
     """Messages restricted to the row indices ``rows``; ``whole`` holds the full messages."""
 
     whole: Component
@@ -216,13 +220,13 @@ class SomeRows(Component):
         """Computes the selected rows of the clients' messages."""
         return self.whole.dense(clients)[:, self.rows]
 
-    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the selected rows that ``clients`` sent."""
-        return self.whole.sent(clients)[:, self.rows]
+        return self.whole.sent_rows(clients)[:, self.rows]
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of the full messages."""
-        return self.whole.largest()
+        return self.whole.max_magnitude()
 
     def total(self) -> NDArray[Any]:
         """Computes the sum of the selected rows over all clients."""
@@ -248,7 +252,7 @@ class Dense(Component):
         """Returns the messages of the clients at positions ``clients``."""
         return self.values[clients]
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns the largest absolute value of all messages, or infinity if a value is NaN."""
         return _largest(self.values)
 
@@ -256,7 +260,7 @@ class Dense(Component):
         """Computes the sum over all clients in float64."""
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns the selected ``rows`` of each client's message."""
         return np.asarray(self.values[np.asarray(clients)[:, None], rows])
 
@@ -265,12 +269,12 @@ class Dense(Component):
 class Bits(Component):
     """Messages of one bit per item: 1 if the client has an entry in the sparse ``entries`` (n, M).
 
-    If ``flip`` and ``streams`` are given, the bits are randomized at every call, each time with the
-    same result. Memory: the entries, and one seed per client.
+    If ``randomize`` and ``streams`` are given, the bits are randomized at every call, each time
+    with the same result. Memory: the entries, and one seed per client.
     """
 
     entries: sparse.csr_array
-    flip: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
+    randomize: Callable[[NDArray[np.bool_], Streams], NDArray[np.bool_]] | None = None
     streams: Streams | None = None
 
     parts = ("entries", "streams")
@@ -289,9 +293,9 @@ class Bits(Component):
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
-        if self.flip is None or self.streams is None:
+        if self.randomize is None or self.streams is None:
             return out
-        return self.flip(out, self.streams.take(clients))
+        return self.randomize(out, self.streams.take(clients))
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +328,7 @@ class RankOne(Component):
         left = self.corrections[clients].toarray() - x @ self.items.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Derives an upper limit from norms: (max |s| + max |v_i| max |x_u|) max |x_u|.
 
         |v_i| and |x_u| are Euclidean norms of item and user vectors.
@@ -338,13 +342,13 @@ class RankOne(Component):
         x = self.vectors
         return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
 
-    def tail(self, first: int) -> RankOne:
+    def drop_rows(self, first: int) -> RankOne:
         """Returns the gradients of the items from position ``first`` on."""
         return RankOne(
             self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
         )
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected ``rows`` of each client's gradient from their rows of s and V only."""
         x, s = self.vectors[clients], self.corrections
         held, entries = _located(s.indptr, s.indices, clients, rows)
@@ -358,19 +362,19 @@ class Rows(Component):
     """Messages that are matrices (M, d) of which each client sent or changed only some rows.
 
     Client i's stored rows are ``ids[indptr[i] : indptr[i + 1]]`` in ascending order, with the
-    numbers ``values`` (nnz, d). ``count`` is M.
+    numbers ``values`` (nnz, d). ``n_rows`` is M.
 
     Without ``rest``, a client sends only its stored rows. ``dense`` returns zeros for the remaining
-    rows, and ``sent`` distinguishes them from rows of zeros that were sent. With ``rest`` (M, d),
-    the model that was broadcast, each client sends the whole matrix, which equals ``rest`` outside
-    the stored rows. An adversary who knows the broadcast then sees which rows the client changed.
-    Memory is nnz d numbers instead of n M d.
+    rows, and ``sent_rows`` distinguishes them from rows of zeros that were sent. With ``rest`` (M,
+    d), the model that was broadcast, each client sends the whole matrix, which equals ``rest``
+    outside the stored rows. An adversary who knows the broadcast then sees which rows the client
+    changed. Memory is nnz d numbers instead of n M d.
     """
 
     indptr: Ints
-    ids: Ints
+    row_ids: Ints
     values: NDArray[Any]
-    count: int
+    n_rows: int
     kind: Kind = field()  # without a default, although the base class has a property
     rate: float | None = None
     rest: NDArray[Any] | None = None
@@ -378,7 +382,7 @@ class Rows(Component):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one client's message, (M, d)."""
-        return (self.count, *self.values.shape[1:])
+        return (self.n_rows, *self.values.shape[1:])
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -391,50 +395,50 @@ class Rows(Component):
             out = np.zeros(shape, dtype=self.values.dtype)
         else:
             out = np.broadcast_to(self.rest, shape).astype(self.values.dtype, order="C")
-        out[rows, self.ids[entries]] = self.values[entries]
+        out[rows, self.row_ids[entries]] = self.values[entries]
         return out
 
-    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the rows that ``clients`` sent, shape (len(clients), M)."""
         if self.rest is not None:
-            return super(Rows, self).sent(clients)
-        out = np.zeros((len(clients), self.count), dtype=np.bool_)
+            return super(Rows, self).sent_rows(clients)
+        out = np.zeros((len(clients), self.n_rows), dtype=np.bool_)
         rows, entries = _entries(self.indptr, clients)
-        out[rows, self.ids[entries]] = True
+        out[rows, self.row_ids[entries]] = True
         return out
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns the largest absolute value in ``values`` and ``rest``; infinity if one is NaN."""
         return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
 
     def total(self) -> NDArray[Any]:
         """Computes the sum over all clients in float64, by blocks of rows."""
         out = np.zeros(self.shape)
-        for block in blocks(len(self.ids), math.prod(self.shape[1:]), _BLOCK):
-            ids, change = self.ids[block], self.values[block].astype(np.float64)
+        for block in iter_blocks(len(self.row_ids), math.prod(self.shape[1:]), _BLOCK):
+            ids, change = self.row_ids[block], self.values[block].astype(np.float64)
             if self.rest is not None:
                 change -= self.rest[ids]
             pick = sparse.csc_array(  # one entry per column
-                (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.count, len(ids))
+                (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.n_rows, len(ids))
             )
             out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
-    def tail(self, first: int) -> Rows:
+    def drop_rows(self, first: int) -> Rows:
         """Returns the messages without the rows before ``first``."""
-        kept = self.ids >= first
+        kept = self.row_ids >= first
         return replace(
             self,
             indptr=np.append(0, np.cumsum(kept))[self.indptr],
-            ids=self.ids[kept] - first,
+            row_ids=self.row_ids[kept] - first,
             values=self.values[kept],
-            count=self.count - first,
+            n_rows=self.n_rows - first,
             rest=None if self.rest is None else self.rest[first:],
         )
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns the selected ``rows`` of each client's matrix, found among the stored rows."""
-        held, entries = _located(self.indptr, self.ids, clients, rows)
+        held, entries = _located(self.indptr, self.row_ids, clients, rows)
         if self.rest is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
         else:
@@ -446,7 +450,9 @@ class Rows(Component):
         """Selects the messages of the clients at positions ``clients``, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
-        return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
+        return replace(
+            self, indptr=indptr, row_ids=self.row_ids[entries], values=self.values[entries]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,17 +468,17 @@ class OverlaidTables(Component):
         """Computes the tables of ``clients``, shape (len(clients), M, d)."""
         out = self.table.dense(clients)
         places, entries = _entries(self.rows.indptr, clients)
-        out[places, self.rows.ids[entries]] = self.rows.values[entries]
+        out[places, self.rows.row_ids[entries]] = self.rows.values[entries]
         return out
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns the larger of the upper limits of ``table`` and ``rows``."""
-        return max(self.table.largest(), self.rows.largest())
+        return max(self.table.max_magnitude(), self.rows.max_magnitude())
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns the selected ``rows`` of each client's table."""
-        out = self.table.picked(clients, rows)
-        held, entries = _located(self.rows.indptr, self.rows.ids, clients, rows)
+        out = self.table.select_rows(clients, rows)
+        held, entries = _located(self.rows.indptr, self.rows.row_ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
         return out
 
@@ -498,7 +504,7 @@ class PositionalRandomizer(Randomizer, Protocol):
 
 
 @runtime_checkable
-class Summable(Randomizer, Protocol):
+class SumRandomizer(Randomizer, Protocol):
     """A randomizer whose noise does not depend on the values, so that it can be added to a sum."""
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
@@ -510,7 +516,7 @@ class Summable(Randomizer, Protocol):
 
 
 @runtime_checkable
-class Limiter(Randomizer, Protocol):
+class BoundedOutput(Randomizer, Protocol):
     """A randomizer with a known limit of its output's absolute values, unless an input is NaN."""
 
     def limit(self, largest: float) -> float:
@@ -539,44 +545,47 @@ class RandomizedMessages(Component):
         """Computes the randomized messages of the clients at positions ``clients``."""
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns the randomizer's output limit, or infinity if it has none.
 
-        The randomizer must be a ``Limiter``, and the clean messages must have a finite limit.
+        The randomizer must be a ``BoundedOutput``, and the clean messages must have a finite limit.
         """
-        if isinstance(self.randomize, Limiter) and math.isfinite(clean := self.clean.largest()):
+        if isinstance(self.randomize, BoundedOutput) and math.isfinite(
+            clean := self.clean.max_magnitude()
+        ):
             return self.randomize.limit(clean)
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients, from the clean sum if the randomizer is ``Summable``.
+        """Computes the sum over all clients, from the clean sum if the randomizer is
+        ``SumRandomizer``.
 
         Otherwise the messages are randomized and summed by blocks of clients.
         """
-        if isinstance(self.randomize, Summable):
+        if isinstance(self.randomize, SumRandomizer):
             return self.randomize.summed(self.clean.total(), self.streams)
         return super(RandomizedMessages, self).total()
 
-    def tail(self, first: int) -> Component:
+    def drop_rows(self, first: int) -> Component:
         """Returns the messages without the rows before ``first``, with unchanged noise.
 
         A positional randomizer skips the random draws of the rows that are left out.
         """
         if not isinstance(self.randomize, PositionalRandomizer):
-            return super(RandomizedMessages, self).tail(first)
+            return super(RandomizedMessages, self).drop_rows(first)
         skipped = first * math.prod(self.shape[1:])
         return RandomizedMessages(
-            self.clean.tail(first), self.randomize.skipping(skipped), self.streams
+            self.clean.drop_rows(first), self.randomize.skipping(skipped), self.streams
         )
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes the selected ``rows`` of each client's message.
 
         A positional randomizer draws noise for these rows only.
         """
         if not isinstance(self.randomize, PositionalRandomizer):
-            return super(RandomizedMessages, self).picked(clients, rows)
-        clean = self.clean.picked(clients, rows)
+            return super(RandomizedMessages, self).select_rows(clients, rows)
+        clean = self.clean.select_rows(clients, rows)
         single = self.randomize.skipping(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))
         sent = single(clean.reshape(rows.size, *clean.shape[2:]), streams)
@@ -619,7 +628,7 @@ class Reports(Component):
         sums = counts[1::2] - counts[::2]
         return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Computes selected ``rows`` of each client's estimate from the reports on these rows."""
         width, index = self.shape[1], self.index[clients]
         out = np.zeros((*rows.shape, width))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import Checked, Whole, WholeOrZero
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -30,22 +30,22 @@ class Compute(Checked):
 
     device: str = "cpu"
     threads: Whole = 1
-    memory: WholeOrNone = 1 << 31
+    memory: WholeOrZero = 1 << 31
     folder: Path | None = None
 
 
 DEFAULT = Compute()
 # Share of the memory of all workers that messages may use.
-SHARE = 1 / 4
+RAM_SHARE = 1 / 4
 
 
-def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
+def iter_blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
     """Splits ``count`` elements into slices of consecutive elements of limited size.
 
     An element consists of ``numbers`` numbers. A slice has at most ``most`` numbers, but at least
     one element.
 
-    >>> list(blocks(5, 4, most=8))
+    >>> list(iter_blocks(5, 4, most=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     step = max(1, most // max(1, numbers))
@@ -63,7 +63,7 @@ def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractC
 
 
 @contextmanager
-def torch_threads(count: int) -> Iterator[None]:
+def set_torch_threads(count: int) -> Iterator[None]:
     """Returns a context in which torch uses ``count`` threads."""
     import torch
 
@@ -83,7 +83,7 @@ def _pools(modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def reach(device: str) -> None:
+def try_device(device: str) -> None:
     """Checks that torch can store a number on ``device``, and raises InputError if it cannot."""
     import torch
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrNone
+from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrZero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Filter(Checked):
     remaining interactions per pass, rarely more than ten passes.
     """
 
-    min_user: WholeOrNone = 0
-    min_item: WholeOrNone = 0
+    min_user: WholeOrZero = 0
+    min_item: WholeOrZero = 0
     min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
@@ -43,7 +43,7 @@ class Filter(Checked):
         Raises InputError if no rating, or no user and item, passes.
         """
         if self.min_rating > 0:
-            interactions = interactions.keep(interactions.ratings.data >= self.min_rating)
+            interactions = interactions.keep_where(interactions.ratings.data >= self.min_rating)
             if not interactions.ratings.nnz:
                 raise InputError(
                     f"Expected ratings of at least {self.min_rating:g} in {interactions.name}, got "
@@ -76,8 +76,8 @@ def _part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
     """The interactions of the rows ``users`` (indices) and the columns ``items`` (flags)."""
-    rows = interactions.take(users)
-    rows = rows.keep(items[rows.ratings.indices])
+    rows = interactions.take_users(users)
+    rows = rows.keep_where(items[rows.ratings.indices])
     place = np.cumsum(items) - 1
     ratings = rows.ratings
     return replace(

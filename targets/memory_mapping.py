@@ -22,17 +22,17 @@ _Value = TypeVar("_Value")
 _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
-def mapped(value: _Value) -> _Value:
+def map_arrays(value: _Value) -> _Value:
     """Copies a dataclass, with its large arrays mapped from disk so that processes share them.
 
     The mapping is copy-on-write: if a process writes into an array, only this process sees the
     change.
     """
-    made: _Value = Spill(DEFAULT, mode="c")._map(value, set())
+    made: _Value = RoundStore(DEFAULT, mode="c")._map(value, set())
     return made
 
 
-class Spill:
+class RoundStore:
     """Stores rounds in memory until their uploads exceed ``compute.memory`` bytes, then on disk.
 
     Files are memory-mapped, so that they read like arrays, and are removed when the last array in
@@ -49,10 +49,10 @@ class Spill:
         self._files = 0
         self._read: list[weakref.ref[mmap.mmap]] = []
 
-    def keep(self, one: Round) -> Round:
+    def store(self, one: Round) -> Round:
         """Stores a round: returns it with its uploads mapped from disk if the limit is exceeded."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
-        size = sum(kept_bytes(c, shared) for c in one.uploads.components.values())
+        size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
         self._let_go()
         if self._left >= 0:
@@ -99,12 +99,12 @@ def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
     """Does nothing. As an argument of a finalizer, ``folder`` exists until the finalizer runs."""
 
 
-def kept_bytes(value: Component | Any, shared: set[int]) -> int:
+def count_bytes(value: Component | Any, shared: set[int]) -> int:
     """Counts the bytes of a component's arrays, without arrays whose ``id`` is in ``shared``."""
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
         return 0 if id(value) in shared else int(value.nbytes)
     if is_dataclass(value) and not isinstance(value, type):
-        return sum(kept_bytes(getattr(value, f.name), shared) for f in fields(value))
+        return sum(count_bytes(getattr(value, f.name), shared) for f in fields(value))
     return 0

@@ -65,7 +65,7 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 
 
 @compiled(error_model="numpy")
-def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
+def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """Clips the messages ``flat`` (n, size) to [-clip, clip] and adds Laplace noise, into ``out``.
 
     Message i gets noise of the given scale from the stream with the seed ``seeds[i]``.
@@ -78,13 +78,14 @@ def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
 
 
 @compiled(error_model="numpy")
-def laplace_rows(
+def add_laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
     """Clips the rows that clients send to [-clip, clip] and adds Laplace noise, into ``out``.
 
     Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` of a table, with the numbers in
-    ``values``. A row's noise equals the noise that ``laplace`` adds to the row in a whole table.
+    ``values``. A row's noise equals the noise that ``add_laplace`` adds to the row in a whole
+    table.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

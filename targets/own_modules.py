@@ -10,7 +10,7 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 
 # Folders of this program's source code, in a checkout and in an installation.
-FOLDERS = tuple(
+CODE_FOLDERS = tuple(
     Path(__file__).parents[1] / room
     for room in ("accountants", "attacks", "auditor", "reports", "targets")
 )

@@ -25,9 +25,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from fedrec_auditor.accountants.errors import InputError
 
 # Pattern of a system's name, which becomes part of names of files and tasks.
-TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-# Description of the pattern ``TITLE`` for error messages.
-TITLED = "at most 100 letters, digits, dots and hyphens"
+NAME_REGEX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# Description of the pattern ``NAME_REGEX`` for error messages.
+NAME_RULE = "at most 100 letters, digits, dots and hyphens"
 
 
 class Range:
@@ -38,7 +38,7 @@ class Range:
     also: further condition on an allowed number
 
     >>> share = Range("(0, 1]")
-    >>> share.takes(1), share.takes(0.0), share.takes(True)
+    >>> share.allows(1), share.allows(0.0), share.allows(True)
     (True, False, False)
     """
 
@@ -59,7 +59,7 @@ class Range:
         words = f"in {span}" if high < math.inf else f"of at least {low:g}"
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
-    def takes(self, value: Any) -> bool:
+    def allows(self, value: Any) -> bool:
         """Whether ``value`` is an allowed number. True and False are not numbers."""
         if type(value) not in self.plain:  # a check that is faster than the next ones
             if isinstance(value, bool) or not isinstance(value, self.kind):
@@ -79,33 +79,33 @@ class Choice:
         self.types = {type(value) for value in values}
         self.said = said or f"among {', '.join(map(str, values))}"
 
-    def takes(self, value: Any) -> bool:
+    def allows(self, value: Any) -> bool:
         """Whether ``value`` is in the set and has the type of one of its members."""
         return type(value) in self.types and value in self.values
 
 
-Rule = Range | Choice
+Constraint = Range | Choice
 
 Whole = Annotated[int, Range("[1, inf)", whole=True)]
-WholeOrNone = Annotated[int, Range("[0, inf)", whole=True)]
+WholeOrZero = Annotated[int, Range("[0, inf)", whole=True)]
+# A positive number whose square and inverse do not overflow or underflow double precision.
 Positive = Annotated[float, Range("[1e-100, 1e100]")]
-"""A positive number whose square and inverse do not overflow or underflow double precision."""
+# An epsilon whose probabilities double precision can represent, so that it can be compared.
 Budget = Annotated[float, Range("[1e-9, 1e100]")]
-"""An epsilon whose probabilities double precision can represent, so that it can be compared."""
-AboveZero = Annotated[float, Range("(0, inf)")]
-Finite = Annotated[float, Range("(-inf, inf)", "to be finite")]
-Scale = Annotated[
+PositiveFloat = Annotated[float, Range("(0, inf)")]
+FiniteFloat = Annotated[float, Range("(-inf, inf)", "to be finite")]
+# The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32.
+RatingScale = Annotated[
     float,
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
 ]
-"""The best rating R of a scale. Noisy gradients grow as R^3, and their squares must fit float32."""
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
-ProperShare = Annotated[float, Range("(0, 1)")]
-ShareOrNone = Annotated[float, Range("[0, 1)")]
+OpenUnitInterval = Annotated[float, Range("(0, 1)")]
+ShareOrZero = Annotated[float, Range("[0, 1)")]
 Probability = Annotated[float, Range("[0, 1]")]
-Factors = Annotated[Whole, "entries of a user's and of an item's vector"]
+EmbeddingSize = Annotated[Whole, "entries of a user's and of an item's vector"]
 _FLAG = Choice((True, False), "to be true or false")
 
 
@@ -121,7 +121,7 @@ class NoiseSetting:
     A setting of a part is named by its path, such as "protection.epsilon".
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-    >>> FmfLdp.privacy.turned(FmfLdp(), 4.0)
+    >>> FmfLdp.noise_setting.scale_noise(FmfLdp(), 4.0)
     {'epsilon': 0.625}
     """
 
@@ -129,7 +129,7 @@ class NoiseSetting:
     budgets: tuple[str, ...] = ()
     off: float | None = None
 
-    def turned(self, system: Any, factor: float) -> dict[str, float]:
+    def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
         """Returns the values of these settings at which ``system`` adds ``factor`` times its noise.
 
         The values are returned by path.
@@ -137,7 +137,7 @@ class NoiseSetting:
         scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
-    def within(self, part: str) -> NoiseSetting:
+    def prefix_paths(self, part: str) -> NoiseSetting:
         """Returns the noise settings of a larger system that has this system as its ``part``."""
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
         return NoiseSetting(tuple(noise), tuple(budgets))
@@ -158,9 +158,9 @@ def check(settings: Any) -> None:
     Raises InputError at the first setting with a different value.
     """
     kind: Any = type(settings)
-    for name, rule in declared(kind).items():
+    for name, rule in allowed_values(kind).items():
         value, default = getattr(settings, name), kind.__dataclass_fields__[name].default
-        if not (rule.takes(value) or value is default is None):
+        if not (rule.allows(value) or value is default is None):
             remedy = f"The default is {default!r}"
             if default is MISSING or default is None:
                 remedy = "Give another"
@@ -168,7 +168,7 @@ def check(settings: Any) -> None:
 
 
 @functools.cache
-def declared(kind: type) -> dict[str, Rule]:
+def allowed_values(kind: type) -> dict[str, Constraint]:
     """Returns the sets of allowed values that a dataclass declares, by field.
 
     A field without a declaration inherits that of the base class.
@@ -178,7 +178,7 @@ def declared(kind: type) -> dict[str, Rule]:
 
 
 @functools.cache
-def types(kind: type) -> dict[str, Any]:
+def field_types(kind: type) -> dict[str, Any]:
     """Returns the types of fields without annotations, such as ``float`` for a ``Positive``."""
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
@@ -193,13 +193,13 @@ def meaning(kind: type, setting: str) -> str:
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
     for base in kind.__mro__:
-        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(prose(base).split())):
+        for clause in re.split(r"(?<=[.;:])\s+(?=[A-Z`])", " ".join(class_doc(base).split())):
             if f"``{setting}``" in clause:
                 return clause.replace("``", "").rstrip(".;:")
     return ""
 
 
-def prose(kind: type) -> str:
+def class_doc(kind: type) -> str:
     """Returns the docstring of a class without examples."""
     return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
 
@@ -208,11 +208,11 @@ def _beside(hint: Any) -> tuple[Any, ...]:
     return getattr(hint, "__metadata__", ())
 
 
-def _rule(hint: Any) -> Rule | None:
+def _rule(hint: Any) -> Constraint | None:
     bare = hint.__origin__ if _beside(hint) else hint
     if get_origin(bare) is Literal:
         return Choice(get_args(bare))
-    rules = (one for one in _beside(hint) if isinstance(one, Rule))
+    rules = (one for one in _beside(hint) if isinstance(one, Constraint))
     return _FLAG if bare is bool else next(rules, None)
 
 
@@ -230,7 +230,7 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
             yield name, given
 
 
-def numbers(settings: Any) -> dict[str, float]:
+def float_fields(settings: Any) -> dict[str, float]:
     """Returns the values of all numeric fields, by name; True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -16,28 +16,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.columns import SPACED, AnyCells, Identifiers, broken
-from fedrec_auditor.targets.datasets.parts.table_file import table_file, usual_column
+from fedrec_auditor.targets.datasets.base import MISSING_VALUE, Attribute, Interactions
+from fedrec_auditor.targets.datasets.parts.columns import (
+    PADDED_REGEX,
+    AnyColumn,
+    IdCollector,
+    broken,
+)
+from fedrec_auditor.targets.datasets.parts.table_file import find_usual_column, open_table
 
 # Usual names of the identifier column in a side table, in lower case without punctuation.
-USUAL = {
+ID_COLUMNS = {
     "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
 }
-TITLES = ("title", "name", "movietitle", "itemname", "productname")
-GENRES = ("genres", "genre", "tags", "tag", "categories", "category")
+TITLE_FIELDS = ("title", "name", "movietitle", "itemname", "productname")
+GENRE_FIELDS = ("genres", "genre", "tags", "tag", "categories", "category")
 # Separators of genres within a cell. The first separator that occurs in the column is used.
-IN_CELLS = ("|", ";", ",")
+SEPARATORS = ("|", ";", ",")
 # Texts of cells without a value, in lower case. Capitals do not matter.
-GAPS = frozenset({"", "na", "n/a", "nan", "null"})
-DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
+NULL_TEXTS = frozenset({"", "na", "n/a", "nan", "null"})
+DATE_REGEX = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?"
+)
 # Maximum number of distinct numbers that are categories, and quantiles at which others are cut.
-FEW_NUMBERS, THIRDS = 10, (1 / 3, 2 / 3)
+MAX_UNBINNED, QUANTILES = 10, (1 / 3, 2 / 3)
 # Maximum number of categories of an attribute, and minimum mean number of users per category.
-MOST_CLASSES, LEAST_USERS = 100, 2
-MOST_GENRES = 1_000
-Bins = Mapping[str, Sequence[float]]
+MAX_CLASSES, MIN_CLASS_USERS = 100, 2
+MAX_GENRES = 1_000
+BinEdges = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +65,16 @@ class SideTables:
     "column: category", in addition to the genres.
 
     A column of dates, or of too many distinct values for an inference attack, is not an attribute.
-    It is left out, and ``notes`` say so. Raises InputError if ``wanted``, the names of required
-    attributes, contains the column, or if a file of users has dates and ``wanted`` is None.
+    It is left out, and ``notes`` say so. Raises InputError if ``attributes``, the names of required
+    attributes, contains the column, or if a file of users has dates and ``attributes`` is None.
     ``notes`` also count the identifiers that do not match. Raises InputError if no identifier
     matches, or if an identifier occurs twice. Memory: 4 bytes per cell, and the distinct texts.
     """
 
     users: Path | None = None
     items: Path | None = None
-    wanted: Sequence[str] | None = None
-    bins: Bins = field(default_factory=dict)
+    attributes: Sequence[str] | None = None
+    bins: BinEdges = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(
@@ -91,7 +98,7 @@ class SideTables:
                 f"Expected bins for a column in the files of users and items, got {strange[0]!r}. "
                 f"{there or 'Give a file with this column.'}"
             )
-        if absent := [key for key in self.wanted or () if key not in interactions.attributes]:
+        if absent := [key for key in self.attributes or () if key not in interactions.attributes]:
             raise InputError(
                 f"Expected an attribute of the users of {interactions.name}, got {absent[0]!r}. "
                 f"The attributes are: {', '.join(sorted(interactions.attributes)) or 'none'}. "
@@ -100,7 +107,7 @@ class SideTables:
         return interactions
 
     def _with_users(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
-        own = as_written(interactions.users, interactions.names)
+        own = format_ids(interactions.users, interactions.names)
         row, cells, notes = _read(path, "user", own, self.columns.get("user"))
         read.update(cells)
         attributes, remarks = dict(interactions.attributes), list(notes)
@@ -108,10 +115,10 @@ class SideTables:
             made = _attribute(cell.take(row), name, path.name, self.bins.get(name))
             if isinstance(made, Attribute):
                 attributes[name] = made
-                if lacking := int(np.count_nonzero(~made.known)):
+                if lacking := int(np.count_nonzero(~made.has_value)):
                     remarks.append(f"{lacking:,} users have no value of {name}: attacks skip them.")
                 continue
-            is_wanted = made is _DATES if self.wanted is None else name in self.wanted
+            is_wanted = made is _DATES if self.attributes is None else name in self.attributes
             if is_wanted:
                 raise InputError(
                     f"Expected categories or numbers in the column {name!r} of {path}, got "
@@ -128,14 +135,16 @@ class SideTables:
     def _with_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
         texts = interactions.titles if _are_identifiers(interactions) else ()
         row, cells, notes = _read(
-            path, "item", as_written(interactions.items, texts), self.columns.get("item")
+            path, "item", format_ids(interactions.items, texts), self.columns.get("item")
         )
         read.update(cells)
         titles, remarks = interactions.titles, list(notes)
         names, flags = list(interactions.genre_names), list[NDArray[np.bool_]]()
         if interactions.genres is not None:
             flags.append(interactions.genres)
-        title, genre = (usual_column(tuple(cells), usual) for usual in (TITLES, GENRES))
+        title, genre = (
+            find_usual_column(tuple(cells), usual) for usual in (TITLE_FIELDS, GENRE_FIELDS)
+        )
         for name, cell in cells.items():
             column = cell.take(row)
             if name in (title, genre) and name in self.bins:
@@ -200,7 +209,7 @@ def _are_identifiers(interactions: Interactions) -> bool:
 def _is_index(name: str, what: str) -> bool:
     """Whether the name of a column is usual for identifiers or row numbers."""
     plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
-    return plain in ("", "id", "index", *USUAL[what]) or plain.startswith("unnamed")
+    return plain in ("", "id", "index", *ID_COLUMNS[what]) or plain.startswith("unnamed")
 
 
 def _read(
@@ -214,7 +223,7 @@ def _read(
     """
 
     def column(names: tuple[str, ...]) -> str:
-        name = given if given in names else usual_column(names, USUAL[what])
+        name = given if given in names else find_usual_column(names, ID_COLUMNS[what])
         if name is None:
             raise InputError(
                 f"Expected a usual name ({what}, {what}_id, id) for the column of {what}s in "
@@ -222,7 +231,7 @@ def _read(
             )
         return name
 
-    file = table_file(path, {}, column, USUAL[what], "Write a line with the names above it.")
+    file = open_table(path, {}, column, ID_COLUMNS[what], "Write a line with the names above it.")
     names = file.names()
     at = names.index(column(names))
     others = {
@@ -232,22 +241,22 @@ def _read(
     }
     if len(set(others.values())) < len(others) or not others:
         raise broken(str(path), f"columns besides {names[at]!r}, with distinct names", names)
-    identifiers = Identifiers(f"{what} of {path}")
-    cells = {place: Identifiers() for place in others}
-    for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
-        block.identify(at, identifiers)
+    identifiers = IdCollector(f"{what} of {path}")
+    cells = {place: IdCollector() for place in others}
+    for block in file.blocks({at: what, **{place: AnyColumn("value") for place in others}}):
+        block.collect_ids(at, identifiers)
         for place, texts_of in cells.items():
-            block.cells(place, texts_of)
-    ids, order, texts = identifiers.finish()
+            block.add_cells(place, texts_of)
+    ids, order, texts = identifiers.make_codes()
     _, first = np.unique(order, return_index=True)
     if len(first) < len(order):
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
-        twice = as_written(ids, texts)[order[again]]
-        before = file.line(int(first[order[again]]))
-        raise broken(file.line(again), f"a {what} that is absent from {before},", str(twice))
-    in_file = as_written(ids, texts)[order]
+        twice = format_ids(ids, texts)[order[again]]
+        before = file.row_name(int(first[order[again]]))
+        raise broken(file.row_name(again), f"a {what} that is absent from {before},", str(twice))
+    in_file = format_ids(ids, texts)[order]
     wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
-    row = index_of(wanted, among)
+    row = find_indices(wanted, among)
     matched = int(np.count_nonzero(row >= 0))
     if not matched:
         raise InputError(
@@ -263,7 +272,7 @@ def _read(
         notes += (f"Columns of {path.name} left out as identifiers: {', '.join(unused)}.",)
     made = {}
     for place, texts_of in cells.items():
-        _, codes, distinct = texts_of.finish()
+        _, codes, distinct = texts_of.make_codes()
         made[others[place]] = _Cells(codes, distinct)
     return row, made, notes
 
@@ -278,7 +287,7 @@ def _attribute(
     """The attribute in a column, or the reason why the column cannot be an attribute."""
     texts = [text.strip() for text in cells.texts]
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
-    there = np.array([text.casefold() not in GAPS for text in texts]) & occurs
+    there = np.array([text.casefold() not in NULL_TEXTS for text in texts]) & occurs
     if not there.any():
         return _Unusable("no value.", "Fill it in.")
     values = _numbers([text for text, here in zip(texts, there, strict=True) if here])
@@ -294,7 +303,7 @@ def _attribute(
         codes[there], categories = _binned(values, codes, cells, there, edges)
     else:
         words = [text for text, here in zip(texts, there, strict=True) if here]
-        if all(map(DATE.fullmatch, words)):
+        if all(map(DATE_REGEX.fullmatch, words)):
             return _DATES
         categories = tuple(sorted(set(words), key=str.encode))
         number = {word: code for code, word in enumerate(categories)}
@@ -306,15 +315,15 @@ def _attribute(
             f"{_written(values.min())} and {_written(values.max())}, got the edges "
             f"{', '.join(map(_written, edges))}, with all values in one bin. Give other edges."
         )
-    if len(categories) > min(MOST_CLASSES, max(2, users // LEAST_USERS)):
+    if len(categories) > min(MAX_CLASSES, max(2, users // MIN_CLASS_USERS)):
         return _Unusable(
             f"{users:,} values, of which {len(categories):,} are distinct.",
-            f"Group them into {MOST_CLASSES} at most.",
+            f"Group them into {MAX_CLASSES} at most.",
         )
     of_users = codes[cells.codes].astype(np.int64)
     if not known.all():
         of_users[~known] = len(categories)
-        categories = (*categories, NO_VALUE)
+        categories = (*categories, MISSING_VALUE)
     return Attribute(codes=of_users, categories=categories)
 
 
@@ -327,11 +336,11 @@ def _binned(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The category of each number in ``values``, and the names of the categories that occur."""
     distinct = np.unique(values)
-    if edges is None and len(distinct) > FEW_NUMBERS:
+    if edges is None and len(distinct) > MAX_UNBINNED:
         of_text = np.full(len(codes), np.nan)
         of_text[there] = values
         of_user = of_text[cells.codes]
-        cuts = np.quantile(of_user[~np.isnan(of_user)], THIRDS, method="inverted_cdf")
+        cuts = np.quantile(of_user[~np.isnan(of_user)], QUANTILES, method="inverted_cdf")
         cuts = np.unique(cuts[cuts > distinct[0]])
         edges = tuple((cuts if cuts.size else distinct[1:2]).tolist())
     if not edges:
@@ -352,7 +361,7 @@ def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
 
 
 def _is_number(word: str) -> bool:
-    return SPACED.fullmatch(word.encode()) is not None and bool(np.isfinite(float(word)))
+    return PADDED_REGEX.fullmatch(word.encode()) is not None and bool(np.isfinite(float(word)))
 
 
 def _written(number: float) -> str:
@@ -361,17 +370,19 @@ def _written(number: float) -> str:
 
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
     """The genres in a column, sorted, and flags of each item's genres (n, genres)."""
-    between = next((sign for sign in IN_CELLS if any(sign in t for t in cells.texts)), IN_CELLS[0])
+    between = next(
+        (sign for sign in SEPARATORS if any(sign in t for t in cells.texts)), SEPARATORS[0]
+    )
     occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
     words = [
         {word.strip() for word in text.split(between)} if here else set()
         for text, here in zip(cells.texts, occurs, strict=True)
     ]
-    words = [{word for word in each if word.casefold() not in GAPS} for each in words]
+    words = [{word for word in each if word.casefold() not in NULL_TEXTS} for each in words]
     genres = tuple(sorted(set().union(*words), key=str.encode))
-    if len(genres) > MOST_GENRES:
+    if len(genres) > MAX_GENRES:
         raise InputError(
-            f"Expected at most {MOST_GENRES:,} genres or tags in the column {name!r} of {path}, "
+            f"Expected at most {MAX_GENRES:,} genres or tags in the column {name!r} of {path}, "
             f"got {len(genres):,}, such as {genres[0]!r}. Keep the most common ones."
         )
     place = {word: at for at, word in enumerate(genres)}
@@ -381,12 +392,12 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
     return genres, flags[cells.codes]
 
 
-def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
+def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
     """Returns the identifiers (n,) as a file writes them: ``texts`` if given, else numbers."""
     return np.array(texts, dtype=np.str_) if texts else ids
 
 
-def index_of(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
     """Returns the index of each element of ``wanted`` in ``among``; -1 if it does not occur.
 
     ``among`` must not be empty.

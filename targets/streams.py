@@ -45,7 +45,7 @@ class Streams:
         """Selects the streams of the clients at positions ``clients``."""
         return Streams(self.seeds[clients])
 
-    def after(self, count: int | NDArray[np.integer[Any]]) -> Streams:
+    def skip_words(self, count: int | NDArray[np.integer[Any]]) -> Streams:
         """Returns the streams without their first ``count`` words.
 
         ``count`` is one number for all streams, or an array (n,) with one number per stream.

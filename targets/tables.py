@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 # First bytes of a zip archive (.zip, .whl), and of an empty zip archive.
-ARCHIVE = b"PK\x03\x04", b"PK\x05\x06"
+ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 
 
-def is_table(path: Path) -> bool:
+def is_table_path(path: Path) -> bool:
     """Whether ``path`` is a file that is not an archive, or a folder with Parquet files.
 
     The suffix of a file does not matter, because its format is detected when it is read.
     """
     if not os.path.isfile(path):  # Path.is_file would raise an error if the name is too long
-        return os.path.isdir(path) and bool(parts(path))
+        return os.path.isdir(path) and bool(part_files(path))
     try:
         with path.open("rb") as file:
-            return not file.read(4).startswith(ARCHIVE)
+            return not file.read(4).startswith(ZIP_MAGIC)
     except OSError:
         return True
 
 
-def parts(folder: Path) -> Sequence[Path]:
+def part_files(folder: Path) -> Sequence[Path]:
     """Returns the Parquet files of a folder, sorted by name.
 
     Spark and other programs write a table as such a folder.

@@ -21,11 +21,11 @@ from fedrec_auditor.targets.components import DATA_KINDS as DATA_KINDS
 from fedrec_auditor.targets.components import LIST_KINDS as LIST_KINDS
 from fedrec_auditor.targets.components import LIST_PADDING as LIST_PADDING
 from fedrec_auditor.targets.components import Component as Component
-from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
+from fedrec_auditor.targets.components import Dense, Ints, Reports, SelectedRows
 from fedrec_auditor.targets.components import Kind as Kind
 
+# The model that is sent to all clients, as arrays by name.
 Broadcast = Mapping[str, NDArray[Any]]
-"""The model that is sent to all clients, as arrays by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,12 @@ class Uploads:
     """Messages of several clients in one round: the senders, and the message components by name.
 
     ``users`` (n,) are the senders: positions of users, or of silos if one silo holds several users
-    (``Public.parties``). In a training, they are in ascending order. Names of components that
+    (``Public.n_silos``). In a training, they are in ascending order. Names of components that
     belong together begin with the same word before a dot, such as "user.W1" and "user.b". Raises
     InputError unless every component has one message per sender.
 
-    >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)), Kind.MODEL)})
+    >>> part = PartView.create(np.zeros((2, 100, 8)), Kind.MODEL)
+    >>> uploads = Uploads(np.array([4, 7]), {"item": part})
     >>> uploads.components["item"].shape
     (100, 8)
     """
@@ -58,13 +59,13 @@ class Uploads:
 class Round:
     """Messages of one round: the model sent to the clients, and the clients' uploads.
 
-    ``clear`` holds the messages that the server receives in the clear, linked to their senders,
+    ``cleartext`` holds the messages that the server receives in the clear, linked to their senders,
     even if all other messages go through secure aggregation.
     """
 
     broadcast: Broadcast | None
     uploads: Uploads
-    clear: Uploads | None = None
+    cleartext: Uploads | None = None
 
 
 class Channel(Protocol):
@@ -79,12 +80,12 @@ class DeviceCode(Protocol):
     """The client's program, which is public, so that an adversary can run it on any histories."""
 
     @property
-    def seconds(self) -> float:
+    def call_seconds(self) -> float:
         """Estimated time to compute one message, in seconds; 0 if the time is negligible."""
         ...
 
     @property
-    def others(self) -> bool:
+    def is_external(self) -> bool:
         """Whether the code was written by a third party, not by this program.
 
         Attacks then know the shapes of the code's messages, but not how the code computes them.
@@ -92,7 +93,7 @@ class DeviceCode(Protocol):
         ...
 
     @property
-    def sizes(self) -> tuple[int, int]:
+    def size_range(self) -> tuple[int, int]:
         """Smallest and largest number of items per user, among users who have at least one item."""
         ...
 
@@ -136,13 +137,13 @@ class Public:
     channel: distribution of one randomized entry of a message; None if it is not known
     route: strongest vantage that the protocol gives to an adversary who follows it; a stronger
         vantage requires a colluding proxy or a broken aggregation
-    parties: number of silos, if messages come from silos that hold the ratings of several users (or
+    n_silos: number of silos, if messages come from silos that hold the ratings of several users (or
         of some items); None if every user sends separate messages
-    features: flags of each item's public features, such as genres (n_items, G)
-    rows: the rows of each item in tables, or its codes in lists (n_items, h), if a public function
-        such as a hash determines them
+    item_features: flags of each item's public features, such as genres (n_items, G)
+    item_rows: the rows of each item in tables, or its codes in lists (n_items, h), if a public
+        function such as a hash determines them
     popularity: share of users who interacted with each item (n_items,)
-    client: the code that all devices run, if an adversary can run it as well
+    device_code: the code that all devices run, if an adversary can run it as well
     """
 
     algorithm: str
@@ -151,14 +152,14 @@ class Public:
     settings: Mapping[str, float] = field(default_factory=dict)
     channel: Channel | None = None
     route: Vantage = Vantage.SERVER
-    parties: int | None = None
-    features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
-    rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    n_silos: int | None = None
+    item_features: NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+    item_rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     popularity: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    client: DeviceCode | None = field(default=None, compare=False, repr=False)
+    device_code: DeviceCode | None = field(default=None, compare=False, repr=False)
 
 
-class Wire(Component):
+class PartView(Component):
     """One named part of a round's messages, as its receiver reads it.
 
     A wire hides how the messages were made (factors, values before the noise, seeds of the noise):
@@ -172,23 +173,23 @@ class Wire(Component):
         self._shape, self._count = stored.shape, len(stored)
 
         def read(name: str, *of: Ints) -> Any:
-            assert name in ("dense", "sent", "listed", "at", "picked", "total")
+            assert name in ("dense", "sent_rows", "list_entries", "lookup", "select_rows", "total")
             return getattr(stored, name)(*of)
 
-        def made(name: str, of: Any) -> Wire:
-            assert name in ("take", "tail")
-            return Wire(getattr(stored, name)(of))
+        def made(name: str, of: Any) -> PartView:
+            assert name in ("take", "drop_rows")
+            return PartView(getattr(stored, name)(of))
 
         def largest() -> float:
-            return stored.largest()
+            return stored.max_magnitude()
 
         self._read, self._made, self._largest = read, made, largest
 
     @classmethod
-    def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
+    def create(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> PartView:
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
-        >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
+        >>> wire = PartView.create(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
         >>> len(wire), wire.shape
         (3, (2,))
         >>> wire.take(np.array([2, 0])).dense(np.array([0]))
@@ -219,35 +220,39 @@ class Wire(Component):
         """Returns the messages of the clients at positions ``clients``, as a new array."""
         return np.asarray(self._read("dense", clients))
 
-    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
-        return np.asarray(self._read("sent", clients))
+        return np.asarray(self._read("sent_rows", clients))
 
-    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    def list_entries(
+        self, clients: Ints
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
         """Returns the list entries without padding: client index, column and value, each (E,)."""
-        row, column, entries = self._read("listed", clients)
+        row, column, entries = self._read("list_entries", clients)
         return row, column, entries
 
-    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
+    def lookup(
+        self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
+    ) -> NDArray[Any]:
         """Returns single entries (E,) of messages of shape (width,).
 
         Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
         ascending order.
         """
-        return np.asarray(self._read("at", clients, row, column))
+        return np.asarray(self._read("lookup", clients, row, column))
 
-    def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
+    def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
         """Returns selected rows of each client's message, shape (len(clients), k, *shape[1:]).
 
         ``rows`` (len(clients), k) holds the indices of the rows for each client.
         """
-        return np.asarray(self._read("picked", clients, rows))
+        return np.asarray(self._read("select_rows", clients, rows))
 
-    def take(self, clients: Ints) -> Wire:
+    def take(self, clients: Ints) -> PartView:
         """Selects the messages of the clients at positions ``clients``, in this order."""
         return self._made("take", clients)
 
-    def largest(self) -> float:
+    def max_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of all messages; infinity if unknown."""
         return self._largest()
 
@@ -255,14 +260,14 @@ class Wire(Component):
         """Computes the sum over all clients, of shape ``shape``, in float64."""
         return np.asarray(self._read("total"))
 
-    def tail(self, first: int) -> Wire:
+    def drop_rows(self, first: int) -> PartView:
         """Returns the messages without the rows before ``first``."""
-        return self._made("tail", first)
+        return self._made("drop_rows", first)
 
 
 def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
     return MappingProxyType(
-        {n: c if isinstance(c, Wire) else Wire(c) for n, c in components.items()}
+        {n: c if isinstance(c, PartView) else PartView(c) for n, c in components.items()}
     )
 
 
@@ -275,9 +280,9 @@ class RoundView:
     shuffled: the messages in random order, by component
     aggregate: sums of the messages over ``senders``, by component
     senders: clients that take part in the sums, whom the server knows (n,)
-    clear: messages that stay linked to their senders even under secure aggregation
+    cleartext: messages that stay linked to their senders even under secure aggregation
 
-    Messages in other storage formats are converted to ``Wire``.
+    Messages in other storage formats are converted to ``PartView``.
     """
 
     broadcast: Broadcast | None
@@ -285,10 +290,10 @@ class RoundView:
     shuffled: Mapping[str, Component] | None = None
     aggregate: Mapping[str, NDArray[Any]] | None = None
     senders: Ints | None = None
-    clear: Uploads | None = None
+    cleartext: Uploads | None = None
 
     def __post_init__(self) -> None:
-        for name in ("uploads", "clear"):
+        for name in ("uploads", "cleartext"):
             linked: Uploads | None = getattr(self, name)
             if linked is not None:
                 object.__setattr__(self, name, Uploads(linked.users, _wires(linked.components)))
@@ -296,17 +301,18 @@ class RoundView:
             object.__setattr__(self, "shuffled", _wires(self.shuffled))
 
     @property
-    def in_clear(self) -> bool:
+    def is_in_clear(self) -> bool:
         """Whether ``uploads`` contain only messages that clients send in the clear."""
-        if self.uploads is None or self.clear is None:
+        if self.uploads is None or self.cleartext is None:
             return False
-        return self.uploads.components.keys() == self.clear.components.keys()
+        return self.uploads.components.keys() == self.cleartext.components.keys()
 
-    def at(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
-        """Restricts all tables (in the model and in messages) that have these ``rows`` to them.
+    def restrict(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
+        """Restricts all tables (in the model and in messages) that have these ``rows`` to
+        them.
 
-        If ``only`` names a part, only that part is restricted. Lists stay unchanged, or are removed
-        if ``lists`` is False.
+        If ``only`` names a part, only that part is restricted. Lists stay unchanged, or are
+        removed if ``lists`` is False.
         """
 
         def listed(part: Any) -> bool:
@@ -315,7 +321,7 @@ class RoundView:
         def picked(part: Any) -> Any:
             if not part.shape or part.shape[0] <= rows.max() or listed(part):
                 return part
-            return part[rows] if isinstance(part, np.ndarray) else SomeRows(part, rows)
+            return part[rows] if isinstance(part, np.ndarray) else SelectedRows(part, rows)
 
         def parts(table: Any) -> Any:
             if table is None or (not lists and all(map(listed, table.values()))):
@@ -336,7 +342,7 @@ class RoundView:
             uploads=linked(self.uploads),
             shuffled=parts(self.shuffled),
             aggregate=parts(self.aggregate),
-            clear=linked(self.clear),
+            cleartext=linked(self.cleartext),
         )
 
 
@@ -344,13 +350,14 @@ class RoundView:
 class View:
     """An adversary's view of a run: all that an attack receives, besides the public knowledge.
 
-    ``memo`` caches results that attacks computed from this view. ``how`` holds sentences on how its
-    messages were interpreted; views derived from one another share this list.
+    ``cache`` caches results that attacks computed from this view. ``notes`` holds sentences on how
+    its messages were interpreted; views derived from one another share this list.
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
-    >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
+    >>> part = PartView.create(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)
+    >>> bits = Uploads(np.arange(2), {"bits": part})
     >>> view = Transcript(public=public, rounds=(Round(None, bits),)).view(Vantage.SERVER)
-    >>> [(uploads, sent)] = view.component("bits")
+    >>> [(uploads, sent)] = view.find_component("bits")
     >>> uploads.users, sent.dense(np.array([0]))
     (array([0, 1]), array([[0, 1, 1]]))
     """
@@ -358,43 +365,43 @@ class View:
     vantage: Vantage
     public: Public
     rounds: tuple[RoundView, ...]
-    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    how: list[str] = field(default_factory=list, compare=False, repr=False)
+    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
-    def tell(self, how: str) -> None:
+    def add_note(self, how: str) -> None:
         """Adds the sentence ``how``, on the interpretation of messages, to the view's sentences.
 
         A sentence that is already in the list is not added again.
         """
-        if how not in self.how:
-            self.how.append(how)
+        if how not in self.notes:
+            self.notes.append(how)
 
-    def by_item(self) -> View:
+    def align_items(self) -> View:
         """Returns the view in which row i of every item table belongs to item i.
 
         The rows of items are public (``public.rows``). If every item has h rows in a table, each
         round becomes h consecutive rounds, and only the first of these has the lists. A table
         counts as an item table if it has all of these rows.
         """
-        if (rows := self.public.rows) is None:
+        if (rows := self.public.item_rows) is None:
             return self
         seen = tuple(
-            one.at(each, lists=not place)
+            one.restrict(each, lists=not place)
             for one in self.rounds
             for place, each in enumerate(rows.T)
         )
         return replace(self, rounds=seen)
 
-    def with_clear(self) -> View:
+    def with_cleartext(self) -> View:
         """Returns the view with additional rounds that contain the data sent in the clear.
 
         The additional rounds have no broadcast, and follow the other rounds.
         """
         opened = []
         for seen in self.rounds:
-            if seen.clear is not None and (parts := _of_data(seen.clear)):
-                said = Uploads(seen.clear.users, parts)
-                opened.append(RoundView(broadcast=None, uploads=said, clear=said))
+            if seen.cleartext is not None and (parts := _of_data(seen.cleartext)):
+                said = Uploads(seen.cleartext.users, parts)
+                opened.append(RoundView(broadcast=None, uploads=said, cleartext=said))
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
@@ -402,7 +409,7 @@ class View:
         return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def group_names(self) -> tuple[str, ...]:
         """Groups of the components of linked uploads, in order of appearance.
 
         A group is the part of a component's name before the first dot.
@@ -416,8 +423,8 @@ class View:
             )
         )
 
-    def only(self, group: str) -> View:
-        """Returns the view with the linked components of one group only, and without ``clear``."""
+    def keep_group(self, group: str) -> View:
+        """Returns the view with the linked components of one group, without ``cleartext``."""
 
         def cut(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
@@ -426,10 +433,11 @@ class View:
             return Uploads(users=uploads.users, components=MappingProxyType(kept))
 
         return replace(
-            self, rounds=tuple(replace(r, uploads=cut(r.uploads), clear=None) for r in self.rounds)
+            self,
+            rounds=tuple(replace(r, uploads=cut(r.uploads), cleartext=None) for r in self.rounds),
         )
 
-    def component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
+    def find_component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
         """Returns the linked uploads of each round that has the component ``name``.
 
         Each element of the result is a pair of uploads and the component.
@@ -449,20 +457,20 @@ def _of_data(clear: Uploads) -> dict[str, Component]:
 class Transcript:
     """All messages of one run that left a client or the server, in their storage format.
 
-    ``release`` is the model that is published at the end. ``shown`` is the strongest vantage whose
-    view the transcript contains: a log without senders, or of sums alone, has no view for stronger
-    vantages.
+    ``release`` is the model that is published at the end. ``max_vantage`` is the strongest vantage
+    whose view the transcript contains: a log without senders, or of sums alone, has no view for
+    stronger vantages.
     """
 
     public: Public
     rounds: tuple[Round, ...]
     release: Broadcast | None = None
-    shown: Vantage = Vantage.SERVER
+    max_vantage: Vantage = Vantage.SERVER
 
     @property
-    def tells_data(self) -> bool:
+    def sends_clear_data(self) -> bool:
         """Whether clients send some of their data in the clear, linked to their senders."""
-        return any(r.clear is not None and bool(_of_data(r.clear)) for r in self.rounds)
+        return any(r.cleartext is not None and bool(_of_data(r.cleartext)) for r in self.rounds)
 
     def view(
         self,
@@ -480,7 +488,7 @@ class Transcript:
         """
         if vantage is Vantage.SERVER:
             views = [
-                of_round(broadcast=r.broadcast, uploads=r.uploads, clear=r.clear)
+                of_round(broadcast=r.broadcast, uploads=r.uploads, cleartext=r.cleartext)
                 for r in self.rounds
             ]
         elif vantage is Vantage.SHUFFLED:
@@ -498,7 +506,7 @@ class Transcript:
                         {name: c.total() for name, c in r.uploads.components.items()}
                     ),
                     senders=r.uploads.users,
-                    clear=r.clear,
+                    cleartext=r.cleartext,
                 )
                 for r in self.rounds
             ]

@@ -16,15 +16,15 @@ SYSTEMS = (
 )  # fmt: skip
 
 
+# No system descends so by default, but learners' tests do.
 PLAIN_DESCENT = Plan(settings={"f-gerai": {"optimizer": "sgd"}})
-"""No system descends so by default, but learners' tests do."""
 
 
 def main() -> None:
     data = Synthetic(n_users=30, n_items=20, profile=6).load()
     plans = [(name, Plan()) for name in SYSTEMS] + [("f-gerai", PLAIN_DESCENT)]
     for name, plan in plans:
-        make_target(name, plan).shortened(1).run(data, np.random.default_rng(0))
+        make_target(name, plan).limit_rounds(1).run(data, np.random.default_rng(0))
 
 
 if __name__ == "__main__":

@@ -33,11 +33,12 @@ def test_examples_print_what_they_say(
     assert not failed, "see the differences above"
 
 
+# What users call.
 CALLED = {
     "accountants.errors": "InputError",
     "accountants.methods.accounting_methods": "Optimal Pld Pure Rdp Shuffle",
     "accountants.statements": "Bound Claim Scope",
-    "accountants.verdict": "Gate Verdict judge",
+    "accountants.verdict": "Gate Verdict judge_claim",
     "auditor.exact.candidate_inputs": "inputs_of",
     "auditor.exact.lower_bound": "exact_lower_bound",
     "auditor.plan.plan": "Plan",
@@ -59,7 +60,6 @@ CALLED = {
     "targets.papers.fmf_ldp.systems.fmf_ldp": "FmfLdp",
     "targets.transcript": "View",
 }
-"""What users call."""
 
 
 @pytest.mark.parametrize("module", CALLED)

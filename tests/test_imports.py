@@ -12,13 +12,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
+# What speaks of the parts of another top-level folder, and so may import them.
 MAY_REACH = {
     "auditor.catalogue": "targets",
     "auditor.games": "attacks",
     "auditor.reproductions": "attacks",
     "auditor.tracing": "targets",
 }
-"""What speaks of the parts of another top-level folder, and so may import them."""
 
 
 @functools.cache

@@ -146,7 +146,7 @@ def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path)
     code = (
         f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r}); sys.path += {needed()}\n"
         "from fedrec_auditor.auditor.plan.families import FAMILIES as f\n"
-        "member = f['mechanisms'].member('brand-new')\n"
+        "member = f['mechanisms'].member_class('brand-new')\n"
         "print(member.__module__, f['mechanisms'].summary('brand-new'))"
     )
     shown = call(sys.executable, "-S", "-c", code, folder=tmp_path)

@@ -15,12 +15,12 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.paper import paper_of
+from fedrec_auditor.targets.declarations.paper import find_paper
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
+# World, number of runs, generator: one number per run, (runs,).
 Draw = Callable[[int, int, np.random.Generator], Any]
-"""World, number of runs, generator: one number per run, (runs,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ReadUploads:
 
     def __call__(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """The numbers of ``size`` runs, (size,)."""
-        history = Interactions.of(np.array([self.histories[world]]), name="neighbours")
+        history = Interactions.create(np.array([self.histories[world]]), name="neighbours")
         upload, each = partial(self.system.upload, history, self.broadcast, rng), self.each
         return in_blocks(size, self.block // each, lambda runs: self.read(upload(runs * each)))
 
@@ -54,9 +54,9 @@ def in_blocks(size: int, block: int, draw: Callable[[int], NDArray[Any]]) -> NDA
 
 def stated(system: Target, population: Population, entry: str) -> Claim:
     """The claim of the paper's ``entry`` about this system."""
-    paper = paper_of(type(system).__module__)
+    paper = find_paper(type(system).__module__)
     assert paper is not None
-    return paper.scoped(paper.entry(entry), system, population).claim
+    return paper.scoped_claim(paper.entry(entry), system, population).claim
 
 
 def shown(draw: Draw, scope: Scope, samples: int, *, delta: float = 0.0, seed: int = 1) -> float:

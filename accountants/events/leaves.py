@@ -133,9 +133,8 @@ SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     RevealedSamplingDpEvent: tuple(Adjacency),
     MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
-Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
-"""For each sampling event class that an accountant supports, the event classes that may be
-sampled."""
+# For each sampling event class that an accountant supports, the event classes that may be sampled.
+SampledTypes = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
@@ -150,18 +149,18 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
     return list(totals.values())
 
 
-def one_use(event: DpEvent) -> DpEvent:
+def merge_sample(event: DpEvent) -> DpEvent:
     """Merges the mechanisms that a sampling ``event`` applies to one sample into an equivalent
     single leaf, if one is known.
 
     All other events are returned unchanged. Gaussians on the same sample, composed adaptively, are
     dominated by the Gaussian of z = (sum z_i^-2)^-1/2, and they attain it. So sampling them equals
-    sampling that Gaussian. (If a drawn record is replaced, the argument in ``ReplacedGaussian``
+    sampling that Gaussian. (If a drawn record is replaced, the argument in ``ReplacedGaussianPair``
     proceeds backwards through the uses: no second derivative of the expected value before a use is
     negative if none after it is.) A Poisson sample of a Poisson sample is a Poisson sample at the
     product of the two rates. Raises InputError if a number is out of range.
 
-    >>> one_use(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
+    >>> merge_sample(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
     sampled: Any = event
@@ -197,8 +196,11 @@ def sampling_rate(leaf: DpEvent) -> float:
     return float(getattr(leaf, "sampling_probability", 1.0))
 
 
-def readable(
-    event: DpEvent, kinds: tuple[type[DpEvent], ...], *, sampled: Sampled = MappingProxyType({})
+def is_supported(
+    event: DpEvent,
+    kinds: tuple[type[DpEvent], ...],
+    *,
+    sampled: SampledTypes = MappingProxyType({}),
 ) -> bool:
     """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or without
     any privacy.
@@ -228,13 +230,13 @@ def assumed(event: DpEvent) -> tuple[str, ...]:
     return tuple(f"the adversary does not learn who{of} was drawn" for of in drawn)
 
 
-def private_leaves(
+def supported_leaves(
     event: DpEvent,
     kinds: tuple[type[DpEvent], ...],
     *,
     scope: Scope,
     reader: str,
-    sampled: Sampled = MappingProxyType({}),
+    sampled: SampledTypes = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
     """Lists the leaves (single mechanisms) of ``event`` with their counts, after checking that all
     are supported.
@@ -287,7 +289,7 @@ def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]
     elif isinstance(event, ComposedDpEvent):
         for part in event.events:
             _walk(part, times, totals)
-    elif not isinstance(event := one_use(event), NoOpDpEvent):
+    elif not isinstance(event := merge_sample(event), NoOpDpEvent):
         key = _key(event)
         _, before = totals.get(key, (event, 0))
         totals[key] = (event, before + times)

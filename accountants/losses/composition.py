@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
 from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
 
-Uses = tuple[tuple[Pair, int], ...]
-"""Pairs of distributions, each with its number of uses."""
+# Pairs of distributions, each with its number of uses.
+PairCounts = tuple[tuple[Pair, int], ...]
+# For each pair, the interval of losses that contains all but a negligible mass.
 Spans = Sequence[tuple[float, float]]
-"""For each pair, the interval of losses that contains all but a negligible mass."""
 # Largest number of points of a grid for one use, and for the window of the sum.
 _MOST = 2**19
 # Grid steps per standard deviation of the loss of one use, if the grid is large enough: for upper
@@ -71,7 +71,7 @@ class _Grid:
         return np.array([log_sum(log_mass + tilt * loss) for tilt in tilts])
 
 
-def epsilon_above(uses: Uses, delta: float) -> float:
+def upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs, each with its number of uses.
@@ -90,13 +90,13 @@ def epsilon_above(uses: Uses, delta: float) -> float:
     is within a few per cent.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
-    >>> round(epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
+    >>> round(upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
     4.377
     """
     return _remembered(tuple(uses), delta, True)
 
 
-def epsilon_below(uses: Uses, delta: float) -> float:
+def lower_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
     ``uses`` lists the pairs, each with its number of uses.
@@ -112,35 +112,36 @@ def epsilon_below(uses: Uses, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CurveBelow:
+class LowerCurve:
     """Lower bound on the privacy curve of composed pairs, represented by a distribution of the
     total loss.
 
     - ``losses``: total losses in ascending order, (n,).
     - ``masses``: their masses under P, (n,).
-    - ``lost``: amount that is subtracted from every divergence for errors.
+    - ``max_error``: amount that is subtracted from every divergence for errors.
     """
 
     losses: Array
     masses: Array
-    lost: float
+    max_error: float
 
     def delta(self, epsilon: float) -> float:
         """Computes a lower bound on the delta of the composed pairs at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
-            0.0, float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.lost
+            0.0,
+            float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.max_error,
         )
 
 
-def curve_below(uses: Uses) -> CurveBelow:
+def lower_curve(uses: PairCounts) -> LowerCurve:
     """Computes a lower bound on the privacy curve of composed pairs of distributions, by the method
-    of ``epsilon_below``.
+    of ``lower_epsilon``.
 
     The absolute error of delta is about 1e-13. The composition is not tilted, so that deltas near
     that error count as 0.
     """
-    spans = [pair.span(_OUTSIDE_OF_CURVE) for pair, _ in uses]
+    spans = [pair.loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
     step, _ = _step(uses, spans, False)
     for _ in range(2 * _TRIES):
         grids = _discretized(uses, spans, step, False)
@@ -150,13 +151,13 @@ def curve_below(uses: Uses) -> CurveBelow:
             break
         step *= 2.0
     else:
-        return CurveBelow(np.zeros(0), np.zeros(0), 0.0)
+        return LowerCurve(np.zeros(0), np.zeros(0), 0.0)
     # Three errors are subtracted: mass that wraps around the window, the chance that too much was
     # added back, and rounding.
     uses_in_all = sum(grid.count for grid in grids)
     lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * uses_in_all
     infinite = _ever_infinite(grids)
-    return CurveBelow(
+    return LowerCurve(
         np.append(total.losses + ceded, np.inf), np.append(np.exp(total.log_p), infinite), lost
     )
 
@@ -192,7 +193,7 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
     return np.roll(fft.irfft(total, n=size), -((first - offset) % size))
 
 
-def _remembered(uses: Uses, delta: float, above: bool) -> float:
+def _remembered(uses: PairCounts, delta: float, above: bool) -> float:
     """Caches results by the values of the pairs. Pairs that are stored in arrays are composed
     again.
     """
@@ -201,14 +202,14 @@ def _remembered(uses: Uses, delta: float, above: bool) -> float:
     return _cached(uses, delta, above)
 
 
-def _epsilon(uses: Uses, delta: float, above: bool) -> float:
+def _epsilon(uses: PairCounts, delta: float, above: bool) -> float:
     uses = tuple((pair, count) for pair, count in uses if count)
     if not uses:
         return 0.0
     if len(uses) == 1 and uses[0][1] == 1:
         return _once(uses[0][0], delta, above)
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
-    spans = [pair.span(tail) for pair, _ in uses]
+    spans = [pair.loss_range(tail) for pair, _ in uses]
     step, finest = _step(uses, spans, above)
     epsilon = math.inf if above else 0.0
     if above and step > 2.0 * finest:
@@ -236,7 +237,7 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
     """Epsilon of a single use, without a transform: interval ends share the mass (upper bound), or
     each cell is one output.
     """
-    spans = [pair.span(max(delta * 1e-5, 1e-307))]
+    spans = [pair.loss_range(max(delta * 1e-5, 1e-307))]
     step, _ = _step(((pair, 1),), spans, above)
     points = _points(spans[0], step)
     if above:
@@ -247,12 +248,12 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
         with np.errstate(divide="ignore"):
             log_p = np.log(np.append(grid.mass, grid.infinite))
         log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
-        least = least_epsilon(log_p[::-1], log_q[::-1], budget)
+        least = smallest_epsilon(log_p[::-1], log_q[::-1], budget)
         return _moved([grid], least) if least > 0 else 0.0
     log_p, log_q = pair.between(np.concatenate([[-np.inf], points * step, [np.inf]]))
-    infinite = math.log(pair.infinite) if pair.infinite > 0 else -math.inf
+    infinite = math.log(pair.infinite_mass) if pair.infinite_mass > 0 else -math.inf
     log_p, log_q = np.append(log_p, infinite), np.append(log_q, -np.inf)
-    epsilon = least_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
+    epsilon = smallest_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
     return epsilon if math.isinf(epsilon) else max(0.0, epsilon * (1.0 - _ROUNDING) - 2.0**-46)
 
 
@@ -308,7 +309,7 @@ def _below(
     return 0.0, True
 
 
-def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
+def _step(uses: PairCounts, spans: Spans, above: bool) -> tuple[float, float]:
     """Step of the grid of the sum, and a step that resolves each use well for its moments.
 
     The first step is fine enough for each pair, as far as the pair matters in the sum, and limited
@@ -346,7 +347,7 @@ def _spread(pair: Pair, low: float, high: float) -> float:
     return math.sqrt(max(float(mass @ (middle - mean) ** 2), 0.0))
 
 
-def _discretized(uses: Uses, spans: Spans, step: float, above: bool) -> list[_Grid]:
+def _discretized(uses: PairCounts, spans: Spans, step: float, above: bool) -> list[_Grid]:
     return [
         (_split if above else _merged)(pair, n, step, _points(span, step))
         for (pair, n), span in zip(uses, spans, strict=True)
@@ -372,7 +373,7 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
     mass[:-1] += p * (1.0 - share)
     mass[1:] += p * share
     mass[0] += math.exp(log_p[0])
-    return _Grid(int(points[0]), mass, min(1.0, pair.infinite + math.exp(log_p[-1])), count)
+    return _Grid(int(points[0]), mass, min(1.0, pair.infinite_mass + math.exp(log_p[-1])), count)
 
 
 def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
@@ -400,7 +401,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     at = np.clip(cell, lowest, highest).astype(np.int64) - lowest
     mass: Array = np.bincount(at, weights=kept, minlength=highest - lowest + 1).astype(np.float64)
     variance = max(float(p @ rest**2) - mean**2, 0.0)
-    return _Grid(lowest, mass, pair.infinite, count, offset, (mean, variance))
+    return _Grid(lowest, mass, pair.infinite_mass, count, offset, (mean, variance))
 
 
 def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
@@ -503,7 +504,7 @@ def _in_window(
         log_top = math.log(top) if top > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
         losses = total.losses + (ceded or 0.0)
-        epsilon = least_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
+        epsilon = smallest_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
         if epsilon > losses[0] + step or losses[0] < 0:
             return epsilon
         lower = 1.5 * lower + 0.5

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 # Numbers count as equal if their difference, relative to their size and to the spread of all
 # numbers, is smaller.
-SAME = 1e-12
+TOLERANCE = 1e-12
 _MOST_POINTS = 1 << 12
 # Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
 # of e.
@@ -25,7 +25,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MixturePart:
     """Part of a mixture: ``weight`` times a probability distribution on [low, high].
 
     - With ``rate``: the density is proportional to exp(rate * y).
@@ -62,15 +62,15 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ExpTerm:
     """Function exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) of a number y on [low,
     high].
 
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point at which the term is largest.
     - ``value``: logarithm of the term at the anchor.
-    - ``centre``: mean of a normal density, or the rate of an exponential if ``curve`` is 0.
-    - ``curve``: rate by which the slope of the logarithm falls.
+    - ``centre``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0.
+    - ``curvature``: rate by which the slope of the logarithm falls.
     - ``step``: if positive, the term is a mass at every multiple of the step from an end.
     """
 
@@ -79,11 +79,11 @@ class Term:
     anchor: float
     value: float
     centre: float = 0.0
-    curve: float = 0.0
+    curvature: float = 0.0
     step: float = 0.0
 
     @classmethod
-    def of(cls, piece: Piece) -> Term:
+    def of(cls, piece: MixturePart) -> ExpTerm:
         """Builds the term of a piece, normalized so that its mass is the weight of the piece."""
         low, high = piece.low, piece.high
         if piece.step and math.isfinite(high - low):
@@ -102,24 +102,24 @@ class Term:
         For a lattice, ``low`` and ``high`` are its ends.
         """
         nearest = np.clip(self.anchor, low, high)
-        slope = np.abs(self.slope - self.curve * (nearest - self.anchor))
+        slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
         sides = np.stack([nearest - low, high - nearest])
-        logs = log_integral(np.stack([slope, slope]), self.curve, sides, self.step)
+        logs = log_integral(np.stack([slope, slope]), self.curvature, sides, self.step)
         # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
-        whole = np.logaddexp(*logs) if self.curve else logs.max(axis=0)
-        return np.asarray(self.at(nearest) + whole)
+        whole = np.logaddexp(*logs) if self.curvature else logs.max(axis=0)
+        return np.asarray(self.log_at(nearest) + whole)
 
     @property
     def slope(self) -> float:
         """Slope of the logarithm of the term at the anchor."""
-        return (self.centre - self.anchor) * self.curve if self.curve else self.centre
+        return (self.centre - self.anchor) * self.curvature if self.curvature else self.centre
 
-    def at(self, y: Floats) -> Floats:
+    def log_at(self, y: Floats) -> Floats:
         """Computes the logarithm of the density or mass at ``y``, extrapolated beyond the ends of
         the term.
         """
         away = y - self.anchor
-        return self.value + self.slope * away - self.curve / 2.0 * away * away
+        return self.value + self.slope * away - self.curvature / 2.0 * away * away
 
     def nearest(self, y: Floats) -> tuple[Floats, Floats]:
         """Returns the lattice points nearest to ``y``, and their distances from ``y`` in steps."""
@@ -130,7 +130,7 @@ class Term:
     @property
     def shape(self) -> tuple[float, float]:
         """Centre and curvature of the term. Terms with equal shapes differ only by a factor."""
-        return self.centre, self.curve
+        return self.centre, self.curvature
 
 
 def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
@@ -171,21 +171,21 @@ class Mixture:
     - ``points``: masses of single numbers, by number.
     """
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[MixturePart, ...] = ()
     points: Mapping[float, float] = field(default_factory=dict)
 
-    def times(self, factor: float) -> Mixture:
+    def scale(self, factor: float) -> Mixture:
         """Returns the mixture with all masses multiplied by ``factor``. Masses that underflow are
         dropped.
         """
         pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
 
-    def plus(self, other: Mixture) -> Mixture:
+    def add(self, other: Mixture) -> Mixture:
         """Returns the sum of this mixture and the ``other`` one. Pieces of the same shape are
         merged.
         """
-        weights: dict[Piece, float] = {}
+        weights: dict[MixturePart, float] = {}
         for piece in (*self.pieces, *other.pieces):
             shape = replace(piece, weight=1.0)
             weights[shape] = weights.get(shape, 0.0) + piece.weight
@@ -194,7 +194,7 @@ class Mixture:
         points = {y: self.points.get(y, 0.0) + other.points.get(y, 0.0) for y in values}
         return Mixture(pieces, points)
 
-    def listed(self) -> list[float]:
+    def list_points(self) -> list[float]:
         """Lists all numbers with a probability: the single points and the lattice points. Far
         points of long lattices are omitted.
         """
@@ -219,14 +219,14 @@ class Mixture:
             nearest = np.searchsorted((values[1:] + values[:-1]) / 2.0, y)
             with np.errstate(divide="ignore"):
                 masses = np.log([self.points[value] for value in values.tolist()])
-            near = np.abs(y - values[nearest]) <= SAME * np.abs(values).max()
+            near = np.abs(y - values[nearest]) <= TOLERANCE * np.abs(values).max()
             mass = np.where(near, masses[nearest], mass)
-        for term in map(Term.of, self.pieces):
+        for term in map(ExpTerm.of, self.pieces):
             if term.step:
                 place, off = term.nearest(y)
                 slack = term.step / 2.0
                 on = (off <= 1e-9) & (term.low - slack < y) & (y < term.high + slack)
-                mass = np.where(on, np.logaddexp(mass, term.at(place)), mass)
+                mass = np.where(on, np.logaddexp(mass, term.log_at(place)), mass)
         return mass
 
     def log_density(self, y: Floats) -> Floats:
@@ -235,9 +235,9 @@ class Mixture:
         """
         y = np.asarray(y, dtype=np.float64)
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
-        for term in map(Term.of, self.pieces):
+        for term in map(ExpTerm.of, self.pieces):
             if not term.step:
-                log = np.where((term.low <= y) & (y <= term.high), term.at(y), -np.inf)
+                log = np.where((term.low <= y) & (y <= term.high), term.log_at(y), -np.inf)
                 left = np.logaddexp(left, np.where(y > term.low, log, -np.inf))
                 right = np.logaddexp(right, np.where(y < term.high, log, -np.inf))
         return np.asarray(np.maximum(left, right))
@@ -246,25 +246,25 @@ class Mixture:
 def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
     """Maps each finite value to the first of the values that differ from it only by rounding."""
     ordered = np.unique([value for value in values if math.isfinite(value)])
-    fresh = np.diff(ordered) > SAME * np.maximum(np.abs(ordered[1:]), least)
+    fresh = np.diff(ordered) > TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
 
-def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
+def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
     """Whether a piece no wider than the rounding error continues a piece that is as dense at
     its end.
     """
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
-    width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
+    width, near = sliver.high - sliver.low, 2.0 * TOLERANCE * max(abs(sliver.low), abs(sliver.high))
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
     density = math.exp(Mixture(others).log_density(beside).max())
-    return sliver.weight <= min(SAME, (1.0 + 1e-6) * density * width)
+    return sliver.weight <= min(TOLERANCE, (1.0 + 1e-6) * density * width)
 
 
-def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, float]]]:
+def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
     """Returns the terms and the points of both mixtures. Numbers that differ only by rounding are
     made equal.
     """
@@ -286,11 +286,11 @@ def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, fl
             if low < high or piece.step:
                 rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
                 mean = place.get(piece.mean, piece.mean)
-                terms.append(Term.of(Piece(piece.weight, low, high, rate, mean, sd, step)))
+                terms.append(ExpTerm.of(MixturePart(piece.weight, low, high, rate, mean, sd, step)))
             elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
-                    f"Expected pieces wider than {SAME} of the spread of all pieces, got {piece}. "
-                    "Give a point instead."
+                    f"Expected pieces wider than {TOLERANCE} of the spread of all pieces, got "
+                    f"{piece}. Give a point instead."
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
@@ -306,27 +306,27 @@ class Lattice:
 
     - ``origin``: the number at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``sides``: terms of the first measure, and terms of the second measure.
+    - ``terms``: terms of the first measure, and terms of the second measure.
     """
 
     origin: float
     step: float
-    sides: tuple[list[Term], list[Term]] = field(default_factory=lambda: ([], []))
+    terms: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
     def index(self, y: float) -> float:
         """Returns the index n of the number ``y``; NaN if ``y`` is not on the lattice."""
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
-        off, slack = abs(n - round(n)) * self.step, SAME * max(abs(y), abs(self.origin))
+        off, slack = abs(n - round(n)) * self.step, TOLERANCE * max(abs(y), abs(self.origin))
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
-    def place(self, n: float) -> float:
+    def number_at(self, n: float) -> float:
         """Returns the number with the index ``n``."""
         return self.origin + self.step * float(n)
 
 
-def lattices_of(sides: Sequence[list[Term]]) -> list[Lattice]:
+def lattices_of(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
     """Groups the lattice terms of both measures into as few lattices as possible.
 
     Raises InputError if the steps differ, or if a step is too small relative to the offset.
@@ -339,9 +339,9 @@ def lattices_of(sides: Sequence[list[Term]]) -> list[Lattice]:
         )
     lattices: list[Lattice] = []
     for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
-        if term.step < 1e4 * SAME * abs(term.anchor):
+        if term.step < 1e4 * TOLERANCE * abs(term.anchor):
             raise InputError(
-                f"Expected a lattice step of at least {1e4 * SAME} times the offset, got step "
+                f"Expected a lattice step of at least {1e4 * TOLERANCE} times the offset, got step "
                 f"{term.step} at {term.anchor}. Output the integer index instead."
             )
         lattice = next((each for each in lattices if not math.isnan(each.index(term.anchor))), None)
@@ -349,5 +349,5 @@ def lattices_of(sides: Sequence[list[Term]]) -> list[Lattice]:
             lattice = Lattice(term.anchor, term.step)
             lattices.append(lattice)
         low, high, anchor = map(lattice.index, (term.low, term.high, term.anchor))
-        lattice.sides[side].append(Term(low, high, anchor, term.value, term.slope * term.step))
+        lattice.terms[side].append(ExpTerm(low, high, anchor, term.value, term.slope * term.step))
     return lattices

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.densities import (
+    ExpTerm,
     Floats,
     Lattice,
     Mixture,
-    Term,
-    aligned,
+    align_terms,
     lattices_of,
     log_integral,
 )
@@ -40,12 +40,12 @@ class Enclosure:
     """Interval [lower, upper] that contains a computed value.
 
     - ``lower``, ``upper``: limits of the value.
-    - ``place``: for a density ratio, the number at which the log-ratio equals ``lower``.
+    - ``location``: for a density ratio, the number at which the log-ratio equals ``lower``.
     """
 
     lower: float
     upper: float
-    place: float = 0.0
+    location: float = 0.0
 
 
 class NumberEvent(NamedTuple):
@@ -64,26 +64,26 @@ class NumberEvent(NamedTuple):
     supremum: float
 
 
-class Excess(NamedTuple):
+class DivergenceRange(NamedTuple):
     """Interval [lower, upper] that contains a hockey-stick divergence, with the masses that
     contribute to it.
 
     - ``lower``, ``upper``: limits of the divergence.
-    - ``p``, ``q``: masses under P and Q of the numbers that contribute to the divergence.
+    - ``mass_p``, ``mass_q``: masses under P and Q of the numbers that contribute to the divergence.
     """
 
     lower: float
     upper: float
-    p: float
-    q: float
+    mass_p: float
+    mass_q: float
 
 
-def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
-    """Computes the supremum over events of ln P(event) / Q(event), for the distributions P = ``p``
-    and Q = ``q``.
+def max_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
+    """Computes the supremum over events of ln P(event) / Q(event), for the distributions P =
+    ``p`` and Q = ``q``.
 
-    The value is inf if Q has no mass on an event that is possible under P, and -inf if ``p`` is
-    empty. The value is exact up to rounding if the ratio is monotone or convex on each interval
+    The value is inf if Q has no mass on an event that is possible under P, and -inf if ``p``
+    is empty. The value is exact up to rounding if the ratio is monotone or convex on each interval
     between two ends of pieces. Otherwise it is computed by branch and bound, to a relative gap of
     1e-10 or with at most 2^19 numbers.
     """
@@ -92,8 +92,8 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
-def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
-    """Finds an event whose log-ratio is that of ``log_ratio``: a point, or an interval.
+def distinguishing_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
+    """Finds an event whose log-ratio is that of ``max_log_ratio``: a point, or an interval.
 
     The interval contains none of the points ``apart``. The log-ratio of the event equals the
     supremum to 1e-7 relative, or is smaller if the supremum is not attained.
@@ -102,15 +102,15 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
     if not stretches.discrete:
         return stretches.event(supremum)
-    known = math.isfinite(supremum.lower) and math.isfinite(supremum.place)
-    places = np.array([supremum.place] if known else p.listed())
+    known = math.isfinite(supremum.lower) and math.isfinite(supremum.location)
+    places = np.array([supremum.location] if known else p.list_points())
     logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
     k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
     place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
     return NumberEvent(place, place, log_p, log_q, supremum.lower)
 
 
-def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
+def divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
     """Computes the hockey-stick divergence, the largest P(event) - e^epsilon Q(event), for
     ``epsilon`` >= 0.
 
@@ -121,7 +121,11 @@ def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")
     parts = [stretches.excess(epsilon) for stretches in _supports(p, q)]
-    return Excess(*map(math.fsum, zip(*parts, strict=True))) if parts else Excess(0, 0, 0, 0)
+    return (
+        DivergenceRange(*map(math.fsum, zip(*parts, strict=True)))
+        if parts
+        else DivergenceRange(0, 0, 0, 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class _Stretches:
     @classmethod
     def of(
         cls,
-        sides: tuple[list[Term], list[Term]],
+        sides: tuple[list[ExpTerm], list[ExpTerm]],
         discrete: bool = False,
         place: Callable[[float], float] = float,
         apart: Iterable[float] = (),
@@ -180,7 +184,7 @@ class _Stretches:
             for term in of_side:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
                 row = side[shapes[term.shape], first:last]
-                row[:] = np.logaddexp(row, term.at(anchor[shapes[term.shape], first:last]))
+                row[:] = np.logaddexp(row, term.log_at(anchor[shapes[term.shape], first:last]))
         return cls(low, high, logs, anchor, slope, curve, discrete, place)
 
     @cached_property
@@ -351,7 +355,7 @@ class _Stretches:
 
     def event(self, supremum: Enclosure) -> NumberEvent:
         """Part of an interval whose log-ratio is almost the supremum, with its masses."""
-        at, low, high = supremum.place, self.low[self.possible], self.high[self.possible]
+        at, low, high = supremum.location, self.low[self.possible], self.high[self.possible]
         reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
         if math.isfinite(at):  # smaller and smaller parts around it
             size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
@@ -374,7 +378,7 @@ class _Stretches:
         log_p, log_q = logs[:, k].tolist()
         return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
-    def excess(self, epsilon: float) -> Excess:
+    def excess(self, epsilon: float) -> DivergenceRange:
         """Integral of max(0, p - e^epsilon q), summed over cells on which the ratio is on one side
         of e^epsilon.
         """
@@ -405,7 +409,7 @@ class _Stretches:
             parts = np.stack([np.maximum(known - error, 0.0), known + gap + error, *counted])
             sums += parts[:, ~doubt].sum(axis=1)
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        return Excess(*sums.tolist())
+        return DivergenceRange(*sums.tolist())
 
 
 def _clearest(logs: Floats) -> NDArray[np.bool_]:
@@ -424,7 +428,7 @@ def _sum(logs: Floats) -> Floats:
 
 def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
     """Splits the two measures by support: densities, lattices and points."""
-    (terms_p, of_p), (terms_q, of_q) = aligned(p, q)
+    (terms_p, of_p), (terms_q, of_q) = align_terms(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
@@ -438,8 +442,8 @@ def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_
                 on = (each for each in lattices if not math.isnan(each.index(value)))
                 lattice = next(on, rest)
                 n = 2.0 * k if lattice is rest else lattice.index(value)
-                lattice.sides[side].append(Term(n, n, n, math.log(points[value])))
+                lattice.terms[side].append(ExpTerm(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Stretches.of(lattice.sides, True, lattice.place)
-    if any(rest.sides):
-        yield _Stretches.of(rest.sides, True, lambda n: values[int(n) // 2])
+        yield _Stretches.of(lattice.terms, True, lattice.number_at)
+    if any(rest.terms):
+        yield _Stretches.of(rest.terms, True, lambda n: values[int(n) // 2])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_epsilon
 
@@ -77,7 +77,7 @@ def _log_cumsum(log_mass: Array) -> Array:
         return np.asarray(np.log(np.cumsum(np.exp(log_mass - top))) + top)
 
 
-def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
+def smallest_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S.
 
     ``log_p`` and ``log_q`` are the log-probabilities of the outputs, sorted by descending ratio
@@ -85,9 +85,9 @@ def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
-    >>> round(least_epsilon(np.log(p), np.log(q), 0.0), 4)  # ln 3
+    >>> round(smallest_epsilon(np.log(p), np.log(q), 0.0), 4)  # ln 3
     1.0986
-    >>> round(least_epsilon(np.log(p), np.log(q), 0.25), 4)  # ln 2
+    >>> round(smallest_epsilon(np.log(p), np.log(q), 0.25), 4)  # ln 2
     0.6931
     """
     return max(0.0, worst_event(log_p, log_q, delta).epsilon)
@@ -134,7 +134,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give 1e-5, for example.")
     if not check_epsilon(epsilon) < math.inf:
         raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Correct it.")
-    mu = last_failure(lambda mu: gaussian_divergence(mu, epsilon) > delta)
+    mu = bisect_threshold(lambda mu: gaussian_divergence(mu, epsilon) > delta)
     return mu * (1.0 - 2.0**-46)
 
 

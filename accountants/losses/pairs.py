@@ -36,7 +36,7 @@ class Pair(Protocol):
     """Protocol of pairs of distributions (P, Q), represented by the privacy loss ln(P/Q)."""
 
     @property
-    def infinite(self) -> float:
+    def infinite_mass(self) -> float:
         """Probability under P of the outputs that are impossible under Q, whose privacy loss is
         infinite.
         """
@@ -51,7 +51,7 @@ class Pair(Protocol):
         """
         ...
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
         """
@@ -65,7 +65,7 @@ class GaussianPair:
     """
 
     mu: float
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
@@ -74,7 +74,7 @@ class GaussianPair:
         x = edges / self.mu + self.mu / 2.0
         return normal_masses(x - self.mu), normal_masses(x)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
@@ -92,8 +92,8 @@ class LaplacePair:
     The loss is m at x <= 0, m - 2x between the centres, and -m at x >= m.
     """
 
-    m: float
-    infinite: float = 0.0
+    shift: float
+    infinite_mass: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
@@ -101,21 +101,21 @@ class LaplacePair:
 
         The loss has atoms at m and at -m.
         """
-        x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
+        x = np.clip((self.shift - edges) / 2.0, 0.0, self.shift)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
-        log_p, log_q = width - x[1:], width - (self.m - x[:-1])
-        add_atom(edges, self.m, -math.log(2.0), -math.log(2.0) - self.m, log_p, log_q)
-        add_atom(edges, -self.m, -math.log(2.0) - self.m, -math.log(2.0), log_p, log_q)
+        log_p, log_q = width - x[1:], width - (self.shift - x[:-1])
+        add_atom(edges, self.shift, -math.log(2.0), -math.log(2.0) - self.shift, log_p, log_q)
+        add_atom(edges, -self.shift, -math.log(2.0) - self.shift, -math.log(2.0), log_p, log_q)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
         The interval extends from m + 2 ln(tail) to m, because losses below m - 2x have the
         probability e^-x / 2 under P.
         """
-        return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-307))), self.m
+        return max(-self.shift, self.shift + 2.0 * math.log(max(tail, 1e-307))), self.shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +126,17 @@ class AtomicPair:
     - ``losses``: finite privacy losses.
     - ``log_masses``: their log-probabilities under P. The log-probability under Q is smaller by the
       loss.
-    - ``infinite``: probability under P of the outputs that are impossible under Q. The pair
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q. The pair
       is symmetric, so outputs that are impossible under P have the same probability under Q. They
       add nothing to a hockey-stick divergence of P and Q.
     """
 
     losses: tuple[float, ...]
     log_masses: tuple[float, ...]
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     @classmethod
-    def of(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
+    def of_atoms(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
         """Builds a pair from tuples (privacy loss, probability under P). Losses of probability 0
         are omitted.
         """
@@ -144,7 +144,7 @@ class AtomicPair:
         return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
 
     @classmethod
-    def pure(cls, epsilon: float) -> AtomicPair:
+    def of_epsilon(cls, epsilon: float) -> AtomicPair:
         """Builds the pair of binary randomized response with pure ``epsilon``, which may be
         arbitrarily large.
         """
@@ -161,7 +161,7 @@ class AtomicPair:
             add_atom(edges, loss, mass, mass - loss, log_p, log_q)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns the smallest and the largest privacy loss. The parameter ``tail`` has no
         effect.
         """
@@ -169,7 +169,7 @@ class AtomicPair:
 
 
 # Pair of data sent without noise or with negligible noise: every output reveals the input.
-REVEALED = AtomicPair.of(infinite=1.0)
+REVEALING_PAIR = AtomicPair.of_atoms(infinite=1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,17 +178,17 @@ class ListedPair:
 
     - ``losses``: finite privacy losses in ascending order, (outputs,).
     - ``log_p``: their log-masses under P, (outputs,).
-    - ``infinite``: probability under P of the outputs that are impossible under Q.
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
-    Instances are compared by identity. The constructor ``of`` sorts the losses.
+    Instances are compared by identity. The constructor ``of_atoms`` sorts the losses.
     """
 
     losses: Array
     log_p: Array
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     @classmethod
-    def of(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
+    def build(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
         """Builds a pair from finite losses in any order, with their log-masses under P."""
         order = np.argsort(losses)
         return cls(losses[order], log_p[order], infinite)
@@ -207,7 +207,7 @@ class ListedPair:
             found[1, cell[first]] = _log_sums(log_p - self.losses[inside], first)
         return found[0], found[1]
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
         ``tail``.
         """
@@ -218,14 +218,14 @@ class ListedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Reversed:
+class ReversedPair:
     """Pair (Q, P) of a given pair (P, Q), for the neighbouring inputs in the opposite order.
 
-    Outputs that are possible only under P have no mass under Q, so ``infinite`` is 0.
+    Outputs that are possible only under P have no mass under Q, so ``infinite_mass`` is 0.
     """
 
     pair: Pair
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
@@ -237,14 +237,14 @@ class Reversed:
         log_p, log_q = self.pair.between(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
         The interval is that of ``pair``, mirrored. For the pairs of this module, the tails under Q
         reach no farther than under P.
         """
-        low, high = self.pair.span(tail)
+        low, high = self.pair.loss_range(tail)
         return -high, -low
 
 
@@ -346,7 +346,7 @@ class ClonePair:
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
-    def infinite(self) -> float:
+    def infinite_mass(self) -> float:
         """Probability under P of the counts that are not listed, which count as an infinite privacy
         loss.
         """
@@ -356,15 +356,15 @@ class ClonePair:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
         """
-        return self.listed().between(edges)
+        return self.list_losses().between(edges)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
         ``tail``.
         """
-        return self.listed().span(tail)
+        return self.list_losses().loss_range(tail)
 
-    def listed(self) -> ListedPair:
+    def list_losses(self) -> ListedPair:
         """Lists the losses of all counts that are not negligibly rare, with their log-masses, as a
         ``ListedPair``.
 
@@ -403,7 +403,7 @@ def _listed(pair: ClonePair) -> ListedPair:
     mass = mass * stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
     kept = mass > 0
     loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
-    return ListedPair.of(loss[kept], np.log(mass[kept]))
+    return ListedPair.build(loss[kept], np.log(mass[kept]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,19 +414,19 @@ class _Sampled:
     rate: float
 
     @property
-    def infinite(self) -> float:
+    def infinite_mass(self) -> float:
         """Probability under P of the outputs that are impossible under Q, whose privacy loss is
         infinite.
         """
-        return self.rate * self.pair.infinite
+        return self.rate * self.pair.infinite_mass
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson(_Sampled):
+class PoissonPair(_Sampled):
     """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at rate q under
     add-remove adjacency.
 
-    The pair dominates the direction from present to absent, and ``Reversed`` of it the opposite
+    The pair dominates the direction from present to absent, and ``ReversedPair`` of it the opposite
     direction, whenever ``pair`` dominates both directions without sampling (Zhu, Dong, Wang 2022,
     Theorem 11). The loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
 
@@ -444,21 +444,21 @@ class Poisson(_Sampled):
         log_p, log_q = self.pair.between(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
-        if self.pair.infinite > 0 and self.rate < 1:
-            revealed, least = math.log(self.pair.infinite), math.log1p(-self.rate)
+        if self.pair.infinite_mass > 0 and self.rate < 1:
+            revealed, least = math.log(self.pair.infinite_mass), math.log1p(-self.rate)
             add_atom(edges, least, least + revealed, revealed, log_p, log_q)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
         The interval is computed from that of ``pair``. Q mirrors P, and both contribute to the
         upper tail: Q in full, and P with the sampling rate.
         """
-        low, high = self.pair.span(tail)
-        _, sampled = self.pair.span(min(tail / self.rate, 0.5))
-        least = -math.inf if self.pair.infinite > 0 and self.rate < 1 else -high
+        low, high = self.pair.loss_range(tail)
+        _, sampled = self.pair.loss_range(min(tail / self.rate, 0.5))
+        least = -math.inf if self.pair.infinite_mass > 0 and self.rate < 1 else -high
         return self._outer(least), self._outer(max(-low, sampled))
 
     def _outer(self, loss: float) -> float:
@@ -480,7 +480,7 @@ class Poisson(_Sampled):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSize(_Sampled):
+class FixedSizePair(_Sampled):
     """Dominating pair for a sample of fixed size without replacement, when one of n records is
     replaced; q = size/n.
 
@@ -505,28 +505,28 @@ class FixedSize(_Sampled):
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
         """
-        sampled = Poisson(self.pair, self.rate)
+        sampled = PoissonPair(self.pair, self.rate)
         up_p, up_q = sampled.between(np.maximum(edges, 0.0))
         down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
         log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
         mass_p, mass_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
-        rest = 1.0 - mass_p - mass_q - self.infinite
+        rest = 1.0 - mass_p - mass_q - self.infinite_mass
         if rest > 0:
             add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
         The interval is symmetric around 0.
         """
-        _, high = Poisson(self.pair, self.rate).span(tail)
+        _, high = PoissonPair(self.pair, self.rate).loss_range(tail)
         return -high, high
 
 
 @dataclass(frozen=True, slots=True)
-class ReplacedGaussian:
+class ReplacedGaussianPair:
     """Pair (1 - q) N(0, 1) + q N(mu, 1) and (1 - q) N(0, 1) + q N(-mu, 1), for Poisson sampling
     under replacement.
 
@@ -545,7 +545,7 @@ class ReplacedGaussian:
 
     mu: float
     rate: float
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
@@ -557,7 +557,7 @@ class ReplacedGaussian:
         log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
@@ -588,7 +588,7 @@ class ReplacedGaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class Revealed(_Sampled):
+class RevealedPair(_Sampled):
     """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
     adversary sees whether it ran.
 
@@ -605,13 +605,13 @@ class Revealed(_Sampled):
             add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
         return log_p, log_q
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
         The interval is that of ``pair``, extended to contain 0.
         """
-        low, high = self.pair.span(tail)
+        low, high = self.pair.loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
 
 
@@ -625,13 +625,13 @@ _AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianMixture:
+class GaussianMixturePair:
     """Pair of a mixture of N(c_i, 1) with probabilities p_i, and N(0, 1), where 0 <= c_0 < c_1 <
     ...
 
     - ``centres``: the c_i, in standard deviations of the noise.
     - ``log_weights``: ln p_i.
-    - ``infinite``: probability under P of the outputs that are impossible under Q.
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
     The mixture dominates the removal of a group of records if a sample contains a random number of
     them: with probability p_i it contains records whose sum v_i has norm at most c_i. Proof: with
@@ -648,7 +648,7 @@ class GaussianMixture:
 
     centres: tuple[float, ...]
     log_weights: tuple[float, ...]
-    infinite: float = 0.0
+    infinite_mass: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
@@ -660,7 +660,7 @@ class GaussianMixture:
             np.logaddexp(log_p, log_weight + normal_masses(x - centre), out=log_p)
         return log_p, normal_masses(x)
 
-    def span(self, tail: float) -> tuple[float, float]:
+    def loss_range(self, tail: float) -> tuple[float, float]:
         """Returns an interval of privacy losses outside of which P has a probability of at most
         ``tail`` on either side.
 
@@ -728,7 +728,7 @@ class GaussianMixture:
 
 # Largest loss for which a grid is used. For larger losses, the spacing of doubles is too coarse.
 MAX_LOSS = 1e7
-_NOTHING = AtomicPair.of((0.0, 1.0))
+_NOTHING = AtomicPair.of_atoms((0.0, 1.0))
 # Numbers of reports farther from the mean than this number of standard deviations are not listed:
 # their mass is e^-200.
 _DEVIATIONS = 20.0
@@ -743,7 +743,7 @@ def gaussian_pair(mu: float) -> Pair:
     loss is 0.
     """
     if mu > MAX_LOSS:
-        return REVEALED
+        return REVEALING_PAIR
     return GaussianPair(mu) if mu > 0 else _NOTHING
 
 
@@ -756,25 +756,27 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
         return dominating_pair(leaf.event)
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return Revealed(dominating_pair(leaf.event), sampling_rate(leaf))
+        return RevealedPair(dominating_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
-        return FixedSize(dominating_pair(leaf.event), sampling_rate(leaf))
+        return FixedSizePair(dominating_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, dp.PoissonSampledDpEvent):
-        return Poisson(dominating_pair(leaf.event), sampling_rate(leaf))
+        return PoissonPair(dominating_pair(leaf.event), sampling_rate(leaf))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
         return _mixture(leaf)
     if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
-        return AtomicPair.pure(leaf.epsilon)
+        return AtomicPair.of_epsilon(leaf.epsilon)
     if isinstance(leaf, THREE_POINT_EVENTS):
-        pair = ThreePointLoss.of(leaf)
-        if math.isinf(pair.loss):
-            return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
-        return AtomicPair.of(
-            (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
+        pair = ThreePointLoss.of_event(leaf)
+        if math.isinf(pair.max_loss):
+            return AtomicPair.of_atoms((0.0, pair.p_uninformative), infinite=pair.p_likely)
+        return AtomicPair.of_atoms(
+            (pair.max_loss, pair.p_likely),
+            (0.0, pair.p_uninformative),
+            (-pair.max_loss, pair.p_unlikely),
         )
     noise = leaf.noise_multiplier
     if noise * MAX_LOSS < 1.0:
-        return REVEALED
+        return REVEALING_PAIR
     if isinstance(leaf, dp.GaussianDpEvent):
         return gaussian_pair(1.0 / noise)
     return LaplacePair(1.0 / noise)
@@ -789,12 +791,12 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
     - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
       Poisson sample under replacement attain the pair that dominates them.
-    - A Poisson sample, for adding or removing a record or a group of records (``GaussianMixture``),
-      attains the pair that dominates it.
+    - A Poisson sample, for adding or removing a record or a group of records
+      (``GaussianMixturePair``), attains the pair that dominates it.
     - Under Laplace noise, replacing a record of weight 0 attains the pair of adding or removing a
       record (``sampled_epsilon`` is attained at delta 0).
     - A sample of fixed size attains Poisson's pair if all other records lie at one end of the range
-      of a record (``theorems.neighbours.fixed_size_below``).
+      of a record (``theorems.neighbours.fixed_size_lower``).
     - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
       epsilon: randomized response on a bit.
     """
@@ -821,7 +823,7 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
     if rate == 0:
         return (_NOTHING,) * 2
     if isinstance(leaf, dp.SampledWithoutReplacementDpEvent) and rate < 1:
-        return (Poisson(dominating_pair(inner), rate),) * 2
+        return (PoissonPair(dominating_pair(inner), rate),) * 2
     return (dominating_pair(leaf),) * 2
 
 
@@ -843,12 +845,12 @@ def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
     """
     noise = drawn.noise_multiplier
     if noise * MAX_LOSS < 1.0:
-        return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
+        return AtomicPair.of_atoms((0.0, 1.0 - rate), infinite=rate)
     if isinstance(drawn, dp.LaplaceDpEvent):
-        return AtomicPair.pure(sampled_epsilon(1.0 / noise, rate, replaced=True))
+        return AtomicPair.of_epsilon(sampled_epsilon(1.0 / noise, rate, replaced=True))
     if rate == 1 or math.isinf(noise):
         return gaussian_pair(2.0 / noise)
-    return ReplacedGaussian(1.0 / noise, rate)
+    return ReplacedGaussianPair(1.0 / noise, rate)
 
 
 def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
@@ -865,14 +867,14 @@ def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
         still = tuple(log_p for _, log_p in kept)
         return AtomicPair(still, still, revealed)
     centres, log_weights = zip(*kept, strict=True)
-    return GaussianMixture(centres, log_weights, revealed)
+    return GaussianMixturePair(centres, log_weights, revealed)
 
 
 def _flip(p: float, q: float) -> Pair:
     """Pair of a bit with P(1) = p and a bit with P(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
-    return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
+    return AtomicPair.of_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
 def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
@@ -897,4 +899,4 @@ def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, 
     mass = seconds.pmf(count)
     seen = mass > 0
     loss, log_mass = loss[seen], np.log(mass[seen])
-    return ListedPair.of(loss, log_mass + loss), ListedPair.of(-loss, log_mass)
+    return ListedPair.build(loss, log_mass + loss), ListedPair.build(-loss, log_mass)

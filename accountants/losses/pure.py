@@ -17,8 +17,8 @@ from fedrec_auditor.accountants.statements import check_delta
 THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
 # Event classes that have a pure epsilon, without any composition.
 PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
-Kinds = tuple[tuple[float, int], ...]
-"""Different pure epsilons above 0 in ascending order, each with its number of uses."""
+# Different pure epsilons above 0 in ascending order, each with its number of uses.
+PureCounts = tuple[tuple[float, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class ThreePointLoss:
     bit flip.
 
     The pair dominates every pair of inputs, in both orders. An output is likely under the first
-    input (probability ``likely`` under the first and ``unlikely`` under the second input), or
+    input (probability ``p_likely`` under the first and ``p_unlikely`` under the second input), or
     likely under the second input (with these two probabilities exchanged), or uninformative (the
     remaining probability).
 
@@ -41,11 +41,11 @@ class ThreePointLoss:
     taking the larger result would not cover it.
     """
 
-    likely: float
-    unlikely: float
+    p_likely: float
+    p_unlikely: float
 
     @classmethod
-    def of(cls, event: dp.DpEvent) -> ThreePointLoss:
+    def of_event(cls, event: dp.DpEvent) -> ThreePointLoss:
         """Builds the pair for a randomized response, bit flip or pure epsilon. Raises InputError
         for any other event.
         """
@@ -54,31 +54,33 @@ class ThreePointLoss:
         check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
-            return cls(likely=1.0 / (1.0 + odds), unlikely=odds / (1.0 + odds))
+            return cls(p_likely=1.0 / (1.0 + odds), p_unlikely=odds / (1.0 + odds))
         if isinstance(event, dp.RandomizedResponseDpEvent):
             noise, buckets = event.noise_parameter, event.num_buckets
             if buckets == 1:
-                return cls(likely=0.0, unlikely=0.0)
-            return cls(likely=1.0 - noise + noise / buckets, unlikely=noise / buckets)
+                return cls(p_likely=0.0, p_unlikely=0.0)
+            return cls(p_likely=1.0 - noise + noise / buckets, p_unlikely=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
         # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
-            return cls(likely=p, unlikely=q)
-        return cls(likely=1.0 - q, unlikely=1.0 - p)
+            return cls(p_likely=p, p_unlikely=q)
+        return cls(p_likely=1.0 - q, p_unlikely=1.0 - p)
 
     @property
-    def loss(self) -> float:
+    def max_loss(self) -> float:
         """The largest privacy loss L, which is the pure epsilon of one use; 0 if no output is
         informative.
         """
-        if self.likely == self.unlikely:
+        if self.p_likely == self.p_unlikely:
             return 0.0
-        return math.log(self.likely) - math.log(self.unlikely) if self.unlikely > 0 else math.inf
+        return (
+            math.log(self.p_likely) - math.log(self.p_unlikely) if self.p_unlikely > 0 else math.inf
+        )
 
     @property
-    def uninformative(self) -> float:
+    def p_uninformative(self) -> float:
         """Probability of an output with privacy loss 0."""
-        return max(0.0, 1.0 - self.likely - self.unlikely)
+        return max(0.0, 1.0 - self.p_likely - self.p_unlikely)
 
 
 def pure_epsilon(leaf: dp.DpEvent) -> float:
@@ -93,7 +95,7 @@ def pure_epsilon(leaf: dp.DpEvent) -> float:
         return 1.0 / leaf.noise_multiplier if leaf.noise_multiplier > 0 else float("inf")
     if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
         return float(leaf.epsilon)
-    return ThreePointLoss.of(leaf).loss
+    return ThreePointLoss.of_event(leaf).max_loss
 
 
 def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
@@ -115,7 +117,7 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     return math.log1p(rate * math.expm1(epsilon)) + back
 
 
-def pure_kinds(uses: list[tuple[dp.DpEvent, int]]) -> Kinds:
+def count_epsilons(uses: list[tuple[dp.DpEvent, int]]) -> PureCounts:
     """Counts the uses of each different pure epsilon among the leaves (single mechanisms) of an
     event. Leaves with epsilon 0 are omitted.
     """
@@ -128,7 +130,7 @@ def pure_kinds(uses: list[tuple[dp.DpEvent, int]]) -> Kinds:
 _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
-def why_infinite(event: dp.DpEvent, delta: float) -> str:
+def infinite_reason(event: dp.DpEvent, delta: float) -> str:
     """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, or "" if no
     reason is known.
 
@@ -158,9 +160,9 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
         if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
             return "A part of the mechanism adds no noise: its noise multiplier is 0."
     if isinstance(leaf, (dp.BitFlipDpEvent, dp.RandomizedResponseDpEvent)):
-        pair = ThreePointLoss.of(leaf)
-        revealed = _revealed(pair.likely, rate, count)
-        if math.isinf(pair.loss) and revealed > delta:
+        pair = ThreePointLoss.of_event(leaf)
+        revealed = _revealed(pair.p_likely, rate, count)
+        if math.isinf(pair.max_loss) and revealed > delta:
             return (
                 "Some output is possible under one input only, so it reveals the input. Its "
                 f"probability is {revealed:.4g}, above delta ({_describe(leaf)})."

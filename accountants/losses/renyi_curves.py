@@ -12,8 +12,8 @@ from scipy.special import gammaln
 
 from fedrec_auditor.accountants.losses.pairs import Array, log1mexp, log_sum
 
-Curve = Callable[[Array], Array]
-"""Function that maps Rényi orders, (n,), to Rényi divergences, (n,)."""
+# Function that maps Rényi orders, (n,), to Rényi divergences, (n,).
+RenyiCurve = Callable[[Array], Array]
 # Largest order up to which the moments of the Gaussian ratio minus 1 are integrated.
 _MOST_MOMENTS = 256
 # Sensitivity over standard deviation above which integrals between integer orders would need too
@@ -22,7 +22,7 @@ _WIDE = 8.0
 _ROUNDING = 2.0**-48
 
 
-def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
+def poisson_gaussian_curve(rate: float, noise: float, orders: Array) -> Array:
     """Computes the Rényi curve of Gaussian noise on a Poisson sample, for adding or removing one
     record.
 
@@ -59,7 +59,9 @@ def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
     return found / (orders - 1.0)
 
 
-def fixed_size(rate: float, curve: Curve, orders: Array, largest: float = math.inf) -> Array:
+def fixed_size_curve(
+    rate: float, curve: RenyiCurve, orders: Array, largest: float = math.inf
+) -> Array:
     """Computes an upper bound on the Rényi curve of any mechanism on a sample of fixed size.
 
     The sample is drawn without replacement. Neighbouring data sets differ in one replaced record.
@@ -83,16 +85,16 @@ def fixed_size(rate: float, curve: Curve, orders: Array, largest: float = math.i
     return _fixed_size(rate, curve, orders, largest, None)
 
 
-def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
+def fixed_size_gaussian_curve(rate: float, noise: float, orders: Array) -> Array:
     """Computes an upper bound on the Rényi curve of Gaussian noise on a sample of fixed size, under
     replacement.
 
-    The bound is that of ``fixed_size``, with tighter terms: from j = 3 on, the term is the smaller
-    of 2 e^((j-1) e(j)) and 4 sqrt(B B'). B and B' are the moments E[(P/Q - 1)^l] of the even
-    numbers l next to j on either side, or of j itself if it is even (Wang, Balle and
+    The bound is that of ``fixed_size_curve``, with tighter terms: from j = 3 on, the term is the
+    smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'). B and B' are the moments E[(P/Q - 1)^l] of the
+    even numbers l next to j on either side, or of j itself if it is even (Wang, Balle and
     Kasiviswanathan 2019, Theorem 27). The paper computes these moments from differences, which
-    cancel; here they are integrated. The parameters are those of ``poisson_gaussian``, with
-    ``rate`` as in ``fixed_size``.
+    cancel; here they are integrated. The parameters are those of ``poisson_gaussian_curve``, with
+    ``rate`` as in ``fixed_size_curve``.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -112,7 +114,7 @@ def gaussian(noise: float, orders: Array) -> Array:
 
 
 def _fixed_size(
-    rate: float, curve: Curve, orders: Array, largest: float, moments: Array | None
+    rate: float, curve: RenyiCurve, orders: Array, largest: float, moments: Array | None
 ) -> Array:
     if rate == 0:
         return np.zeros(len(orders))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.pure import Kinds
+from fedrec_auditor.accountants.losses.pure import PureCounts
 
 # Method:
 #
@@ -59,7 +59,7 @@ class _Flipped:
 
 
 @lru_cache(maxsize=4096)
-def least_epsilon_of(kinds: Kinds, delta: float) -> float:
+def responses_epsilon(kinds: PureCounts, delta: float) -> float:
     """Computes the smallest epsilon at ``delta`` of composed randomized responses, or an upper
     bound on it.
 
@@ -108,7 +108,7 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
     return min(total, max(0.0, total - spared + found))
 
 
-def _saved(kinds: Kinds, tilt: float) -> float:
+def _saved(kinds: PureCounts, tilt: float) -> float:
     """The sum of t x - ln M(t) at the largest loss x, with t the tilt and M the moment-generating
     function.
     """
@@ -123,7 +123,7 @@ def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Ve
     return np.asarray(np.log1p(less / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
-def _tilt(kinds: Kinds, level: float) -> tuple[float, float]:
+def _tilt(kinds: PureCounts, level: float) -> tuple[float, float]:
     """The tilt that minimises Chernoff's bound on epsilon, and that bound minus the total."""
     epsilon, count = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
     # At higher tilts no response is flipped any more; at lower ones Chernoff's bound exceeds the

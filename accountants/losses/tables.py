@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.composition import epsilon_below
+from fedrec_auditor.accountants.losses.composition import lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import (
     WorstEvent,
     hockey_stick,
@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.losses.divergences import (
 from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
-ROUNDING = 2.0**-46
+ROUNDING_ERROR = 2.0**-46
 """Possible relative rounding error of a probability, per output that is summed.
 
 It is subtracted from a probability. Otherwise a claim that holds with equality would be refuted, in
@@ -127,7 +127,7 @@ class ProbabilityTable:
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
-            _Joint(a, b, number, *counted(rows[a], rows[b], self.copies, number))
+            _Joint(a, b, number, *statistic(rows[a], rows[b], self.copies, number))
             for a, b, number in tried
         ], all_tried
 
@@ -155,7 +155,7 @@ class ProbabilityTable:
         source = "exact hockey-stick divergence"
         if self._ratios() > 2:
             least = max(
-                epsilon_below(((loss_pair(*pair), self.copies),), delta) for pair in self._pairs()
+                lower_epsilon(((loss_pair(*pair), self.copies),), delta) for pair in self._pairs()
             )
             return exact_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
         together, all_tried = self._together()
@@ -171,7 +171,7 @@ class ProbabilityTable:
 
         def event(joint: _Joint) -> WorstEvent:
             order = by_ratio(joint)
-            rounding = ROUNDING * max(len(order), self.copies)
+            rounding = ROUNDING_ERROR * max(len(order), self.copies)
             return worst_event(joint.log_p[order], joint.log_q[order], delta, rounding)
 
         events = [event(joint) for joint in together]
@@ -223,7 +223,7 @@ def loss_pair(log_p: Array, log_q: Array) -> Pair:
     losses, log_p = loss[seen], log_p[seen]
     if len(losses) <= _FEW_OUTPUTS:
         return AtomicPair(tuple(losses.tolist()), tuple(log_p.tolist()), infinite)
-    return ListedPair.of(losses, log_p, infinite)
+    return ListedPair.build(losses, log_p, infinite)
 
 
 def different_ratios(log_p: Array, log_q: Array) -> Array:
@@ -259,7 +259,7 @@ def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tup
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
-def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
+def statistic(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
     """Returns log-probabilities, under both inputs, of a sufficient statistic of the outputs of all
     ``copies``.
 
@@ -311,10 +311,10 @@ def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float,
 
 _ORDER = 16
 # Largest relative difference of the two quadratures on a cell for which the cell is accepted.
-AGREEMENT = 1e-10
+MAX_DIFFERENCE = 1e-10
 _HALVINGS = 24
 _MOST_CELLS = 1 << 14
-Densities = Callable[[Array], Array]
+DensityFunction = Callable[[Array], Array]
 
 
 def _clenshaw_curtis(order: int) -> tuple[Array, Array]:
@@ -335,21 +335,22 @@ class Cells:
     """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
 
     - ``masses``: masses, (densities, cells).
-    - ``cell``: index of the given interval that contains each cell.
+    - ``interval``: index of the given interval that contains each cell.
     - ``low``, ``high``: ends of the cells.
-    - ``doubt``: estimate of the mass of each density in the cells that were omitted, (densities,).
+    - ``lost_mass``: estimate of the mass of each density in the cells that were omitted,
+      (densities,).
     """
 
     masses: Array
-    cell: NDArray[np.int64]
+    interval: NDArray[np.int64]
     low: Array
     high: Array
-    doubt: Array
+    lost_mass: Array
 
 
-def integrate_cells(densities: Densities, edges: Array) -> Cells:
+def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
     """Integrates densities between ascending ``edges``, with a relative error of about
-    ``AGREEMENT`` per cell.
+    ``MAX_DIFFERENCE`` per cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
     16 and 8 agree for all densities (Clenshaw and Curtis 1960: the rules are nested, and both ends
@@ -367,7 +368,7 @@ def integrate_cells(densities: Densities, edges: Array) -> Cells:
         with np.errstate(all="ignore"):
             values = densities(points.ravel()).reshape(-1, *points.shape)
             fine, coarse = values @ _FINE_WEIGHTS * half, values[..., ::2] @ _COARSE_WEIGHTS * half
-            known = np.all(np.abs(fine - coarse) <= AGREEMENT * np.abs(fine), axis=0)
+            known = np.all(np.abs(fine - coarse) <= MAX_DIFFERENCE * np.abs(fine), axis=0)
         done.append((fine[:, known], cell[known], low[known], high[known]))
         low, middle, high, cell = low[~known], middle[~known], high[~known], cell[~known]
         if last or not len(low) or len(low) > _MOST_CELLS:
@@ -379,7 +380,7 @@ def integrate_cells(densities: Densities, edges: Array) -> Cells:
     return Cells(masses, cells.astype(np.int64), lows, highs, doubt)
 
 
-def edges_around(points: Array) -> Array:
+def integration_edges(points: Array) -> Array:
     """Returns ascending edges, dense around ``points`` and reaching about 7e11 times their spread
     beyond them.
     """

@@ -14,16 +14,16 @@ from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import sampling_rate
-from fedrec_auditor.accountants.losses.composition import epsilon_above
-from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, least_epsilon
+from fedrec_auditor.accountants.losses.composition import upper_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, smallest_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
     AtomicPair,
     ClonePair,
-    GaussianMixture,
+    GaussianMixturePair,
     Pair,
-    Poisson,
-    Reversed,
+    PoissonPair,
+    ReversedPair,
     dominating_pair,
     gaussian_pair,
 )
@@ -31,17 +31,17 @@ from fedrec_auditor.accountants.losses.pure import (
     PURE_EVENTS,
     THREE_POINT_EVENTS,
     ThreePointLoss,
+    count_epsilons,
     pure_epsilon,
-    pure_kinds,
     sampled_epsilon,
 )
 from fedrec_auditor.accountants.losses.renyi_curves import (
-    fixed_size,
-    fixed_size_gaussian,
+    fixed_size_curve,
+    fixed_size_gaussian_curve,
     gaussian,
-    poisson_gaussian,
+    poisson_gaussian_curve,
 )
-from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.losses.responses import responses_epsilon
 from fedrec_auditor.accountants.methods.base import LeafAccountant
 
 
@@ -103,7 +103,7 @@ class Optimal(LeafAccountant):
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the epsilon of the composed randomized responses."""
-        return least_epsilon_of(pure_kinds(uses), delta)
+        return responses_epsilon(count_epsilons(uses), delta)
 
 
 _SAMPLES = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent)
@@ -115,7 +115,7 @@ _PLD_SAMPLED = {
     dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
 # Pairs for adding or removing records, which must be composed in both orders.
-_DIRECTED = (Poisson, GaussianMixture)
+_DIRECTED = (PoissonPair, GaussianMixturePair)
 # Number of uses above which the binomial distribution is composed instead of listed.
 _MOST_RESPONSES = 10**6
 # Rounding error of one use in a Fourier transform; it counts as an infinite loss.
@@ -196,8 +196,8 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
         return sampling_rate(leaf) * _revealing_probability(leaf.event)
     if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
-    pair = ThreePointLoss.of(leaf)
-    return pair.likely if math.isinf(pair.loss) else 0.0
+    pair = ThreePointLoss.of_event(leaf)
+    return pair.p_likely if math.isinf(pair.max_loss) else 0.0
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
@@ -219,15 +219,15 @@ def _gaussian(mu: float, delta: float) -> float:
 
 def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
     """The exact epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
-    pair = ThreePointLoss.of(leaf)
-    if pair.uninformative > _PLD_ROUNDING:
-        return epsilon_above(((dominating_pair(leaf), count),), delta)
+    pair = ThreePointLoss.of_event(leaf)
+    if pair.p_uninformative > _PLD_ROUNDING:
+        return upper_epsilon(((dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
     # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
-    return least_epsilon(
-        stats.binom.logpmf(truthful, count, pair.likely),
-        stats.binom.logpmf(truthful, count, pair.unlikely),
+    return smallest_epsilon(
+        stats.binom.logpmf(truthful, count, pair.p_likely),
+        stats.binom.logpmf(truthful, count, pair.p_unlikely),
         delta * (1.0 - lost),
     )
 
@@ -250,10 +250,10 @@ def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         pairs.append((gaussian_pair(_joint_mu(gaussians)), 1))
     others = [(leaf, n) for leaf, n in uses if not isinstance(leaf, dp.GaussianDpEvent)]
     pairs += [(dominating_pair(leaf), n) for leaf, n in others]
-    found = epsilon_above(tuple(pairs), delta)
+    found = upper_epsilon(tuple(pairs), delta)
     if any(isinstance(pair, _DIRECTED) for pair, _ in pairs) and found < math.inf:
-        turned = ((Reversed(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
-        found = max(found, epsilon_above(tuple(turned), delta))
+        turned = ((ReversedPair(p) if isinstance(p, _DIRECTED) else p, n) for p, n in pairs)
+        found = max(found, upper_epsilon(tuple(turned), delta))
     return found
 
 
@@ -312,7 +312,7 @@ def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
 
 def _at(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(leaf, THREE_POINT_EVENTS):
-        return _three_point(ThreePointLoss.of(leaf), orders)
+        return _three_point(ThreePointLoss.of_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
         return gaussian(leaf.noise_multiplier, orders)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -323,12 +323,12 @@ def _at(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return _revealed(leaf.sampling_probability, _at(inner, orders), orders)
     if isinstance(leaf, dp.PoissonSampledDpEvent):
-        return poisson_gaussian(leaf.sampling_probability, inner.noise_multiplier, orders)
+        return poisson_gaussian_curve(leaf.sampling_probability, inner.noise_multiplier, orders)
     rate = sampling_rate(leaf)
     if isinstance(inner, dp.GaussianDpEvent):
-        return fixed_size_gaussian(rate, inner.noise_multiplier, orders)
+        return fixed_size_gaussian_curve(rate, inner.noise_multiplier, orders)
     largest = pure_epsilon(inner) if isinstance(inner, PURE_EVENTS) else math.inf
-    return fixed_size(rate, lambda a: _at(inner, a), orders, largest)
+    return fixed_size_curve(rate, lambda a: _at(inner, a), orders, largest)
 
 
 def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -361,12 +361,12 @@ def _revealed(
 
 def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """ln E_Q[(P/Q)^a] / (a - 1) at every order a, for a distribution with three losses."""
-    if pair.loss == 0:
+    if pair.max_loss == 0:
         return np.zeros(len(orders))
-    if math.isinf(pair.loss):
+    if math.isinf(pair.max_loss):
         return np.full(len(orders), np.inf)
-    log_likely, log_unlikely = math.log(pair.likely), math.log(pair.unlikely)
-    log_rest = math.log(pair.uninformative) if pair.uninformative > 0 else -math.inf
+    log_likely, log_unlikely = math.log(pair.p_likely), math.log(pair.p_unlikely)
+    log_rest = math.log(pair.p_uninformative) if pair.p_uninformative > 0 else -math.inf
     terms = np.stack(
         [
             orders * log_likely + (1 - orders) * log_unlikely,
@@ -427,9 +427,9 @@ class Shuffle(LeafAccountant):
         # The uses are sorted, so that equal sets of shuffles are composed once.
         kinds = sorted((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in uses)
         pairs = tuple((_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
-        return min(local, epsilon_above(pairs, delta))
+        return min(local, upper_epsilon(pairs, delta))
 
 
 def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:
     """The pair of one shuffle; the report of a single user is not shuffled."""
-    return AtomicPair.pure(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)
+    return AtomicPair.of_epsilon(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)

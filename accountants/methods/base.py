@@ -10,7 +10,12 @@ from types import MappingProxyType
 from typing import ClassVar, Protocol
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import Sampled, assumed, private_leaves, readable
+from fedrec_auditor.accountants.events.leaves import (
+    SampledTypes,
+    assumed,
+    is_supported,
+    supported_leaves,
+)
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delta
 
 
@@ -56,7 +61,7 @@ class LeafAccountant(ABC):
     reference: ClassVar[str]
     name: ClassVar[str]
     reads: ClassVar[tuple[type[dp.DpEvent], ...]]
-    sampled: ClassVar[Sampled] = MappingProxyType({})
+    sampled: ClassVar[SampledTypes] = MappingProxyType({})
     assumptions: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -70,7 +75,7 @@ class LeafAccountant(ABC):
         """Whether every mechanism in ``event`` is of a supported class or provides no privacy
         at all.
         """
-        return readable(event, self.reads, sampled=self.sampled)
+        return is_supported(event, self.reads, sampled=self.sampled)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
@@ -80,7 +85,7 @@ class LeafAccountant(ABC):
         accountant does not support, an invalid parameter of a leaf, a sampling event of another
         adjacency, or an invalid ``delta``.
         """
-        uses = private_leaves(
+        uses = supported_leaves(
             event, self.reads, sampled=self.sampled, scope=scope, reader=self.name
         )
         check_delta(delta)

@@ -25,14 +25,14 @@ from fedrec_auditor.accountants.statements import (
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class SumRule:
     """Composition theorem for ``count`` mechanisms, each (epsilon, delta)-DP: the total is (count
     epsilon, count delta)-DP.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the
     field ``delta`` is above 0, pure epsilons cost less: each is dominated by randomized response
-    (Kairouz, Oh and Viswanath 2015), whose composition is an exact sum. In this case ``forward``
+    (Kairouz, Oh and Viswanath 2015), whose composition is an exact sum. In this case ``widen``
     returns the smaller of the two results.
     """
 
@@ -43,7 +43,7 @@ class Total:
         _check_count(self.count)
         check_delta(self.delta)
 
-    def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) of the composition, if each mechanism satisfies the given
         (``epsilon``, ``delta``).
         """
@@ -58,7 +58,7 @@ class Total:
         least = Pld().bound(event, delta=self.delta, scope=scope).epsilon
         return min(self.count * epsilon, least), self.delta
 
-    def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes a lower bound (epsilon, delta) for the worst single mechanism, given a lower
         bound for the composition.
         """
@@ -71,7 +71,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupRule:
     """Group privacy for a change of ``size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
     1)/(e^epsilon - 1)).
 
@@ -87,7 +87,7 @@ class Group:
     def __post_init__(self) -> None:
         _check_count(self.size)
 
-    def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes (epsilon, delta) for a change of the whole group from (``epsilon``, ``delta``)
         for a change of one unit.
         """
@@ -97,7 +97,7 @@ class Group:
         log_delta = math.log(delta) + self._log_growth(epsilon)
         return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
-    def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
+    def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
         """Computes a lower bound (epsilon, delta) for some change of one unit, given a lower bound
         for the group.
         """
@@ -117,8 +117,8 @@ class Group:
         return f"group privacy, {self.size} changes"
 
 
-ConversionRule = Total | Group
-"""Theorem that converts a bound between a narrower scope and a wider scope."""
+# Theorem that converts a bound between a narrower scope and a wider scope.
+ConversionRule = SumRule | GroupRule
 
 
 def _check_count(count: int) -> None:
@@ -127,7 +127,7 @@ def _check_count(count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScopeStep:
     """One step of a conversion between a narrower scope and a wider scope.
 
     - ``rule``: theorem of the step, or None if the bound does not change.
@@ -163,7 +163,7 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     epsilon, delta_there = bound.epsilon, bound.delta
     for step in steps if up else steps[::-1]:
         if step.rule is not None:
-            move = step.rule.forward if up else step.rule.backward
+            move = step.rule.widen if up else step.rule.narrow
             epsilon, delta_there = move(epsilon, delta_there)
     if not delta_there < 1.0:
         raise InputError(
@@ -186,11 +186,11 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     )
 
 
-def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
+def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep]:
     """Steps that convert an upper bound in ``low`` to one in ``high``: first the change of unit and
     adjacency, then the horizon.
     """
-    if not low.vantage.shows(high.vantage):
+    if not low.vantage.determines(high.vantage):
         raise InputError(
             f"Expected a vantage that determines the view in [{high}], got {low.vantage}. The "
             f"vantage {high.vantage} sees more than {low.vantage}. Account the mechanism there."
@@ -200,7 +200,7 @@ def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
     return [*_change(low, high, sizes), *horizon]
 
 
-def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
+def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep]:
     order = list(Horizon)
     first, last = order.index(low.horizon), order.index(high.horizon)
     count, purpose = 1, f"{low.horizon} to {high.horizon}"
@@ -211,23 +211,23 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
     if first >= last:
         return []
     fresh = f"each {low.horizon} has fresh randomness and the same bound, whatever preceded it"
-    return [Step(Total(count, delta), (fresh,))]
+    return [ScopeStep(SumRule(count, delta), (fresh,))]
 
 
-def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
+def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     """Steps that convert the unit and adjacency of ``low`` to those of ``high``, at one horizon."""
     same = replace(high, vantage=low.vantage, horizon=low.horizon)
     if low.covers(same):
         return []
-    if low.is_presence:
+    if low.is_user_presence:
         stays = "a change by a user who stays is a removal and an addition"
-        return [Step(Group(2), (stays,))]
-    if low.unit is Unit.USER and not high.is_presence:
+        return [ScopeStep(GroupRule(2), (stays,))]
+    if low.unit is Unit.USER and not high.is_user_presence:
         # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
-            return [Step(None, ("another history may be longer or shorter",))]
+            return [ScopeStep(None, ("another history may be longer or shorter",))]
         raise _refusal(low, high, "replacing a history does not cover an empty one")
-    if high.is_presence and low.adjacency is not Adjacency.ADD_REMOVE:
+    if high.is_user_presence and low.adjacency is not Adjacency.ADD_REMOVE:
         raise _refusal(low, high, "hiding what a user sends does not hide that the user sends")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
         return _sent(low, high, sizes)
@@ -246,20 +246,20 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
     )
 
 
-def _adjacency(low: Scope, high: Scope) -> list[Step]:
+def _adjacency(low: Scope, high: Scope) -> list[ScopeStep]:
     """Steps to another adjacency of the same unit."""
     if low.unit is Unit.BIT:
-        return [Step(None, ("a bit has two values, so that every change is a flip",))]
+        return [ScopeStep(None, ("a bit has two values, so that every change is a flip",))]
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, "replacing keeps their number, which may be published exactly")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
-        return [Step(None, ("an interaction is present or absent",))]
-    return [Step(Group(2), ("a replacement is a removal and an addition",))]
+        return [ScopeStep(None, ("an interaction is present or absent",))]
+    return [ScopeStep(GroupRule(2), ("a replacement is a removal and an addition",))]
 
 
-def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
+def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     """Steps from one report or coordinate to all those of a user, as a composition of separate
     mechanisms.
     """
@@ -275,10 +275,10 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
     if low.horizon is Horizon.TRAINING:
         count *= sizes.get("rounds", purpose)
     independent = f"the {name} of a user have independent randomness"
-    return [Step(Total(count), (independent,))] if count > 1 else []
+    return [ScopeStep(SumRule(count), (independent,))] if count > 1 else []
 
 
-def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
+def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     """Steps from one bit to an interaction (one bit per upload) or to a user (one bit per item and
     upload).
     """
@@ -288,27 +288,27 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
     if low.horizon is Horizon.TRAINING:
         count *= sizes.get("rounds", purpose)
     assumed = ["an interaction is one bit of an upload, and a round has one upload"]
-    if high.is_presence:
+    if high.is_user_presence:
         assumed.append("an absent user looks like a user without interactions")
     if high.unit is Unit.INTERACTION and high.adjacency is Adjacency.REPLACE:
         count *= 2
-    return [Step(Group(count) if count > 1 else None, tuple(assumed))]
+    return [ScopeStep(GroupRule(count) if count > 1 else None, tuple(assumed))]
 
 
-def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
+def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
     """Steps from one interaction or rating to a user, whose entries are changed one by one."""
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.get(name, f"{low.unit} to user")
-    if high.is_presence:
+    if high.is_user_presence:
         assumed = (f"an absent user looks like a user without {low.unit}s",)
     elif low.unit is Unit.RATING:
         # The ratings of one history are removed, and the ratings of the other are added.
         assumed, count = ("no user has more ratings than stated, before or after",), 2 * count
     else:
         assumed = ("two histories differ at most in all items",)
-    return [Step(Group(count) if count > 1 else None, assumed)]
+    return [ScopeStep(GroupRule(count) if count > 1 else None, assumed)]
 
 
 def _refusal(low: Scope, high: Scope, reason: str) -> InputError:

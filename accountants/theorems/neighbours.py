@@ -17,19 +17,19 @@ from fedrec_auditor.accountants.events.leaves import (
     SAMPLED_UNDER,
     check_parameters,
     leaves,
-    one_use,
+    merge_sample,
     sampling_rate,
 )
-from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
+from fedrec_auditor.accountants.losses.composition import lower_epsilon, upper_epsilon
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
-    REVEALED,
-    FixedSize,
+    REVEALING_PAIR,
+    FixedSizePair,
     GaussianPair,
     Pair,
-    Poisson,
-    Reversed,
+    PoissonPair,
+    ReversedPair,
     attained_pairs,
     gaussian_pair,
     shuffled_pairs,
@@ -40,7 +40,7 @@ from fedrec_auditor.accountants.statements import Adjacency, check_delta
 _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
-def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
+def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     """Converts ``event`` to the event that accountants of ``adjacency`` must receive; None if it is
     unknown.
 
@@ -49,7 +49,7 @@ def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     replacing a record changes it by twice the norm. So under replacement the multiplier is halved.
     In a sample of fixed size, a record always displaces another record. So the multiplier is halved
     under both adjacencies, and adding or removing a record costs as much as Poisson sampling at the
-    same rate (see ``fixed_size_above``). Poisson sampling under replacement is known for Gaussian
+    same rate (see ``fixed_size_upper``). Poisson sampling under replacement is known for Gaussian
     and Laplace noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses,
     pure epsilons, zCDP) are the same under both adjacencies.
 
@@ -57,14 +57,14 @@ def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
     delta 1e-5, where the exact epsilon is 9.997). Its PLD accountant is correct.
 
-    >>> event_under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
+    >>> convert_event(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
-    event, replaced = one_use(event), adjacency is not Adjacency.ADD_REMOVE
+    event, replaced = merge_sample(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: event_under(part, adjacency))
+        return _of_parts(event, lambda part: convert_event(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
-        one = event_under(event.event, adjacency)
+        one = convert_event(event.event, adjacency)
         return None if one is None else dp.RevealedSamplingDpEvent(event.sampling_probability, one)
     if isinstance(event, dp.SampledWithoutReplacementDpEvent):
         return _fixed(event, replaced)
@@ -72,7 +72,7 @@ def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
         return dp.PoissonSampledDpEvent(event.sampling_probability, event.event)
     if isinstance(event, dp.PoissonSampledDpEvent) and replaced:
         if event.sampling_probability == 1:
-            return event_under(event.event, adjacency)
+            return convert_event(event.event, adjacency)
         noise = isinstance(event.event, _NOISE)
         return (
             dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
@@ -82,13 +82,13 @@ def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
-def charged_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
+def checked_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
     """Converts ``event`` to the event that accountants of ``adjacency`` must receive, as
-    ``event_under`` does.
+    ``convert_event`` does.
 
     Raises InputError if that event is unknown.
     """
-    charged = event_under(event, adjacency)
+    charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
     if charged is None or any(adjacency not in SAMPLED_UNDER.get(k, (adjacency,)) for k in kinds):
         raise InputError(
@@ -111,7 +111,7 @@ def leaf_names(event: dp.DpEvent) -> str:
 
 
 def unknown_event_text(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """Returns a sentence that names the mechanisms of an event that ``event_under`` cannot
+    """Returns a sentence that names the mechanisms of an event that ``convert_event`` cannot
     convert.
     """
     return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
@@ -122,15 +122,15 @@ def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
 
     ``event`` follows the convention of dp-accounting. For noise on a sum of all records, the noise
     multiplier is divided by ``size``. A Poisson sample contains a binomial number of the group's
-    records, so Gaussian noise becomes a mixture of Gaussians (``losses.pairs.GaussianMixture``).
-    The resulting epsilon is far below that of group privacy, which multiplies epsilon by ``size``
-    and delta by more.
+    records, so Gaussian noise becomes a mixture of Gaussians
+    (``losses.pairs.GaussianMixturePair``). The resulting epsilon is far below that of group
+    privacy, which multiplies epsilon by ``size`` and delta by more.
 
     >>> event = group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
-    event = one_use(event)
+    event = merge_sample(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
         return _of_parts(event, lambda part: group_event(part, size))
     if isinstance(event, _NOISE):
@@ -179,7 +179,7 @@ _MOST_MU = 1e4
 _NEVER = 1e-300
 
 
-def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
+def attained_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Computes a lower bound on the epsilon of ``event`` at ``delta``, below which nothing can be
     proved.
 
@@ -189,7 +189,7 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
     Raises InputError if the event or ``delta`` is invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-    >>> round(epsilon_attained(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
+    >>> round(attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
     4.377
     """
     check_delta(delta)
@@ -213,10 +213,10 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
         return _normal(mu, delta)
     noisy: list[tuple[Pair, int]] = [(gaussian_pair(mu), 1)] if mu > 0 else []
     orders = {tuple(noisy + [(pairs[way], n) for pairs, n in known]) for way in (0, 1)}
-    return max(epsilon_below(order, delta) for order in orders)
+    return max(lower_epsilon(order, delta) for order in orders)
 
 
-def shuffled_epsilon(
+def lower_shuffle_epsilon(
     missed: float, unlikely: float, n_users: int, rounds: int, delta: float
 ) -> float:
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
@@ -235,11 +235,11 @@ def shuffled_epsilon(
         both = math.log((1.0 - missed) / unlikely), math.log((1.0 - unlikely) / missed)
         return rounds * max(both)
     pairs = shuffled_pairs(missed, unlikely, n_users)
-    return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
+    return max(lower_epsilon(((pair, rounds),), delta) for pair in pairs)
 
 
 def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists, as sentences, the assumptions of ``epsilon_attained``: how it treats mechanisms that
+    """Lists, as sentences, the assumptions of ``attained_epsilon``: how it treats mechanisms that
     are not fully known.
 
     A mechanism of which only an epsilon is known is treated as randomized response on a bit. Some
@@ -258,7 +258,7 @@ def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
 def _normal(mu: float, delta: float) -> float:
     """A lower bound on the exact epsilon of a Gaussian mechanism."""
     if mu > _MOST_MU:
-        return epsilon_below(((gaussian_pair(mu), 1),), delta)
+        return lower_epsilon(((gaussian_pair(mu), 1),), delta)
     return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
@@ -275,7 +275,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
     pairs = attained_pairs(leaf)
     if pairs is None:
         return 0.0, 0.0
-    first, second = (math.inf if p.infinite > 0 else p.span(_NEVER)[1] for p in pairs)
+    first, second = (math.inf if p.infinite_mass > 0 else p.loss_range(_NEVER)[1] for p in pairs)
     return first, second
 
 
@@ -308,7 +308,7 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
 _LEAST = 1e-7
 
 
-def fixed_size_above(
+def fixed_size_upper(
     *,
     n_users: int,
     sample: int,
@@ -328,22 +328,22 @@ def fixed_size_above(
     - ``delta``: delta of the bound.
     - ``adjacency``: replace or add-remove.
 
-    The adversary does not learn which records are sampled. See ``FixedSize`` for the proof under
-    replacement. Raises InputError if an argument is invalid.
+    The adversary does not learn which records are sampled. See ``FixedSizePair`` for the proof
+    under replacement. Raises InputError if an argument is invalid.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
         return known
     rate = sample / n_users
     # With less noise everything counts as revealed.
-    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else REVEALED
+    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else REVEALING_PAIR
     if adjacency is Adjacency.ADD_REMOVE:
-        both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
-        return max(epsilon_above(((pair, rounds),), delta) for pair in both)
-    return epsilon_above(((FixedSize(noise, rate), rounds),), delta)
+        both = (PoissonPair(noise, rate), ReversedPair(PoissonPair(noise, rate)))
+        return max(upper_epsilon(((pair, rounds),), delta) for pair in both)
+    return upper_epsilon(((FixedSizePair(noise, rate), rounds),), delta)
 
 
-def fixed_size_below(
+def fixed_size_lower(
     *,
     n_users: int,
     sample: int,
@@ -352,26 +352,26 @@ def fixed_size_below(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """Computes a lower bound on epsilon for the rounds of ``fixed_size_above``, from two
+    """Computes a lower bound on epsilon for the rounds of ``fixed_size_upper``, from two
     neighbouring data sets.
 
     All records but one lie at one end of the clipping ball. In one data set the remaining record
     lies at the same end, or is absent. In the other data set it lies at the opposite end. So a
     round releases N(0, z^2) or, if that record is sampled, N(1, z^2), with z the ``multiplier``.
-    This is the pair of Poisson sampling. The parameters are those of ``fixed_size_above``.
+    This is the pair of Poisson sampling. The parameters are those of ``fixed_size_upper``.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
         return known
     # More noise reveals less; without noise, sampling of the record is visible.
-    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else REVEALED
+    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else REVEALING_PAIR
     if sample == n_users:
-        return epsilon_below(((noise, rounds),), delta)
-    one = Poisson(noise, sample / n_users)
+        return lower_epsilon(((noise, rounds),), delta)
+    one = PoissonPair(noise, sample / n_users)
     # Under replacement both orders are allowed; this one gives the larger epsilon in all cases that
     # we tried.
-    pairs = (one, Reversed(one)) if adjacency is Adjacency.ADD_REMOVE else (one,)
-    return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
+    pairs = (one, ReversedPair(one)) if adjacency is Adjacency.ADD_REMOVE else (one,)
+    return max(lower_epsilon(((pair, rounds),), delta) for pair in pairs)
 
 
 def _without_loss(

@@ -35,17 +35,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.shadow_reader import (
+    MAX_SECONDS,
     MIN_SHADOWS,
-    SECONDS,
-    KnownForms,
+    FormReaders,
     ShadowReader,
-    chosen_rounds,
-    draw_similar,
+    choose_rounds,
+    draw_like_users,
     run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import item_odds, names, read_rounds
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.attacks.parts.uploads import item_odds, list_names, read_rounds
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import DATA_KINDS, View
 
 _ERRORS = 3.0  # standard errors over shadows that refute evidence
@@ -61,7 +61,7 @@ Numbers = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
 
 
-class Scales(NamedTuple):
+class Calibration(NamedTuple):
     """Factors by which evidence is weakened, to correct overconfidence.
 
     ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
@@ -73,15 +73,15 @@ class Scales(NamedTuple):
     activity: float
     bend: float
 
-    def of(self, ratio: Numbers) -> Numbers:
+    def rescale(self, ratio: Numbers) -> Numbers:
         """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|)."""
         return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
 
 
 # Factors that leave evidence unchanged.
-WHOLE = Scales(1.0, 1.0, 0.0)
-_NOTHING = Scales(0.0, 0.0, 0.0)
-_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
+UNSCALED = Calibration(1.0, 1.0, 0.0)
+_NOTHING = Calibration(0.0, 0.0, 0.0)
+_DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
 
 
 def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
@@ -90,20 +90,20 @@ def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
     Simulated users and the popularity of items show how much the evidence overstates. Raises
     InputError if no reader can read the view.
     """
-    evidence = reading.evidence(view, users)
+    evidence = reading.read_evidence(view, users)
     if evidence.log_ratio is None:
         return evidence
-    if _MEMO not in view.memo:
-        view.memo[_MEMO] = _scales_of_shadows(view, evidence)
-    by, odds = view.memo[_MEMO], item_odds(view)
-    return _scale(evidence, by) if odds is None else calibrated(evidence, odds, view.tell, by)
+    if _MEMO not in view.cache:
+        view.cache[_MEMO] = _scales_of_shadows(view, evidence)
+    by, odds = view.cache[_MEMO], item_odds(view)
+    return _scale(evidence, by) if odds is None else calibrated(evidence, odds, view.add_note, by)
 
 
 def calibrated(
     evidence: Evidence,
     items: Floats,
     tell: Callable[[str], None] | None = None,
-    by: Scales | None = None,
+    by: Calibration | None = None,
 ) -> Evidence:
     """Weakens evidence that overstates what the known popularity of items supports.
 
@@ -123,36 +123,36 @@ def calibrated(
     some = counts.any(axis=1)
     counts, odds = counts[some], items[known[some], None]
 
-    def loss(scales: Scales) -> float:
-        return -_likelihood(counts, odds, scales.of(stated))
+    def loss(scales: Calibration) -> float:
+        return -_likelihood(counts, odds, scales.rescale(stated))
 
-    best, note = WHOLE, ""
-    if by is not None and by != WHOLE:
+    best, note = UNSCALED, ""
+    if by is not None and by != UNSCALED:
         best, note = by, "The evidence is weakened to the strength that simulated users support."
-        if loss(by) > loss(WHOLE) + _CLEAR:
+        if loss(by) > loss(UNSCALED) + _CLEAR:
             best, note = _DISPUTED, "Popularity supports evidence that simulated users refute."
     if loss(best) > loss(_NOTHING) + _CLEAR:
         note = "The evidence is weakened to the strength that the popularity of items supports."
         fit = minimize_scalar(
-            lambda scale: loss(Scales(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
+            lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
-        best = Scales(float(fit.x), float(fit.x), 0.0)
+        best = Calibration(float(fit.x), float(fit.x), 0.0)
         best = best if loss(best) < loss(_NOTHING) else _NOTHING
     if note and tell is not None:
         tell(note)
     return _scale(evidence, best)
 
 
-def scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Scales:
+def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
     """Fits the factors of evidence that make the known ``histories`` (n, M) of users most likely.
 
-    ``items`` (M,) are the log-odds of the items. The result is ``WHOLE`` unless a smaller factor of
-    ratios or activity is better by three standard errors over users. Entries that are proved do not
-    count.
+    ``items`` (M,) are the log-odds of the items. The result is ``UNSCALED`` unless a smaller factor
+    of ratios or activity is better by three standard errors over users. Entries that are proved do
+    not count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
-    ratio = np.where(finite, evidence.log_ratio, 0).clip(-SURE, SURE).astype(np.float64)
+    ratio = np.where(finite, evidence.log_ratio, 0).clip(-CERTAIN, CERTAIN).astype(np.float64)
     activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
@@ -167,55 +167,59 @@ def scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> S
     whole = slopes(ratio, np.ones(2))
     error = _ERRORS * whole.std(axis=1) / np.sqrt(len(histories)) + _TINY
     if (whole.mean(axis=1) >= -error).all():
-        return WHOLE
+        return UNSCALED
     fits = []
     for bend in _BENDS:
-        bent = (Scales(1.0, 1.0, bend).of(ratio),)
+        bent = (Calibration(1.0, 1.0, bend).rescale(ratio),)
         fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
-        fits.append((float(fit.fun), Scales(float(fit.x[0]), float(fit.x[1]), bend)))
+        fits.append((float(fit.fun), Calibration(float(fit.x[0]), float(fit.x[1]), bend)))
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
-    """Returns the scales that shadows support; ``WHOLE`` without the devices' code.
+def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
+    """Returns the scales that shadows support; ``UNSCALED`` without the devices' code.
 
     ``ShadowReader`` calibrates its evidence itself.
     """
-    readers, client = reading.readers_of(view), view.public.client
+    readers, client = reading.readers_of(view), view.public.device_code
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
-        return WHOLE
-    read, odds, rng = read_rounds(view, names(view)[0]), item_odds(view), np.random.default_rng(0)
+        return UNSCALED
+    read, odds, rng = (
+        read_rounds(view, list_names(view)[0]),
+        item_odds(view),
+        np.random.default_rng(0),
+    )
     of_data = all(part.kind in DATA_KINDS for _, _, part in read)
-    rounds = [seen for seen, _, _ in read] if of_data else chosen_rounds(view)
-    if MIN_SHADOWS * len(rounds) * client.seconds > SECONDS:
-        return WHOLE
+    rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
+    if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SECONDS:
+        return UNSCALED
     items = prior(evidence)[0] if odds is None else odds
     chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
-    met = draw_similar(MIN_SHADOWS, chance.astype(np.float32), client.sizes, rng)
-    known = KnownForms(readers, replace(view, rounds=tuple(rounds)))
+    met = draw_like_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
     try:
         taken, sent, _ = run_on_accepted(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
-        view.tell(f"The evidence is not compared with simulated users: {error}")
-        return WHOLE
-    shadows = known.evidence_of(sent, len(taken))
-    return WHOLE if shadows.log_ratio is None else scales(shadows, met[taken], items)
+        view.add_note(f"The evidence is not compared with simulated users: {error}")
+        return UNSCALED
+    shadows = known.shadow_evidence(sent, len(taken))
+    return UNSCALED if shadows.log_ratio is None else fit_scales(shadows, met[taken], items)
 
 
-def _scale(evidence: Evidence, by: Scales) -> Evidence:
+def _scale(evidence: Evidence, by: Calibration) -> Evidence:
     """Returns the evidence with scaled activity and scaled finite ratios."""
-    if by == WHOLE:
+    if by == UNSCALED:
         return evidence
     ratio = evidence.log_ratio
     assert ratio is not None
     items, activity = prior(evidence)
     finite = np.isfinite(ratio)
-    weaker = by.of(np.where(finite, ratio, 0))
+    weaker = by.rescale(np.where(finite, ratio, 0))
     ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
-    return replace(evidence, log_ratio=ratio, items=items, activity=by.activity * activity)
+    return replace(evidence, log_ratio=ratio, item_odds=items, activity=by.activity * activity)
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
@@ -224,14 +228,14 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     Entries that are proved are omitted.
     """
     few = ratio[:: 1 + ratio.size // _SAMPLE]
-    few = few[np.isfinite(few)].clip(-SURE, SURE)
+    few = few[np.isfinite(few)].clip(-CERTAIN, CERTAIN)
     shares = np.linspace(0, 1, _BINS + 1)[1:-1]
     cuts = np.unique(np.quantile(few, shares)) if len(few) else few
     counts, total = np.zeros((len(items), len(cuts) + 1)), np.zeros(len(cuts) + 1)
-    for some in blocks(len(ratio), len(items), _TOGETHER):
+    for some in iter_blocks(len(ratio), len(items), _TOGETHER):
         scores = ratio[some][:, items]
         user, item = np.isfinite(scores).nonzero()
-        scores = scores[user, item].clip(-SURE, SURE)
+        scores = scores[user, item].clip(-CERTAIN, CERTAIN)
         bins = np.searchsorted(cuts, scores)
         total += np.bincount(bins, scores, counts.shape[1])
         cells = np.bincount(item * counts.shape[1] + bins, minlength=counts.size)

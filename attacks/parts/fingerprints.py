@@ -24,7 +24,7 @@ from scipy.special import expit
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import prior, reading
 from fedrec_auditor.attacks.parts.uploads import ModelMessages, model_messages
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
     LIST_PADDING,
@@ -35,10 +35,10 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
+# Fingerprints by name: arrays with one row per message.
 Fingerprints = dict[str, NDArray[np.float32]]
-"""Fingerprints by name: arrays with one row per message."""
+# Messages of one round: the number of each sender among the candidates, and the fingerprints.
 Batch = tuple[NDArray[np.intp], Fingerprints]
-"""Messages of one round: the number of each sender among the candidates, and the fingerprints."""
 
 _LEAST = 1e-6  # minimum variance of cosines, and minimum value of 1 less a cosine
 _WIDE = 2**14  # maximum size of a part that is compared entry by entry
@@ -46,7 +46,7 @@ _PRIME = 2_147_483_647
 _ROOM = 64  # number of columns per code of a list
 
 
-def per_user(seen: RoundView) -> Mapping[str, Component]:
+def user_messages(seen: RoundView) -> Mapping[str, Component]:
     """Returns the messages of a round as arrays with one row per user, by component name.
 
     Shuffled reports are omitted: each of them is a message of a single coordinate.
@@ -64,7 +64,7 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     Each has mean 0 over messages, and rows of length 1 or 0. The fingerprints are computed from
     this round only.
     """
-    sent = per_user(round_view)
+    sent = user_messages(round_view)
     count = len(next(iter(sent.values())))
     everyone = np.arange(count)
     alone = replace(
@@ -75,7 +75,7 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     )
     prints: dict[str, NDArray[np.float32]] = {}
     if not reading.refusal(alone):
-        evidence = reading.evidence(alone, everyone)
+        evidence = reading.read_evidence(alone, everyone)
         if evidence.log_ratio is not None:
             prints["interactions"] = _interactions(evidence)
         for name in ("vectors", "ratings"):
@@ -93,7 +93,7 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
     return {name: _centre(part) for name, part in prints.items()}
 
 
-def compare(
+def similarities(
     sent: Fingerprints, before: Sequence[Batch], candidates: int
 ) -> dict[str, NDArray[np.float32]]:
     """Returns the similarity (n, candidates) of each message to each candidate sender, by kind.
@@ -114,7 +114,7 @@ def compare(
     return cosines
 
 
-def margin(likeness: NDArray[np.floating[Any]]) -> float:
+def mean_margin(likeness: NDArray[np.floating[Any]]) -> float:
     """Returns the mean margin between each row's best and second best candidate.
 
     likeness: cosines of messages and candidates (n, candidates)
@@ -129,7 +129,7 @@ def margin(likeness: NDArray[np.floating[Any]]) -> float:
     first = np.partition(likeness, -2, axis=1)[:, -2:].astype(np.float64)
     spread = max(float(likeness.var()), _LEAST)
     chance = -0.5 * (1 / spread - 1) * np.log1p(-(np.clip(first, 0.0, 1 - _LEAST) ** 2))
-    return float(np.minimum(chance[:, 1] - chance[:, 0], SURE).mean())
+    return float(np.minimum(chance[:, 1] - chance[:, 0], CERTAIN).mean())
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:

@@ -15,12 +15,12 @@ from scipy import sparse
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import (
-    Moves,
+    MoveMask,
+    find_moves,
     item_name,
     last_sent,
+    list_names,
     model_messages,
-    moves,
-    names,
     read_entries,
     read_rounds,
     senders,
@@ -43,16 +43,16 @@ _LEAST, _SINGLE = 1e-9, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class InnerProducts:
     """Inner products of the rows of a table, which is all that most classifiers need.
 
-    inner: inner product of each pair of rows (n, n)
-    sums: sum of each row over all columns (n,)
+    gram_matrix: inner product of each pair of rows (n, n)
+    row_sums: sum of each row over all columns (n,)
     width: number of columns
     """
 
-    inner: NDArray[np.floating[Any]]
-    sums: NDArray[np.float64]
+    gram_matrix: NDArray[np.floating[Any]]
+    row_sums: NDArray[np.float64]
     width: int
 
     @classmethod
@@ -78,12 +78,12 @@ class Products:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Returns the inner products of a table that joins the columns of several tables."""
-        inner, sums = parts[0].inner, parts[0].sums
+        inner, sums = parts[0].gram_matrix, parts[0].row_sums
         for part in parts[1:]:
-            inner, sums = inner + part.inner, sums + part.sums
+            inner, sums = inner + part.gram_matrix, sums + part.row_sums
         return cls(inner, sums, sum(part.width for part in parts))
 
-    def leading(self, count: int) -> NDArray[np.float64]:
+    def top_vectors(self, count: int) -> NDArray[np.float64]:
         """Returns the left singular vectors of the ``count`` largest singular values, (n, count).
 
         Columns beyond the rank are zero; all are NaN if an inner product is not finite. The method
@@ -92,50 +92,52 @@ class Products:
         """
         from sklearn.utils.extmath import randomized_svd
 
-        out = np.full((len(self.inner), count), np.nan)
-        if not np.isfinite(self.inner).all():
+        out = np.full((len(self.gram_matrix), count), np.nan)
+        if not np.isfinite(self.gram_matrix).all():
             return out
-        vectors, values, _ = randomized_svd(self.inner, count, n_iter=4, random_state=0)
+        vectors, values, _ = randomized_svd(self.gram_matrix, count, n_iter=4, random_state=0)
         out[:] = 0
-        kept = values > (_LEAST if self.inner.dtype == np.float64 else _SINGLE) * values.max()
+        kept = values > (_LEAST if self.gram_matrix.dtype == np.float64 else _SINGLE) * values.max()
         out[:, : len(values)][:, kept] = vectors[:, kept]
         return out
 
     def divide(self, scale: float) -> Self:
         """Returns the inner products of the rows divided by ``scale``."""
-        inner = self.inner / np.asarray(scale**2, dtype=self.inner.dtype)
-        return type(self)(inner, self.sums / scale, self.width)
+        inner = self.gram_matrix / np.asarray(scale**2, dtype=self.gram_matrix.dtype)
+        return type(self)(inner, self.row_sums / scale, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownProducts:
     """Inner products between k rows of users with known class and m rows of unknown users.
 
-    among: inner products of the known rows with each other (k, k)
-    across: inner products of the unknown rows with the known rows (m, k)
-    sizes: squared lengths of the unknown rows (m,)
-    total: sum of all entries of the known rows
+    known_gram: inner products of the known rows with each other (k, k)
+    cross_gram: inner products of the unknown rows with the known rows (m, k)
+    sq_norms: squared lengths of the unknown rows (m,)
+    entry_sum: sum of all entries of the known rows
     width: number of columns
     """
 
-    among: NDArray[np.float64]
-    across: NDArray[np.float64]
-    sizes: NDArray[np.float64]
-    total: float
+    known_gram: NDArray[np.float64]
+    cross_gram: NDArray[np.float64]
+    sq_norms: NDArray[np.float64]
+    entry_sum: float
     width: int
 
     @property
     def variance(self) -> float:
         """Variance of all entries of the known rows, pooled over rows and columns."""
-        entries = len(self.among) * self.width
-        return max(0.0, float(np.trace(self.among)) / entries - (self.total / entries) ** 2)
+        entries = len(self.known_gram) * self.width
+        return max(
+            0.0, float(np.trace(self.known_gram)) / entries - (self.entry_sum / entries) ** 2
+        )
 
     def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns squared distances among known rows (k, k), and from unknown to known (m, k)."""
-        own = np.diag(self.among)
-        near = np.maximum(own[:, None] + own - 2 * self.among, 0)
+        own = np.diag(self.known_gram)
+        near = np.maximum(own[:, None] + own - 2 * self.known_gram, 0)
         np.fill_diagonal(near, 0)
-        return near, np.maximum(self.sizes[:, None] + own - 2 * self.across, 0)
+        return near, np.maximum(self.sq_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns coordinates of known (k, r) and unknown rows (m, r) in the span of known rows.
@@ -143,12 +145,12 @@ class KnownProducts:
         This rotation keeps the inner products with known rows. Known users give no information
         about the part of an unknown row outside their span.
         """
-        values, vectors = np.linalg.eigh(self.among)
+        values, vectors = np.linalg.eigh(self.known_gram)
         kept = values > _LEAST * max(float(values[-1]), 0.0)
         if not kept.any():
-            return np.zeros((len(self.among), 1)), np.zeros((len(self.across), 1))
+            return np.zeros((len(self.known_gram), 1)), np.zeros((len(self.cross_gram), 1))
         roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-        return vectors * roots, self.across @ (vectors / roots)
+        return vectors * roots, self.cross_gram @ (vectors / roots)
 
 
 # Inputs of classifiers: tables of all uploads of each user, computed in several ways.
@@ -166,23 +168,25 @@ _BLOCK = 1 << 19  # how many numbers are standardised at once: 2 MiB, which fits
 _TINY = 1e-15
 _TOGETHER = 1 << 12  # number of columns per part of a table that is known without the uploads
 # Maximum number of entries of an input table: 1 GiB.
-NUMBERS = 1 << 28
+MAX_ENTRIES = 1 << 28
 # Maximum number of senders of an input table; inner products of their rows take 288 MiB.
-SENDERS = 6144
-# Number of users above which an input table has at most ``NUMBERS`` / 8 entries and 512 users.
-MANY = 20_000
+MAX_SENDERS = 6144
+# Number of users above which an input table has at most ``MAX_ENTRIES`` / 8 entries and 512 users.
+MANY_USERS = 20_000
+# Number of columns, and a function that fills an array (n, width) for users (n,) and returns the
+# indices of the rows that it wrote.
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
-"""Number of columns, and a function that fills an array (n, width) for users (n,) and returns the
-indices of the rows that it wrote."""
 
 
-def most_read(users: int) -> tuple[int, int]:
+def max_input_size(users: int) -> tuple[int, int]:
     """Returns the maximum numbers of entries and of senders of an input table.
 
     Both are smaller if ``users``, the number of users, is large. A part of many users gives nearly
     the same results as all of them, in less memory.
     """
-    return (NUMBERS, SENDERS) if users <= MANY else (NUMBERS // 8, SENDERS // 12)
+    return (
+        (MAX_ENTRIES, MAX_SENDERS) if users <= MANY_USERS else (MAX_ENTRIES // 8, MAX_SENDERS // 12)
+    )
 
 
 class Input:
@@ -225,16 +229,16 @@ class Input:
         return values
 
     @cached_property
-    def products(self) -> Products:
+    def products(self) -> InnerProducts:
         """Inner products of the rows, computed once; a large table is processed in parts."""
         n = len(self.users)
         if self._small:
-            return Products.of([self.values()], n, self.width)
-        products = Products.of(self._blocks(), n, self.width)
+            return InnerProducts.of([self.values()], n, self.width)
+        products = InnerProducts.of(self._blocks(), n, self.width)
         if self._scaled:
             return products
         with np.errstate(invalid="ignore", over="ignore"):
-            spread = float(np.sqrt(np.trace(products.inner) / max(1, n * self.width)))
+            spread = float(np.sqrt(np.trace(products.gram_matrix) / max(1, n * self.width)))
             return products.divide(spread or 1.0)
 
     @property
@@ -257,31 +261,33 @@ class Input:
             yield from _standardise(part, sent, scaled=self._scaled)
 
     @cached_property
-    def problem(self) -> str:
+    def defect(self) -> str:
         """Reason why this input table is unusable; an empty string if it is usable."""
-        if not np.isfinite(self.products.inner).all():
+        if not np.isfinite(self.products.gram_matrix).all():
             return "The messages contain numbers that are not finite."
-        if not np.trace(self.products.inner) > 0:
+        if not np.trace(self.products.gram_matrix) > 0:
             return "All users send the same messages."
         return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Blend:
+class JointInput:
     """Several input tables of the same users, combined into inner products over all columns."""
 
     users: NDArray[np.integer[Any]]
-    products: Products
+    products: InnerProducts
 
     @classmethod
     def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
         """Joins the columns of all input tables, each with a sum of squares equal to its weight."""
         parts = [
-            inputs[name].products.divide(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
+            inputs[name].products.divide(
+                float(np.sqrt(np.trace(inputs[name].products.gram_matrix) / w))
+            )
             for name, w in weights.items()
             if w > _UNHEARD
         ]
-        return cls(next(iter(inputs.values())).users, Products.join(parts))
+        return cls(next(iter(inputs.values())).users, InnerProducts.join(parts))
 
     @property
     def width(self) -> int:
@@ -290,21 +296,21 @@ class Blend:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewWithReadings(View):
+class ViewWithInputs(View):
     """A view together with input tables for classifiers, which all attacks on the view share.
 
     inputs: input tables by name
-    fixed: True if an attack must use the only input, even if guessing without uploads is better
+    is_fixed: True if an attack must use the only input, even if guessing without uploads is better
     """
 
     inputs: Mapping[str, Input]
-    fixed: bool = False
+    is_fixed: bool = False
 
-    def reading(self, name: str) -> ViewWithReadings:
-        """Returns a copy with the input table ``name`` only, which attacks must use (``fixed``)."""
-        return replace(self.beside({name: self.inputs[name]}), fixed=True)
+    def with_input(self, name: str) -> ViewWithInputs:
+        """Returns a copy with the input table ``name`` only, which attacks must use."""
+        return replace(self.with_inputs({name: self.inputs[name]}), is_fixed=True)
 
-    def beside(self, inputs: Mapping[str, Input]) -> ViewWithReadings:
+    def with_inputs(self, inputs: Mapping[str, Input]) -> ViewWithInputs:
         """Returns a copy with other input tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
@@ -312,25 +318,25 @@ class ViewWithReadings(View):
         """Returns the view with the broadcasts alone."""
         return self._whole().without_uploads()
 
-    def only(self, group: str) -> View:
+    def keep_group(self, group: str) -> View:
         """Returns the view of the components of one group, without input tables."""
-        return self._whole().only(group)
+        return self._whole().keep_group(group)
 
     def _whole(self) -> View:
-        return View(vantage=self.vantage, public=self.public, rounds=self.rounds, how=self.how)
+        return View(vantage=self.vantage, public=self.public, rounds=self.rounds, notes=self.notes)
 
 
-def add_readings(view: View) -> ViewWithReadings:
+def add_inputs(view: View) -> ViewWithInputs:
     """Adds input tables for classifiers to a view, for as many senders as fit into memory.
 
     A view that has such tables is returned unchanged. The tables are:
 
-    - ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``moves``), the summary is
-      only which of them each device moves. In FedRec there are 600 of them, among them those of a
-      user's own features, which would have little weight among the 127,000 numbers of the whole
-      upload: on MovieLens 100K, with 30% of users known, the MLP then has a macro F1 of .91 instead
-      of .65 for gender. Otherwise, item gradients enter as the interaction sets that they reveal
-      (``readers``), and all other components unchanged.
+    - ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``find_moves``), the
+      summary is only which of them each device moves. In FedRec there are 600 of them, among them
+      those of a user's own features, which would have little weight among the 127,000 numbers of
+      the whole upload: on MovieLens 100K, with 30% of users known, the MLP then has a macro F1 of
+      .91 instead of .65 for gender. Otherwise, item gradients enter as the interaction sets that
+      they reveal (``readers``), and all other components unchanged.
     - ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
       paper's input (Theta^(t-1) - Theta^t) / mu of section 3.3.
     - ``NORMS``: the length of the change of each row of each matrix.
@@ -350,10 +356,10 @@ def add_readings(view: View) -> ViewWithReadings:
     are read, as many as fit. The paper's attacker has the senders of one round (section 3.3), which
     are 604 users of MovieLens 1M.
     """
-    if isinstance(view, ViewWithReadings):
+    if isinstance(view, ViewWithInputs):
         return view
     inputs: dict[str, Input] = {}
-    if sent := names(view):
+    if sent := list_names(view):
         parts = _summary(view)
         widest = sum(_size(view, name) for name in sent)
         users = _subjects(view, max(widest, sum(width for width, _ in parts)))
@@ -380,14 +386,14 @@ def add_readings(view: View) -> ViewWithReadings:
             for count in _DIRECTIONS
             if name in inputs
         }
-        for group in view.groups if len(view.groups) > 1 else ():
-            inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
-    return ViewWithReadings(
+        for group in view.group_names if len(view.group_names) > 1 else ():
+            inputs[f"{group} only"] = Input(users, _summary(view.keep_group(group)))
+    return ViewWithInputs(
         vantage=view.vantage,
         public=view.public,
         rounds=view.rounds,
         inputs=MappingProxyType(inputs),
-        how=list(view.how),
+        notes=list(view.notes),
     )
 
 
@@ -419,7 +425,7 @@ def _size(view: View, name: str) -> int:
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
     """Returns the users of the inputs, ascending: all senders, or as many of the last as fit."""
     users = senders(view)
-    numbers, most = most_read(view.public.n_users)
+    numbers, most = max_input_size(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
     if len(users) <= remaining:
         return users
@@ -435,15 +441,15 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 def _summary(view: View) -> list[_Part]:
     """Returns the parts of the summary: the number of columns of each, and its writing function."""
-    patterns = moves(view)
+    patterns = find_moves(view)
     if patterns:
-        return [(part.moved.shape[1], partial(_moved, part)) for part in patterns.values()]
+        return [(part.is_moved.shape[1], partial(_moved, part)) for part in patterns.values()]
     gradients = None if RankOneGradients().refusal(view) else item_name(view, (Kind.GRADIENT,))
     return [
         (view.public.n_items, partial(_interactions, view))
         if name == gradients
         else (_size(view, name), partial(_mean, view, name))
-        for name in names(view)
+        for name in list_names(view)
     ]
 
 
@@ -451,18 +457,18 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
     """Yields parts with user vectors and interaction sets, if a reader recovers them."""
     if not reading.readers_of(view) or not len(users):
         return
-    sample = reading.evidence(view, users[:1].astype(np.int64))
+    sample = reading.read_evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
         yield VECTORS, (sample.vectors.shape[1], partial(_vectors, view))
     if sample.log_ratio is not None:
         yield ITEMS, (view.public.n_items, partial(_interactions, view))
 
 
-def _moved(moves: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
+def _moved(moves: MoveMask, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes which rows and columns each of ``users`` moved."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
-    out[places] = moves.moved[mine]
+    out[places] = moves.is_moved[mine]
     return places
 
 
@@ -496,19 +502,19 @@ def _norms(
 
 def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the probability of each interaction, given what the readers recover."""
-    out[:] = posterior(reading.evidence(view, users.astype(np.int64)))
+    out[:] = posterior(reading.read_evidence(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 
 def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the user vectors that readers recover."""
-    out[:] = reading.evidence(view, users.astype(np.int64)).vectors
+    out[:] = reading.read_evidence(view, users.astype(np.int64)).vectors
     return np.arange(len(users))
 
 
 def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
     """Writes the leading directions of another input of the same users."""
-    out[:] = source.products.leading(out.shape[1])
+    out[:] = source.products.top_vectors(out.shape[1])
     return np.arange(len(users))
 
 

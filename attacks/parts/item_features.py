@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from fedrec_auditor.attacks.parts.uploads import last_sent, names, read_lists, read_rounds, senders
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.attacks.parts.uploads import (
+    last_sent,
+    list_names,
+    read_lists,
+    read_rounds,
+    senders,
+)
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
 # Marks of an item: the codes, or the positions in a sketch, that its users' messages contain.
@@ -29,9 +35,9 @@ from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 Shares = NDArray[np.float32]
 
 # Maximum number of codes, or of positions, of a part that are searched for marks.
-MOST = 2**13
+MAX_CODES = 2**13
 # Maximum number of positions of a signature.
-SIGNED = 512
+MAX_SIG_SIZE = 512
 _RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
 _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's best mark
 
@@ -43,19 +49,19 @@ class Marks:
     A mark of an item occurs in the messages of all devices that have the item in their history.
 
     codes: codes that may be marks, in lists (n, L) of whole numbers (v,)
-    places: positions that may be marks, in arrays (n, d); None for lists (v,)
-    still: value of an unmarked position (v,)
-    halves: for each half of the messages, the weight of each code or position in an item's mark
-        (v, M); the weights of an item add up to 1
-    alone: signatures of devices whose history is a single item, or None (M, d); a signature of a
-        history takes each position from that of one of its items (MinHash), or nearly so
+    positions: positions that may be marks, in arrays (n, d); None for lists (v,)
+    unmarked: value of an unmarked position (v,)
+    half_weights: for each half of the messages, the weight of each code or position in an item's
+        mark (v, M); the weights of an item add up to 1
+    signatures: signatures of devices whose history is a single item, or None (M, d); a signature of
+        a history takes each position from that of one of its items (MinHash), or nearly so
     """
 
     codes: NDArray[Any]
-    places: NDArray[np.intp] | None
-    still: NDArray[Any]
-    halves: tuple[Shares, Shares]
-    alone: NDArray[Any] | None
+    positions: NDArray[np.intp] | None
+    unmarked: NDArray[Any]
+    half_weights: tuple[Shares, Shares]
+    signatures: NDArray[Any] | None
 
     @classmethod
     def of(
@@ -74,7 +80,7 @@ class Marks:
         whole = sent.dtype.kind in "biu"
         if listed:
             each, counts = np.unique(sent, return_counts=True)
-            codes = np.sort(each[np.argsort(-counts, kind="stable")[:MOST]])
+            codes = np.sort(each[np.argsort(-counts, kind="stable")[:MAX_CODES]])
             present, still = _find_codes(sent, codes), codes[:0]
         else:
             codes, still = sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0)
@@ -84,29 +90,29 @@ class Marks:
         halves = _marks(present[:, informative], histories)
         if listed:
             return cls(codes[informative], None, still, halves, None)
-        signed = whole and sent.shape[1] <= SIGNED
+        signed = whole and sent.shape[1] <= MAX_SIG_SIZE
         return cls(codes, informative, still[informative], halves, alone if signed else None)
 
-    def read(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
+    def shares(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
         """Returns the share of each item's mark that each message contains, (n, M).
 
         There are two results, for the marks that were learned from each half of the messages.
         """
-        if self.places is None:
+        if self.positions is None:
             present = _find_codes(sent, self.codes)
         else:
-            present = (sent[:, self.places] != self.still).astype(np.float32)
-        return present @ self.halves[0], present @ self.halves[1]
+            present = (sent[:, self.positions] != self.unmarked).astype(np.float32)
+        return present @ self.half_weights[0], present @ self.half_weights[1]
 
     def count_matches(self, sent: NDArray[Any]) -> Shares | None:
         """Counts the positions at which messages equal each item's signature, (n, M).
 
         The result is None if there are no signatures.
         """
-        if self.alone is None:
+        if self.signatures is None:
             return None
-        count = np.zeros((len(sent), len(self.alone)), np.float32)
-        for sent_column, signature_column in zip(sent.T, self.alone.T, strict=True):
+        count = np.zeros((len(sent), len(self.signatures)), np.float32)
+        for sent_column, signature_column in zip(sent.T, self.signatures.T, strict=True):
             count += sent_column[:, None] == signature_column
         return count
 
@@ -155,15 +161,16 @@ class ItemFeatures:
     n_items: number of items M
     rows: numbers of each item, and these times the item's part of the broadcast (n, M, k)
     items: features of each item (n, M)
-    others: numbers that belong to no item (n, d)
-    marked: inputs of ``Marks`` as sent: (True, list) or (False, array without an axis of items)
+    itemless: numbers that belong to no item (n, d)
+    mark_inputs: inputs of ``Marks`` as sent: (True, list) or (False, array without an axis of
+    items)
     """
 
     n_items: int
     rows: list[Numbers] = field(default_factory=list)
     items: list[Numbers] = field(default_factory=list)
-    others: list[Numbers] = field(default_factory=list)
-    marked: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
+    itemless: list[Numbers] = field(default_factory=list)
+    mark_inputs: list[tuple[bool, NDArray[Any]]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -181,7 +188,7 @@ class ItemFeatures:
         """
         made, listed = cls(n_items), {}
         parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
-        made.marked = mark_inputs(parts, n_items, listing)
+        made.mark_inputs = mark_inputs(parts, n_items, listing)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
             is_like_base = base is not None and np.shape(base) == sent.shape[1:]
@@ -269,7 +276,7 @@ class ItemFeatures:
                 (np.arange(width), rng.integers(_WIDTH, size=width)),
             )
             flat = np.asarray(flat @ sparse.csr_array(signs, shape=(width, _WIDTH)))
-        self.others.append(flat)
+        self.itemless.append(flat)
 
     def _ranked(self, number: Numbers) -> None:
         self.items += [number, _rank(number)]
@@ -291,7 +298,7 @@ def mark_inputs(
         size = int(np.prod(sent.shape[1:]))
         if name in listing:
             inputs.append((True, sent))
-        if n_items not in sent.shape[1:] and size <= MOST:
+        if n_items not in sent.shape[1:] and size <= MAX_CODES:
             inputs.append((False, sent.reshape(len(sent), size)))
     return inputs
 
@@ -299,7 +306,7 @@ def mark_inputs(
 def is_signature(part: Component) -> bool:
     """Checks whether a part of the messages may be a signature: 5 to 512 integers or bits."""
     whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
-    return whole and _FEW < int(np.prod(part.shape)) <= SIGNED
+    return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIG_SIZE
 
 
 def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
@@ -307,7 +314,7 @@ def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
     names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
-            parts = blocks(len(part), part.shape[0], _TOGETHER)
+            parts = iter_blocks(len(part), part.shape[0], _TOGETHER)
             messages = (part.dense(np.arange(some.start, some.stop)) for some in parts)
             names_of_lists += [name] * any((each > 1).any() for each in messages)
     return frozenset(names_of_lists)
@@ -330,7 +337,7 @@ Floats = NDArray[np.float64]
 TENTHS = 10
 
 
-def seen_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
+def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
     """Returns all codes in the lists of component ``name``, or the ``count`` most frequent codes.
 
     Codes are in ascending order.
@@ -350,25 +357,25 @@ def seen_codes(view: View, name: str, count: int | None = None) -> NDArray[np.in
 class ListStatistics:
     """Statistics of the lists of users (n,): how often, and where, each code (D,) is listed.
 
-    rounds: number of rounds with a list of the user (n, 1)
-    once: number of rounds in which the list has the code once (n, D)
-    more: number of rounds in which the list has the code more than once (n, D)
-    place: largest position of the code among the distinct codes of a list, over rounds; inf if any
-        list is without it (n, D)
-    size: number of distinct codes in the user's longest list (n,)
-    ascending: number of the user's lists that are sorted (n,)
-    key: u D + c for each user u and code c that the user lists, ascending (E,)
+    n_rounds: number of rounds with a list of the user (n, 1)
+    n_single: number of rounds in which the list has the code once (n, D)
+    n_repeated: number of rounds in which the list has the code more than once (n, D)
+    last_place: largest position of the code among the distinct codes of a list, over rounds; inf if
+        any list is without it (n, D)
+    max_codes: number of distinct codes in the user's longest list (n,)
+    n_sorted: number of the user's lists that are sorted (n,)
+    pair_keys: u D + c for each user u and code c that the user lists, ascending (E,)
     tenths: number of lists in which the code is in each tenth by position, then in each tenth by
         the number sent with it, or in the first tenth without such numbers (2, 10, E)
     """
 
-    rounds: Floats
-    once: Floats
-    more: Floats
-    place: Floats
-    size: Floats
-    ascending: Floats
-    key: NDArray[np.int64]
+    n_rounds: Floats
+    n_single: Floats
+    n_repeated: Floats
+    last_place: Floats
+    max_codes: Floats
+    n_sorted: Floats
+    pair_keys: NDArray[np.int64]
     tenths: NDArray[np.unsignedinteger[Any]]
 
     @classmethod
@@ -392,41 +399,41 @@ class ListStatistics:
         for _, uploads, component in read:
             numbers = None if beside is None else uploads.components[beside]
             sent = read_lists(users, uploads.users, component, numbers)
-            first, code, times = _find_distinct(sent.row, sent.entries, codes)
-            row = sent.row[first]
-            whose, count = sent.places[row], np.bincount(row, minlength=len(sent.places))
+            first, code, times = _find_distinct(sent.owners, sent.entries, codes)
+            row = sent.owners[first]
+            whose, count = sent.positions[row], np.bincount(row, minlength=len(sent.positions))
             turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
             if turned:
                 turn = count[row] - 1 - turn
             falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
-            rounds[sent.places] += 1
+            rounds[sent.positions] += 1
             once[whose, code] += times == 1
             more[whose, code] += times > 1
             place[whose, code] = np.maximum(place[whose, code], turn)
-            size[sent.places] = np.maximum(size[sent.places], count)
-            ascending[sent.places] += np.bincount(falls, minlength=len(count)) == 0
+            size[sent.positions] = np.maximum(size[sent.positions], count)
+            ascending[sent.positions] += np.bincount(falls, minlength=len(count)) == 0
             key = whose * shape[1] + code
             tenths[0, turn * TENTHS // count[row], key] += 1
-            tenths[1, 0 if numbers is None else _tenths(sent.numbers[first], row), key] += 1
+            tenths[1, 0 if numbers is None else _tenths(sent.entry_numbers[first], row), key] += 1
         place[once + more < rounds] = np.inf
         key = np.flatnonzero(once + more)
         return cls(rounds, once, more, place, size, ascending, key, tenths[:, :, key])
 
-    def of_users(self, some: NDArray[np.bool_]) -> ListStatistics:
+    def select_users(self, some: NDArray[np.bool_]) -> ListStatistics:
         """Returns the statistics of the users in the mask ``some`` (n,)."""
         if some.all():
             return self
-        owner, code = np.divmod(self.key, self.once.shape[1])
+        owner, code = np.divmod(self.pair_keys, self.n_single.shape[1])
         of_some = some[owner]
-        key = (np.cumsum(some) - 1)[owner[of_some]] * self.once.shape[1] + code[of_some]
+        key = (np.cumsum(some) - 1)[owner[of_some]] * self.n_single.shape[1] + code[of_some]
         parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return ListStatistics(**parts, key=key, tenths=self.tenths[:, :, of_some])
+        return ListStatistics(**parts, pair_keys=key, tenths=self.tenths[:, :, of_some])
 
 
 def _find_numbers(view: View, name: str) -> str | None:
     """Returns the name of the component with one number per entry of the list, or None."""
     shape = last_sent(view, name).shape
-    same_shape = (n for n in names(view) if last_sent(view, n).shape == shape and n != name)
+    same_shape = (n for n in list_names(view) if last_sent(view, n).shape == shape and n != name)
     return next((n for n in same_shape if last_sent(view, n).kind is Kind.RATINGS), None)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
 
 Floats = NDArray[np.float32]
 
 
-@compiled(fastmath=REORDERED)
-def distances(
+@compiled(fastmath=REORDERED_MATH)
+def fill_distances(
     rows: Floats,
     after: Floats,
     vectors: Floats,

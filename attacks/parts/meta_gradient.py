@@ -31,7 +31,7 @@ _LEAST = 1e-3  # minimum variance of a group
 Doubles = NDArray[np.float64]
 
 
-def own_probability(change: NDArray[np.floating[Any]]) -> Doubles:
+def positive_probability(change: NDArray[np.floating[Any]]) -> Doubles:
     """Returns the probability (n, M) that a moved row belongs to an item of the user.
 
     ``change`` (n, M, d) are the changes of all rows; the probability of an unmoved row is 0. The

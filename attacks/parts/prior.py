@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
 
 _HALVINGS = 16  # enough for a share of one user in 60,000
 _TINY = 1e-12
@@ -45,9 +45,9 @@ def prior(
     estimate; evidence without information then leaves them unchanged.
     """
     assert evidence.log_ratio is not None
-    items, activity = evidence.items if known is None else known, evidence.activity
+    items, activity = evidence.item_odds if known is None else known, evidence.activity
     if items is None or activity is None:
-        ratio = np.clip(evidence.log_ratio, -SURE, SURE).astype(np.float32)
+        ratio = np.clip(evidence.log_ratio, -CERTAIN, CERTAIN).astype(np.float32)
         overall = _share(ratio.reshape(1, -1), 0.5)
         if items is None:
             items = logit(_share(ratio.T, overall[0]))

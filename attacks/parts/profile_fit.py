@@ -15,12 +15,12 @@ from scipy import linalg, sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
 from fedrec_auditor.attacks.parts.uploads import (
-    OF_THE_MODEL,
-    blocks,
+    MODEL_KINDS,
+    find_part,
+    item_similarities,
     item_table,
+    iter_blocks,
     last_model,
-    part_of,
-    similarities,
     user_table,
 )
 from fedrec_auditor.targets.transcript import Component, Kind, RoundView, View
@@ -49,7 +49,7 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 def has_readable_model(view: View) -> bool:
     """Checks whether the last model of the view has one row per item, or similarities of items."""
     model, items = last_model(view), view.public.n_items
-    return item_table(model, items) is not None or similarities(model, items) is not None
+    return item_table(model, items) is not None or item_similarities(model, items) is not None
 
 
 def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
@@ -62,7 +62,7 @@ def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
     binary = profiles.astype(np.bool_).astype(np.float64)
     table = item_table(model, items)
     if table is None:
-        similarity = similarities(model, items)
+        similarity = item_similarities(model, items)
         assert similarity is not None, "refused"
         pairs = np.asarray((binary @ similarity).multiply(binary).sum(axis=1)).ravel()
         return np.asarray(pairs / np.maximum(binary.sum(axis=1), 1))[:, None]
@@ -127,11 +127,11 @@ def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
 
 
 # Maximum number of coefficients of the equations of a round: 256 MiB.
-NUMBERS = 2**25
-# Maximum number of profiles, with two equations per profile within ``NUMBERS``.
+MAX_COEFFS = 2**25
+# Maximum number of profiles, with two equations per profile within ``MAX_COEFFS``.
 MAX_PROFILES = 4096
 # Time limit, in seconds, for computing one round's messages of all profiles, as estimated.
-SECONDS = 10.0
+MAX_SECONDS = 10.0
 _FEW, _MOST = 2, 20  # minimum and maximum number of first rounds; later rounds are similar
 _EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
 _TRIED = 8  # number of simulated histories whose messages are computed twice
@@ -140,29 +140,29 @@ _ROUNDED = 1e-6  # share of the largest number, below which a difference is a ro
 _MEMO = "exact messages"
 
 
-def can_solve(view: View, profiles: int = 1) -> bool:
+def can_solve_sums(view: View, profiles: int = 1) -> bool:
     """Checks whether the view shows sums of messages that known code computes without randomness.
 
     From such sums the participants can be computed. The result is False also if computing
     ``profiles`` messages per round would take too long.
     """
     public = view.public
-    if public.client is None or public.rows is not None or public.parties is not None:
+    if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
         return False
-    if profiles > MAX_PROFILES or profiles * public.client.seconds > SECONDS:
+    if profiles > MAX_PROFILES or profiles * public.device_code.call_seconds > MAX_SECONDS:
         return False
-    if _MEMO not in view.memo:
-        view.memo[_MEMO] = _is_exact(view)
-    return bool(view.memo[_MEMO])
+    if _MEMO not in view.cache:
+        view.cache[_MEMO] = _is_exact(view)
+    return bool(view.cache[_MEMO])
 
 
 def _is_exact(view: View) -> bool:
     place = next(_steps(view), None)
     if place is None:
         return False
-    client = view.public.client
+    client = view.public.device_code
     assert client is not None, "asked by solves"
-    met = draw_histories(_TRIED, view.public.n_items, client.sizes, np.random.default_rng(0))
+    met = draw_histories(_TRIED, view.public.n_items, client.size_range, np.random.default_rng(0))
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
@@ -183,7 +183,7 @@ def _is_exact(view: View) -> bool:
 def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
     """Estimates how much each of ``profiles`` (n, M) contributed to the sums of messages, (n,).
 
-    The unit is the server's step size. ``can_solve`` must accept the view. Memory: 256 MiB of
+    The unit is the server's step size. ``can_solve_sums`` must accept the view. Memory: 256 MiB of
     equations, 8 MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
@@ -239,7 +239,7 @@ def _steps(view: View) -> Iterator[int]:
 
 
 def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
-    client = view.public.client
+    client = view.public.device_code
     assert client is not None, "asked by solves"
     rng = np.random.default_rng(seed)
     return dict(client(profiles, view.rounds[place].broadcast, rng).components)
@@ -259,8 +259,8 @@ def _observed_steps(
         }
     models: Sequence[RoundView] = view.rounds[max(0, place - 1) : place + 2]
     for name, part in sent.items():
-        key = part_of(name, part.shape, seen.broadcast)
-        if key is None or part.kind not in OF_THE_MODEL:
+        key = find_part(name, part.shape, seen.broadcast)
+        if key is None or part.kind not in MODEL_KINDS:
             continue
         tables = [np.asarray((each.broadcast or {}).get(key, 0.0), np.float64) for each in models]
         if all(table.shape == part.shape for table in tables):
@@ -276,7 +276,7 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
     known = _observed_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
-    chosen[np.random.default_rng(0).permutation(whole)[: NUMBERS // max(1, n)]] = True
+    chosen[np.random.default_rng(0).permutation(whole)[: MAX_COEFFS // max(1, n)]] = True
     columns, steps = np.empty((n, np.count_nonzero(chosen))), np.empty(np.count_nonzero(chosen))
     first = passed = 0
     for name, (step, others) in known.items():
@@ -291,6 +291,6 @@ def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floa
             return np.asarray(moved - (moved @ basis) @ basis.T)
 
         steps[here] = alone(step.ravel()[entries])
-        for some, dense in blocks(sent[name]):
+        for some, dense in iter_blocks(sent[name]):
             columns[some, here] = alone(dense.reshape(len(dense), -1)[:, entries] - base)
     return columns.T, steps

@@ -33,23 +33,25 @@ _LEAST, _TINY = 1e-3, 1e-30
 class RowPositions:
     """Position of each item row of each message along the direction of the message's sender.
 
-    whose: sender of each message, ascending (T,)
+    senders: sender of each message, ascending (T,)
     values: positions of the rows, in standard deviations (T, M)
-    signed: True if the data show that users' directions point the same way
-    alike: True if the directions share more than they differ by
-    up: True if the sign of the directions is known, from vectors of users
+    is_aligned: True if the data show that users' directions point the same way
+    is_similar: True if the directions share more than they differ by
+    has_sign: True if the sign of the directions is known, from vectors of users
     """
 
-    whose: NDArray[np.int64]
+    senders: NDArray[np.int64]
     values: NDArray[np.float32]
-    signed: bool
-    alike: bool
-    up: bool
+    is_aligned: bool
+    is_similar: bool
+    has_sign: bool
 
-    def of(self, users: NDArray[np.int64]) -> RowPositions:
+    def select(self, users: NDArray[np.int64]) -> RowPositions:
         """Returns the positions of the messages of ``users`` only."""
-        rows = np.isin(self.whose, users)
-        return RowPositions(self.whose[rows], self.values[rows], self.signed, self.alike, self.up)
+        rows = np.isin(self.senders, users)
+        return RowPositions(
+            self.senders[rows], self.values[rows], self.is_aligned, self.is_similar, self.has_sign
+        )
 
 
 def places(
@@ -393,11 +395,11 @@ def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
 
 Ints = NDArray[np.int64]
 # Minimum z-score with which an assignment of rows to items counts as supported.
-DEVIATIONS = 6.0
+MIN_SUPPORT = 6.0
 # Maximum number of rows of an item table for padding, masks and unknown items.
-SPECIAL = 8
+MAX_SPECIAL = 8
 # Offsets of rows from their items' numbers that are tried, smallest first.
-SHIFTS = sorted(range(-SPECIAL, SPECIAL + 1), key=abs)
+ROW_OFFSETS = sorted(range(-MAX_SPECIAL, MAX_SPECIAL + 1), key=abs)
 _BY_USERS = 12  # minimum number of users with which users are permuted, instead of rows
 # Number of groups of users, each left out once, and the share of z that they must reach.
 _FOLDS, _KEPT = 8, 0.8
@@ -488,8 +490,8 @@ def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | N
     """Fits the row of each item (M,) to evidence (n, R) on users with interactions ``met`` (n, M).
 
     The result is the order and a z-score, or None if held-out users do not confirm the order: their
-    z-score must be at least ``DEVIATIONS``, and ``_KEPT`` times that of the users of the fit, which
-    a fitted permutation of many rows overstates.
+    z-score must be at least ``MIN_SUPPORT``, and ``_KEPT`` times that of the users of the fit,
+    which a fitted permutation of many rows overstates.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
@@ -501,7 +503,7 @@ def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | N
         left_out[out] = _agreement(evidence[out], items, order)
     order = _assign(evidence, items)
     support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
-    return (order, support) if support >= max(DEVIATIONS, _KEPT * in_sample) else None
+    return (order, support) if support >= max(MIN_SUPPORT, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:

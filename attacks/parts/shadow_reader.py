@@ -23,8 +23,8 @@ from fedrec_auditor.attacks.parts.item_features import (
     mark_inputs,
 )
 from fedrec_auditor.attacks.parts.prior import posterior, shrunk_activity
-from fedrec_auditor.attacks.parts.uploads import explain, names, read_rounds, senders
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, combine
+from fedrec_auditor.attacks.parts.uploads import list_names, read_rounds, refusal_text, senders
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, pool_evidence
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.transcript import (
     Broadcast,
@@ -39,9 +39,9 @@ from fedrec_auditor.targets.transcript import (
 # read. The minimum number is used if computing a message takes long.
 MAX_SHADOWS, MIN_SHADOWS = 1_000, 100
 # Time, in seconds, for computing messages of simulated users; ``MIN_SHADOWS`` may need more.
-SECONDS = 60.0
+MAX_SECONDS = 60.0
 # Maximum number of entries in all messages of shadows in a round: 256 MiB to 512 MiB.
-HELD = 2**26
+MAX_VALUES = 2**26
 _HISTORIES = 2**23  # maximum number of shadows times items: a few tables of 64 MiB
 _SINGLE = 2**25  # maximum number of items times items, for histories of one item
 _USERS = 500  # number of users whose first evidence sets the histories of the second shadows
@@ -55,8 +55,8 @@ _EXACT = 0.9999  # area under the ROC curve, above which readers make no mistake
 _OFTEN = 0.02  # minimum share of shadows that send an informative number
 
 Bits = NDArray[np.bool_]
-Alone = Sequence[NDArray[Any]] | None
-"""Inputs of ``Marks`` from devices whose history is a single item, (M, d) each."""
+# Inputs of ``Marks`` from devices whose history is a single item, (M, d) each.
+SingleItems = Sequence[NDArray[Any]] | None
 Places = NDArray[np.intp]
 _MEMO = "shadows"
 _Result = TypeVar("_Result")
@@ -88,10 +88,10 @@ class ShadowReader:
 
         The reader needs the devices' code and linked messages of users.
         """
-        sent = bool(names(view)) and not any(seen.in_clear for seen in view.rounds)
-        if view.public.client is None or view.public.rows is not None or not sent:
-            return explain(view, "messages whose senders' code can be run")
-        if (numbers := _numbers(view)) * MIN_SHADOWS > HELD:
+        sent = bool(list_names(view)) and not any(seen.is_in_clear for seen in view.rounds)
+        if view.public.device_code is None or view.public.item_rows is not None or not sent:
+            return refusal_text(view, "messages whose senders' code can be run")
+        if (numbers := _numbers(view)) * MIN_SHADOWS > MAX_VALUES:
             return (
                 f"{MIN_SHADOWS} messages of {numbers:,} numbers are too large to simulate at once."
             )
@@ -102,14 +102,14 @@ class ShadowReader:
 
         Raises InputError if the code fails at most simulated histories.
         """
-        if _MEMO not in view.memo:
-            view.memo[_MEMO] = _learn(view, self.readers)
-        learned, left_out = view.memo[_MEMO]
-        known = combine(self.readers, view, users)
+        if _MEMO not in view.cache:
+            view.cache[_MEMO] = _learn(view, self.readers)
+        learned, left_out = view.cache[_MEMO]
+        known = pool_evidence(self.readers, view, users)
         if learned is None:
             return known
-        view.tell(f"The attack learns from users simulated by the devices' code.{left_out}")
-        evidence = replace(known, log_ratio=learned.ratio(users), items=None, activity=None)
+        view.add_note(f"The attack learns from users simulated by the devices' code.{left_out}")
+        evidence = replace(known, log_ratio=learned.ratio(users), item_odds=None, activity=None)
         return replace(evidence, activity=shrunk_activity(evidence))
 
 
@@ -119,21 +119,21 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     The rule is None if the other ``readers`` make no mistake. The second value is a sentence on
     shadows that are omitted.
     """
-    rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.client
+    rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
-    rounds = chosen_rounds(view)
-    known, sizes = KnownForms(readers, replace(view, rounds=tuple(rounds))), client.sizes
+    rounds = choose_rounds(view)
+    known, sizes = FormReaders(readers, replace(view, rounds=tuple(rounds))), client.size_range
     if readers:
         drawn = draw_histories(MIN_SHADOWS, n_items, sizes, rng)
         taken, sent, _ = run_on_accepted(
             drawn, lambda n: [client(drawn[n], each.broadcast, rng).components for each in rounds]
         )
-        ratio = known.of_shadows(sent, len(taken))
+        ratio = known.shadow_ratios(sent, len(taken))
         if roc_auc_score(drawn[taken].ravel(), ratio.ravel()) > _EXACT:
             return None, ""
-    messages = 2 * len(rounds) * max(1e-9, client.seconds)
-    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, HELD // _numbers(view))
-    count = int(np.clip(SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
+    messages = 2 * len(rounds) * max(1e-9, client.call_seconds)
+    max_shadows = min(MAX_SHADOWS, _HISTORIES // n_items, MAX_VALUES // _numbers(view))
+    count = int(np.clip(MAX_SECONDS / messages, MIN_SHADOWS, max(MIN_SHADOWS, max_shadows)))
     alone = _send_single(view, rounds, rng)
     every = np.ones(count, np.bool_)
     drawn = draw_histories(count, n_items, sizes, rng)
@@ -142,7 +142,7 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
     chance = posterior(Evidence(users=among, log_ratio=first.ratio(among)))
     like = rng.permutation(count) < count // 2
     mixed = np.zeros((count, n_items), np.bool_)
-    mixed[like] = draw_similar(count // 2, chance, sizes, rng)
+    mixed[like] = draw_like_users(count // 2, chance, sizes, rng)
     mixed[~like] = draw_histories(count - count // 2, n_items, sizes, rng)
     by = like if readers else every
     _, second, left_out = run_on_accepted(
@@ -176,21 +176,23 @@ def run_on_accepted(
             )
 
 
-def _send_single(view: View, rounds: Sequence[RoundView], rng: np.random.Generator) -> list[Alone]:
+def _send_single(
+    view: View, rounds: Sequence[RoundView], rng: np.random.Generator
+) -> list[SingleItems]:
     """Returns messages, per round, of devices whose history is a single item.
 
     They are needed if they may be signatures (see ``Marks``). The result is None for each round if
     this takes long, or if the code rejects such histories.
     """
-    client, n_items = view.public.client, view.public.n_items
+    client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
     numbers, nothing = _numbers(view), [None for _ in rounds]
     uploads = [each.uploads for each in rounds if each.uploads is not None]
     signed = any(map(is_signature, uploads[-1].components.values()))
-    large = n_items * max(n_items / _SINGLE, numbers / HELD) > 1
-    if not signed or large or n_items * len(rounds) * client.seconds > SECONDS:
+    large = n_items * max(n_items / _SINGLE, numbers / MAX_VALUES) > 1
+    if not signed or large or n_items * len(rounds) * client.call_seconds > MAX_SECONDS:
         return list(nothing)
-    single, every, alone = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[Alone]()
+    single, every, alone = np.eye(n_items, dtype=np.bool_), np.arange(n_items), list[SingleItems]()
     for seen, logged in zip(rounds, uploads, strict=True):
         try:
             made = client(single, seen.broadcast, rng).components
@@ -203,7 +205,7 @@ def _send_single(view: View, rounds: Sequence[RoundView], rng: np.random.Generat
 
 def _numbers(view: View) -> int:
     """Returns the number of entries of a message of the last round that is read."""
-    uploads = chosen_rounds(view)[-1].uploads
+    uploads = choose_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
 
@@ -222,7 +224,7 @@ def draw_histories(
     return np.asarray(places < lengths[:, None])
 
 
-def draw_similar(
+def draw_like_users(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
     """Draws histories (count, M) of simulated users from the item probabilities of random users.
@@ -238,24 +240,24 @@ def draw_similar(
 
 
 @dataclass(frozen=True)
-class KnownForms:
+class FormReaders:
     """Readers that know the form of messages, and the ``view`` on whose rounds they are used."""
 
     readers: tuple[Reader, ...]
     view: View
 
-    def of_users(self, users: NDArray[np.int64]) -> Numbers:
+    def user_ratios(self, users: NDArray[np.int64]) -> Numbers:
         """Returns log-likelihood ratios (n, M) of users' interactions; zeros without evidence."""
-        return self._ratio(combine(self.readers, self.view, users))
+        return self._ratio(pool_evidence(self.readers, self.view, users))
 
-    def of_shadows(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
+    def shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
         """Returns log-likelihood ratios of ``count`` simulated users, who ``sent`` messages.
 
         ``sent`` holds the messages of each round, by component name.
         """
-        return self._ratio(self.evidence_of(sent, count))
+        return self._ratio(self.shadow_evidence(sent, count))
 
-    def evidence_of(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
+    def shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
         """Returns evidence on ``count`` simulated users, who ``sent`` messages in each round.
 
         ``sent`` holds the messages of each round, by component name. Readers that cannot read the
@@ -269,13 +271,13 @@ class KnownForms:
         )
         public = replace(self.view.public, n_users=count)
         view = replace(self.view, public=public, rounds=rounds)
-        return combine([each for each in self.readers if not each.refusal(view)], view, whose)
+        return pool_evidence([each for each in self.readers if not each.refusal(view)], view, whose)
 
     def _ratio(self, evidence: Evidence) -> Numbers:
         ratio = evidence.log_ratio
         if ratio is None:
             return np.zeros((len(evidence.users), self.view.public.n_items))
-        return np.asarray(np.clip(ratio, -SURE, SURE), np.float64)
+        return np.asarray(np.clip(ratio, -CERTAIN, CERTAIN), np.float64)
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,7 @@ class _Rule:
     max_ratio: largest absolute log-likelihood ratio
     """
 
-    known: KnownForms
+    known: FormReaders
     rounds: tuple[_Round, ...]
     rule: HistGradientBoostingClassifier
     trust: tuple[LogisticRegression, ...]
@@ -298,10 +300,10 @@ class _Rule:
     @classmethod
     def of(
         cls,
-        known: KnownForms,
+        known: FormReaders,
         histories: Bits,
         like: Bits,
-        alone: Sequence[Alone],
+        alone: Sequence[SingleItems],
         rng: np.random.Generator,
     ) -> Self:
         """Fits to shadows with ``histories`` (n, M), calibrated on some ``like`` users (n,).
@@ -320,7 +322,7 @@ class _Rule:
             for round_view, one in zip(rounds, alone, strict=True)
         ]
         numbers = [x for _, x, _ in made]
-        ratio = known.of_shadows([sent for _, _, sent in made], len(held_out))
+        ratio = known.shadow_ratios([sent for _, _, sent in made], len(held_out))
         ratio = ratio[np.searchsorted(held_out, tried[:, 0]), tried[:, 1]]
         rule = HistGradientBoostingClassifier(
             max_iter=60,
@@ -351,7 +353,7 @@ class _Rule:
                     scores = self.rule.decision_function(x.reshape(-1, x.shape[-1]))
                     ratio[places] += scores.reshape(x.shape[:2])
                     count[places] += 1
-        of_known = self.known.of_users(users)
+        of_known = self.known.user_ratios(users)
         for n_rounds, model in enumerate(self.trust, 1):
             at, (learned, known) = count == n_rounds, model.coef_[0]
             ratio[at] = model.intercept_[0] + learned * ratio[at] + known * of_known[at]
@@ -374,7 +376,7 @@ class _Round:
         view: View,
         round_view: RoundView,
         histories: Bits,
-        alone: Alone,
+        alone: SingleItems,
         pairs: Places,
         kept_shadows: Places,
         rng: np.random.Generator,
@@ -383,7 +385,7 @@ class _Round:
 
         A pair is a shadow and an item; the messages are those of the shadows ``kept_shadows``.
         """
-        client = view.public.client
+        client = view.public.device_code
         assert client is not None, "refused"
         assert round_view.uploads is not None, "chosen"
         made = client(histories, round_view.broadcast, rng).components
@@ -431,14 +433,14 @@ class _Linear:
 
     @classmethod
     def of(
-        cls, blocks: Iterator[tuple[Places, ItemFeatures]], histories: Bits, alone: Alone
+        cls, blocks: Iterator[tuple[Places, ItemFeatures]], histories: Bits, alone: SingleItems
     ) -> Self:
         others, square, towards = [], np.zeros((1, 1)), np.zeros(1)
         marked_blocks: list[list[tuple[bool, NDArray[Any]]]] = []
         overall = histories.mean()
         for some, made in blocks:
             others.append(_others(made))
-            marked_blocks.append(made.marked)
+            marked_blocks.append(made.mark_inputs)
             if made.rows:
                 rows = np.concatenate(made.rows, axis=2)
                 rows = rows.reshape(-1, rows.shape[2])
@@ -469,8 +471,8 @@ class _Linear:
         either: list[Sequence[NDArray[Any]]] = []
         if x.shape[1]:
             either.append([(x @ fitted.T) @ weights for fitted, weights in self.halves])
-        for marks, (_, sent) in zip(self.marks, made.marked, strict=True):
-            either.append(marks.read(sent))
+        for marks, (_, sent) in zip(self.marks, made.mark_inputs, strict=True):
+            either.append(marks.shares(sent))
             if (matches := marks.count_matches(sent)) is not None:
                 features.append(matches.astype(np.float64))
         odd = 0.5 if shadows is None else (1 - shadows[:, None] % 2)
@@ -502,16 +504,20 @@ def _features(
         yield some, ItemFeatures.of(part, broadcast, n_items, listing)
 
 
-def chosen_rounds(view: View) -> list[RoundView]:
+def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
     They are some of the first and last rounds, those with the components of the last round. There
     are fewer of them if computing a message takes long.
     """
-    client = view.public.client
+    client = view.public.device_code
     assert client is not None, "refused"
-    max_rounds = _ROUNDS if 2 * _ROUNDS * MIN_SHADOWS * client.seconds <= SECONDS else _SLOW_ROUNDS
-    rounds = [seen for seen, _, _ in read_rounds(view, names(view)[0], max_rounds)][-max_rounds:]
+    max_rounds = (
+        _ROUNDS if 2 * _ROUNDS * MIN_SHADOWS * client.call_seconds <= MAX_SECONDS else _SLOW_ROUNDS
+    )
+    rounds = [seen for seen, _, _ in read_rounds(view, list_names(view)[0], max_rounds)][
+        -max_rounds:
+    ]
     forms = [seen.uploads and seen.uploads.components.keys() for seen in rounds]
     return [seen for seen, form in zip(rounds, forms, strict=True) if form == forms[-1]]
 
@@ -535,5 +541,5 @@ def _pairs(histories: Bits, among: Places, n_pairs: int, rng: np.random.Generato
 
 
 def _others(made: ItemFeatures) -> Numbers:
-    count = len((made.items or made.others)[0])
-    return np.concatenate([np.zeros((count, 0)), *made.others], axis=1)
+    count = len((made.items or made.itemless)[0])
+    return np.concatenate([np.zeros((count, 0)), *made.itemless], axis=1)

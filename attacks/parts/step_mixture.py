@@ -33,28 +33,28 @@ _LEAST, _TINY = 1e-6, 1e-30
 class StepMixture:
     """Parameters of a mixture model of item-row positions, which are the same for all messages.
 
-    end: sign of the direction in which rows of positives move, +1 or -1
-    turned: mean position, in standard deviations, above which a user's direction is reversed,
+    step_sign: sign of the direction in which rows of positives move, +1 or -1
+    flip_above: mean position, in standard deviations, above which a user's direction is reversed,
         because more rows should move down than up
-    step: mean of the messages' step sizes, which are normally distributed
-    variance: variance of the step sizes
-    share: mean of the users' shares of positives among items, which are beta-distributed
-    counts: weight of the beta prior, in items
-    items: log-odds that a user of mean share interacted with each item (M,)
-    tilts: relative excess of a positive's step over a negative's, from -1 to 1 (M,); it is low for
-        items that the model knows to be popular, from whose users little is left to learn
-    reach: number of steps that a negative moves if it is drawn 0, 1, 2, or more times (4,)
+    mean_step: mean of the messages' step sizes, which are normally distributed
+    step_variance: variance of the step sizes
+    mean_share: mean of the users' shares of positives among items, which are beta-distributed
+    prior_weight: weight of the beta prior, in items
+    item_odds: log-odds that a user of mean share interacted with each item (M,)
+    step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); it is
+        low for items that the model knows to be popular, from whose users little is left to learn
+    moved_steps: number of steps that a negative moves if it is drawn 0, 1, 2, or more times (4,)
     """
 
-    end: float
-    turned: float
-    step: float
-    variance: float
-    share: float
-    counts: float
-    items: NDArray[np.float64]
-    tilts: NDArray[np.float64]
-    reach: NDArray[np.float64]
+    step_sign: float
+    flip_above: float
+    mean_step: float
+    step_variance: float
+    mean_share: float
+    prior_weight: float
+    item_odds: NDArray[np.float64]
+    step_excess: NDArray[np.float64]
+    moved_steps: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +63,16 @@ class MixtureFit:
 
     mixture: parameters that are the same for all messages
     users: users (n,)
-    ratio: log-likelihood ratios of interactions (n, M)
+    log_ratio: log-likelihood ratios of interactions (n, M)
     shares: shares of items that each user interacted with (n,)
-    fit: log-likelihood of the mixture
+    log_lik: log-likelihood of the mixture
     """
 
     mixture: StepMixture
     users: NDArray[np.int64]
-    ratio: NDArray[np.float32]
+    log_ratio: NDArray[np.float32]
     shares: NDArray[np.float64]
-    fit: float
+    log_lik: float
 
 
 def fit_mixture(
@@ -87,14 +87,18 @@ def fit_mixture(
     The signs of directions, of all users together and of each user, are the most likely ones. They
     are compared while all messages have one step size.
     """
-    ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
+    ends = (1.0, -1.0) if negatives and not places.has_sign else (1.0,)
     turned = (
-        (np.inf,) if places.alike else (np.inf, MAX_BY_CHANCE, 0.0) if places.signed else (0.0,)
+        (np.inf,)
+        if places.is_similar
+        else (np.inf, MAX_BY_CHANCE, 0.0)
+        if places.is_aligned
+        else (0.0,)
     )
     turned = turned if negatives > 1 else (np.inf,)
     firsts = [_first(places, negatives, *way, items) for way in product(ends, turned)]
     fit = partial(fit_evidence, places, negatives, learning=True, known=items is not None)
-    likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)
+    likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).log_lik)
     return fit(likeliest).mixture
 
 
@@ -123,15 +127,15 @@ def _first(
         share = float(expit(items).mean())
     step = float(np.sqrt(excess / (share * (1 + negatives))))
     return StepMixture(
-        end=end,
-        turned=turned,
-        step=step,
-        variance=step**2,
-        share=share,
-        counts=_COUNTS,
-        items=items,
-        tilts=np.zeros(len(items)),
-        reach=np.arange(_MOST + 1.0),
+        step_sign=end,
+        flip_above=turned,
+        mean_step=step,
+        step_variance=step**2,
+        mean_share=share,
+        prior_weight=_COUNTS,
+        item_odds=items,
+        step_excess=np.zeros(len(items)),
+        moved_steps=np.arange(_MOST + 1.0),
     )
 
 
@@ -150,29 +154,31 @@ def fit_evidence(
     negatives: number of negatives that a device draws per positive, among all other items
     mixture: mixture parameters, or their initial values
     learning: True to fit the mixture parameters too
-    known: True to keep ``items`` and their mean ``share``
+    known: True to keep ``item_odds`` and their mean ``mean_share``
     turns: number of iterations
 
     Missing information is counted as by Louis (1982): the uncertainty that it leaves is part of the
     variance between users.
     """
-    users, first, whose = np.unique(places.whose, return_index=True, return_inverse=True)
+    users, first, whose = np.unique(places.senders, return_index=True, return_inverse=True)
     if not len(users):
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
-        return MixtureFit(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
-    place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
-    if np.isfinite(mixture.turned):
+        return MixtureFit(
+            mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_lik=0.0
+        )
+    place = np.clip(mixture.step_sign * places.values, -_FARTHEST, _FARTHEST)
+    if np.isfinite(mixture.flip_above):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
         mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
-        place[(mean > mixture.turned)[whose]] *= -1
-    steps, shares = np.full(len(place), mixture.step), np.full(len(users), mixture.share)
+        place[(mean > mixture.flip_above)[whose]] *= -1
+    steps, shares = np.full(len(place), mixture.mean_step), np.full(len(users), mixture.mean_share)
     items = place.shape[1]
     for turn in range(turns + 1):
         rate = negatives * shares / (1 - shares)
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
         of_own, rest = (_total(parts) for parts in (own, others))
         ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
-        prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
+        prior = mixture.item_odds + (logit(shares) - logit(mixture.mean_share))[:, None]
         odds = ratio + prior.astype(np.float32)
         if turn == turns:
             break
@@ -191,17 +197,17 @@ def fit_evidence(
                     chance *= place
                     moved += np.einsum("tm,m->t", chance, far)
                     along = np.einsum("t,tm->m", long, chance)
-                    size, way = mixture.reach[abs(times)], np.sign(times)
+                    size, way = mixture.moved_steps[abs(times)], np.sign(times)
                     level += size**2 * sums
                     tilted += size * (along - way * size * sums)
                     if times < 0:
-                        straight = 1 - mixture.tilts
+                        straight = 1 - mixture.step_excess
                         travelled[-times] = [-(straight @ along), straight**2 @ sums]
         expected = p_own.sum(axis=1, dtype=np.float64)
-        share = mixture.share
+        share = mixture.mean_share
         if learning and not known:
             share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
-        step, variance, counts = mixture.step, mixture.variance, mixture.counts
+        step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
         if learning and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
             variance = step**2
@@ -222,19 +228,26 @@ def fit_evidence(
                 reach = (travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)).clip(
                     np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
                 )
-                mixture = replace(mixture, reach=reach)
+                mixture = replace(mixture, moved_steps=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
-            mixture = replace(mixture, tilts=tilts)
+            mixture = replace(mixture, step_excess=tilts)
         if learning:
             rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            item_odds = mixture.items if known else logit(np.clip(rate, _LEAST, 1 - _LEAST))
+            item_odds = mixture.item_odds if known else logit(np.clip(rate, _LEAST, 1 - _LEAST))
             mixture = replace(
-                mixture, step=step, variance=variance, share=share, counts=counts, items=item_odds
+                mixture,
+                mean_step=step,
+                step_variance=variance,
+                mean_share=share,
+                prior_weight=counts,
+                item_odds=item_odds,
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
-    fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.tilts).sum()
-    return MixtureFit(mixture=mixture, users=users, ratio=ratio, shares=shares, fit=float(fit))
+    fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.step_excess).sum()
+    return MixtureFit(
+        mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_lik=float(fit)
+    )
 
 
 def _densities(
@@ -263,7 +276,11 @@ def _densities(
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
     """Returns the steps (M,) of a row that moves up ``times``, negative if it moves down."""
-    far = np.sign(times) * mixture.reach[abs(times)] * (1 + np.sign(times) * mixture.tilts)
+    far = (
+        np.sign(times)
+        * mixture.moved_steps[abs(times)]
+        * (1 + np.sign(times) * mixture.step_excess)
+    )
     return np.asarray(far, dtype=np.float32)
 
 

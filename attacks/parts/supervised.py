@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.inputs import Blend, Input, KnownProducts, add_readings
-from fedrec_auditor.attacks.parts.uploads import explain, names
+from fedrec_auditor.attacks.parts.inputs import Input, JointInput, KnownProducts, add_inputs
+from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text
 from fedrec_auditor.targets.transcript import View
 
 
-def tally_of(
+def count_by_class(
     truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
     """Counts, for each class, right guesses, true members and guessed members, (..., 3, C).
@@ -31,7 +31,7 @@ def tally_of(
 
 
 def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``tally_of``."""
+    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``count_by_class``."""
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
     sizes = truth + guessed
     return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
@@ -63,7 +63,7 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDA
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
-def placements(
+def auc_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
     """Returns the area under the ROC of each class, and the influence (n,) of each row on it.
@@ -103,8 +103,8 @@ def placements(
 #
 # Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
 # Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
-# uploads to attribute on them, and applies it to all other users. It also has ``Background.side``,
-# the users' other attributes; without any upload it learns from these alone.
+# uploads to attribute on them, and applies it to all other users. It also has the users' other
+# attributes (``Background.attributes``); without any upload it learns from these alone.
 
 # Ways to guess without uploads: from the other attributes, or by the frequencies of classes.
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
@@ -121,51 +121,59 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 class Problem:
     """One task of attribute inference: known users with their classes, and unknown users to guess.
 
-    read: input table of the uploads; None without uploads
-    known: users with known class (k,)
-    unknown: users to guess (m,)
-    codes: classes of the known users, numbered from 0 without gaps (k,)
-    side: other attributes of all users, or None (n_users, s)
+    table: input table of the uploads; None without uploads
+    known_users: users with known class (k,)
+    unknown_users: users to guess (m,)
+    class_codes: classes of the known users, numbered from 0 without gaps (k,)
+    attributes: other attributes of all users, or None (n_users, s)
 
-    A user who sent none of the messages has the mean values, zero. ``side`` is scaled to the total
-    variance of the uploads; otherwise its few columns would have little weight among thousands.
+    A user who sent none of the messages has the mean values, zero. ``attributes`` is scaled to the
+    total variance of the uploads; otherwise its few columns would have little weight among
+    thousands.
     """
 
-    read: Input | Blend | None
-    known: NDArray[np.int64]
-    unknown: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    side: NDArray[np.float64] | None
+    table: Input | JointInput | None
+    known_users: NDArray[np.int64]
+    unknown_users: NDArray[np.int64]
+    class_codes: NDArray[np.int64]
+    attributes: NDArray[np.float64] | None
 
     @property
-    def classes(self) -> int:
+    def n_classes(self) -> int:
         """Number of classes among the known users."""
-        return int(self.codes.max()) + 1
+        return int(self.class_codes.max()) + 1
 
     @cached_property
     def products(self) -> KnownProducts:
         """Inner products of known users' rows with each other and with unknown users' rows."""
-        total, width, sizes = 0.0, 0, np.zeros(len(self.unknown))
-        if self.read is not None:
-            read = self.read.products
-            total, width = float(read.sums[self.rows(self.known)[1]].sum()), read.width
-            answered, others = self.rows(self.unknown)
-            sizes[answered] = np.diag(read.inner)[others]
-        if self.scaled_side is not None:
-            total += float(self.scaled_side[self.known].sum())
-            width += self.scaled_side.shape[1]
-            sizes += np.square(self.scaled_side[self.unknown]).sum(axis=1)
-        among, across = (self.inner(users, self.known) for users in (self.known, self.unknown))
-        return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
+        total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
+        if self.table is not None:
+            read = self.table.products
+            total, width = (
+                float(read.row_sums[self.find_rows(self.known_users)[1]].sum()),
+                read.width,
+            )
+            answered, others = self.find_rows(self.unknown_users)
+            sizes[answered] = np.diag(read.gram_matrix)[others]
+        if self.scaled_attributes is not None:
+            total += float(self.scaled_attributes[self.known_users].sum())
+            width += self.scaled_attributes.shape[1]
+            sizes += np.square(self.scaled_attributes[self.unknown_users]).sum(axis=1)
+        among, across = (
+            self.inner(users, self.known_users) for users in (self.known_users, self.unknown_users)
+        )
+        return KnownProducts(
+            known_gram=among, cross_gram=across, sq_norms=sizes, entry_sum=total, width=width
+        )
 
     def inner(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns inner products (a, b) of the rows of ``users`` (a,) and of ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
-        if self.read is not None:
-            (sent, rows), (asked, columns) = self.rows(users), self.rows(others)
-            out[np.ix_(sent, asked)] = self.read.products.inner[np.ix_(rows, columns)]
-        if self.scaled_side is not None:
-            out += self.scaled_side[users] @ self.scaled_side[others].T
+        if self.table is not None:
+            (sent, rows), (asked, columns) = self.find_rows(users), self.find_rows(others)
+            out[np.ix_(sent, asked)] = self.table.products.gram_matrix[np.ix_(rows, columns)]
+        if self.scaled_attributes is not None:
+            out += self.scaled_attributes[users] @ self.scaled_attributes[others].T
         return out
 
     def columns(
@@ -173,18 +181,18 @@ class Problem:
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
         """Returns the table columns of the known users (k, d) and of the unknown users (m, d).
 
-        ``values`` are the columns of the input ``read``, or None without uploads.
+        ``values`` are the columns of the input ``table``, or None without uploads.
         """
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
-        for users in (self.known, self.unknown):
+        for users in (self.known_users, self.unknown_users):
             parts: list[NDArray[np.floating[Any]]] = []
-            if self.read is not None and values is not None:
-                rows, places = self.rows(users)
-                parts.append(np.zeros((len(users), self.read.width), dtype=kind))
+            if self.table is not None and values is not None:
+                rows, places = self.find_rows(users)
+                parts.append(np.zeros((len(users), self.table.width), dtype=kind))
                 parts[0][rows] = values[places]
-            if self.scaled_side is not None:
-                parts.append(self.scaled_side[users].astype(kind))
+            if self.scaled_attributes is not None:
+                parts.append(self.scaled_attributes[users].astype(kind))
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
@@ -192,24 +200,24 @@ class Problem:
         """Returns how well ridge regression guesses each known user from all other known users.
 
         The criterion is the mean area under the ROC over classes. The guess of each user has a
-        closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple of the
-        mean squared length of their rows. At most 600 known users, evenly spaced, are used.
+        closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple of
+        the mean squared length of their rows. At most 600 known users, evenly spaced, are used.
         """
         return float(self._areas(np.array([penalty]))[0])
 
-    def penalty(self) -> float:
+    def best_penalty(self) -> float:
         """Returns the ridge penalty with the best ``leave_one_out``, the largest among equals."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
     def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns ``leave_one_out`` for each penalty, from one decomposition."""
-        every = -(-len(self.known) // _CHECKED)
-        among, codes = self.products.among[::every, ::every], self.codes[::every]
+        every = -(-len(self.known_users) // _CHECKED)
+        among, codes = self.products.known_gram[::every, ::every], self.class_codes[::every]
         size = float(np.trace(among)) / len(among)
         if not size > 0:
             return np.full(len(penalties), 0.5)
-        truth = np.eye(self.classes)[codes]
+        truth = np.eye(self.n_classes)[codes]
         values, vectors = np.linalg.eigh(among / size + 1.0)
         along, squares = vectors.T @ truth, vectors**2
         shares = 1.0 / (values.clip(min=0) + penalties[:, None])
@@ -217,33 +225,33 @@ class Problem:
         return auc_of_classes(codes, np.round(truth - off, _ALIKE).transpose(1, 0, 2))
 
     @cached_property
-    def scaled_side(self) -> NDArray[np.float64] | None:
-        """Scaled columns of ``side``, (n_users, s); None if they are constant or missing."""
-        spread = 0.0 if self.side is None else float(self.side.var(axis=0).sum())
-        if self.side is None or not spread > 0:
+    def scaled_attributes(self) -> NDArray[np.float64] | None:
+        """Scaled columns of ``attributes``, (n_users, s); None if they are constant or missing."""
+        spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
+        if self.attributes is None or not spread > 0:
             return None
-        if self.read is None:
-            return self.side
-        inner = self.read.products.inner
-        return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.side)
+        if self.table is None:
+            return self.attributes
+        inner = self.table.products.gram_matrix
+        return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
-    def rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def find_rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Returns the positions in ``users`` of those who sent uploads, and their table rows."""
-        if self.read is None:
+        if self.table is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        sent = np.flatnonzero(np.isin(users, self.read.users))
-        return sent, np.searchsorted(self.read.users, users[sent])
+        sent = np.flatnonzero(np.isin(users, self.table.users))
+        return sent, np.searchsorted(self.table.users, users[sent])
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
     """Classes that a classifier guesses for the unknown users of a ``Problem``.
 
-    codes: guessed class of each unknown user (m,)
+    classes: guessed class of each unknown user (m,)
     scores: larger for more likely classes (m, C)
     """
 
-    codes: NDArray[np.int64]
+    classes: NDArray[np.int64]
     scores: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -255,7 +263,7 @@ class Guess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all inputs that are made of the uploads (``inputs.add_readings``), weighted
+    The classifier uses all inputs that are made of the uploads (``inputs.add_inputs``), weighted
     by the leave-one-out accuracy of each on the known users, because few known users are too
     uncertain for choosing one. A classifier that needs columns uses the input with the largest
     weight. If cross-validation on the known users rates a guess without uploads better than the
@@ -266,17 +274,18 @@ class SupervisedAttack(ABC):
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str]
     needs_known: ClassVar[bool] = True
-    reads_columns: ClassVar[bool] = False
+    needs_columns: ClassVar[bool] = False
     slow: ClassVar[bool] = False
 
     @abstractmethod
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
         """Guesses the classes of the unknown users; equal seeds give equal guesses.
 
-        ``table`` is the result of the method ``table``: None if inner products are sufficient.
+        ``table`` is the result of the method ``table``: None if inner products are
+        sufficient.
         """
 
-    def table(self, read: Input) -> object:
+    def column_data(self, read: Input) -> object:
         """Returns the data that ``guess`` needs from the columns of ``read``, or None.
 
         The data are computed once for all tasks on the same input.
@@ -288,7 +297,7 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if names(view) else explain(view, "messages of any kind")
+        return "" if list_names(view) else refusal_text(view, "messages of any kind")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
         """Learns from the known users' uploads, and guesses the attribute of all other users.
@@ -302,17 +311,17 @@ class SupervisedAttack(ABC):
     ) -> tuple[Labels, ...]:
         """Runs ``infer`` for each background; the view is read only once."""
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = add_readings(view)
-        inputs = {n: read for n, read in whole.inputs.items() if not read.problem}
+        whole = add_inputs(view)
+        inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
         problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
-            table = self.table(inputs[name]) if name in inputs else None
+            table = self.column_data(inputs[name]) if name in inputs else None
             for place, (best, problem) in enumerate(problems):
                 if best != name:
                     continue
                 seed, way = seeds[place], name
-                if inputs and not whole.fixed:
+                if inputs and not whole.is_fixed:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
                 if way != name:
@@ -325,27 +334,27 @@ class SupervisedAttack(ABC):
         self, view: View, inputs: dict[str, Input], background: Background
     ) -> tuple[str, Problem]:
         """Returns the name of the input with the best accuracy on known users, and the problem."""
-        known, labels = background.known, background.labels
+        known, labels = background.known_users, background.classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
-                "Expected background.known and background.labels of at least one user, and as many "
-                "labels as known users, got none or a different number. Give both."
+                "Expected background.known_users and background.classes of at least one user, and "
+                "as many classes as known users, got none or a different number. Give both."
             )
         among = background.subjects
         unknown = np.setdiff1d(np.arange(view.public.n_users) if among is None else among, known)
         codes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-        problem = Problem(None, known, unknown, codes, background.side)
-        problems = {name: replace(problem, read=read) for name, read in inputs.items()}
+        problem = Problem(None, known, unknown, codes, background.attributes)
+        problems = {name: replace(problem, table=read) for name, read in inputs.items()}
         if not problems:
             return "", problem
         if len(problems) == 1:
             return next(iter(problems.items()))
         areas = {name: each.leave_one_out() for name, each in problems.items()}
         best = max(areas, key=lambda name: areas[name])
-        if self.reads_columns:
+        if self.needs_columns:
             return best, problems[best]
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
-        return best, replace(problem, read=Blend.of(inputs, weights))
+        return best, replace(problem, table=JointInput.of(inputs, weights))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
         """Returns the best source of guesses: the uploads, by input ``name``, or no uploads.
@@ -353,8 +362,8 @@ class SupervisedAttack(ABC):
         The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among known users, of whom
         at most 600, evenly spaced, are used.
         """
-        every = -(-len(problem.known) // _CHECKED)
-        known, codes = problem.known[::every], problem.codes[::every]
+        every = -(-len(problem.known_users) // _CHECKED)
+        known, codes = problem.known_users[::every], problem.class_codes[::every]
         dice = np.random.default_rng(seed)
         mixed = dice.permutation(len(known))
         fold_of = np.empty(len(known), dtype=np.int64)  # stratified by class
@@ -365,24 +374,27 @@ class SupervisedAttack(ABC):
             out = fold_of == fold
             classes, numbered = np.unique(codes[~out], return_inverse=True)
             part = replace(
-                problem, known=known[~out], unknown=known[out], codes=numbered.astype(np.int64)
+                problem,
+                known_users=known[~out],
+                unknown_users=known[out],
+                class_codes=numbered.astype(np.int64),
             )
-            guessed = {way: self._guess(way, part, table, seed).codes for way in ways}
+            guessed = {way: self._guess(way, part, table, seed).classes for way in ways}
             guessed[FREQUENCIES] = _by_rates(part, dice, times=_GUESSES)
             for way, guess_of_way in guessed.items():
-                tally = tally_of(codes[out], classes[guess_of_way], problem.classes)
+                tally = count_by_class(codes[out], classes[guess_of_way], problem.n_classes)
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(macro_f1(tallies[way]).mean()))
 
     def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
         """Guesses in one way: by the classifier with or without uploads, or by class rates."""
-        m = len(problem.unknown)
+        m = len(problem.unknown_users)
         if way == NO_UPLOAD:
-            problem, table = replace(problem, read=None), None
-        blind = problem.read is None and problem.side is None
-        if m and problem.classes > 1 and not blind and way not in (MAJORITY, FREQUENCIES):
+            problem, table = replace(problem, table=None), None
+        blind = problem.table is None and problem.attributes is None
+        if m and problem.n_classes > 1 and not blind and way not in (MAJORITY, FREQUENCIES):
             return self.guess(problem, table, seed)
-        rates = np.bincount(problem.codes) / len(problem.codes)
+        rates = np.bincount(problem.class_codes) / len(problem.class_codes)
         if way == FREQUENCIES:
             codes = _by_rates(problem, np.random.default_rng(seed))[0]
         else:
@@ -392,20 +404,23 @@ class SupervisedAttack(ABC):
 
 def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
     """Draws classes for the unknown users, with the frequencies of known users, (times, m)."""
-    rates = np.bincount(problem.codes) / len(problem.codes)
-    return rng.choice(len(rates), size=(times, len(problem.unknown)), p=rates)
+    rates = np.bincount(problem.class_codes) / len(problem.class_codes)
+    return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
 def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
     """Returns the guess, with the class numbers of the background."""
-    assert background.labels is not None
-    classes = np.unique(background.labels)
+    assert background.classes is not None
+    classes = np.unique(background.classes)
     scores = np.full(
-        (len(problem.unknown), max(background.n_classes, int(classes[-1]) + 1)), -np.inf
+        (len(problem.unknown_users), max(background.n_classes, int(classes[-1]) + 1)), -np.inf
     )
     scores[:, classes] = guess.scores
     return Labels(
-        users=problem.unknown, codes=classes[guess.codes].astype(np.int64), scores=scores, read=way
+        users=problem.unknown_users,
+        classes=classes[guess.classes].astype(np.int64),
+        scores=scores,
+        input_name=way,
     )
 
 

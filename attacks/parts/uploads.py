@@ -22,28 +22,28 @@ from fedrec_auditor.targets.transcript import (
 )
 
 # How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
-BLOCK = 2**20
+BLOCK_SIZE = 2**20
 _NAMED = 4  # maximum number of messages that a refusal names
 
 
-def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
+def iter_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yields the messages of a component as dense arrays, in blocks of clients.
 
     Each block is the positions of the clients, and an array (block, *shape). It holds at most 8 MiB
     of float64, or one client's message if that is larger.
     """
-    step = max(1, BLOCK // max(1, int(np.prod(component.shape))))
+    step = max(1, BLOCK_SIZE // max(1, int(np.prod(component.shape))))
     for start in range(0, len(component), step):
         stop = min(start + step, len(component))
         yield slice(start, stop), component.dense(np.arange(start, stop))
 
 
-def names(view: View) -> list[str]:
+def list_names(view: View) -> list[str]:
     """Returns the names of the components that the view links to single users, in order.
 
     The result is empty if the senders are silos.
     """
-    if view.public.parties is not None:
+    if view.public.n_silos is not None:
         return []
     sent = (seen.uploads.components for seen in view.rounds if seen.uploads is not None)
     return sorted(set().union(*sent))
@@ -82,7 +82,7 @@ def read_rounds(
     return tuple(chosen[place] for place in sorted(chosen))
 
 
-def locate(
+def match_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Returns the positions in ``senders``, and in ``users``, of the users who are in both.
@@ -100,8 +100,8 @@ def read_entries(
 
     The entries have the shape (block, *shape).
     """
-    positions, places = locate(senders, users)
-    for rows, entries in blocks(select(component, positions)):
+    positions, places = match_users(senders, users)
+    for rows, entries in iter_blocks(select_at(component, positions)):
         yield places[rows], entries
 
 
@@ -109,16 +109,16 @@ def read_entries(
 class SentLists:
     """Entries of the lists of some users, without the padding of short lists.
 
-    places: positions of the users who sent a list, among the requested users (n,)
-    row: index into ``places`` of the owner of each entry, ascending (E,)
+    positions: positions of the users who sent a list, among the requested users (n,)
+    owners: index into ``positions`` of the owner of each entry, ascending (E,)
     entries: the listed items or codes, in the order of the list (E,)
-    numbers: the number sent with each entry (E,), or an empty array without such numbers
+    entry_numbers: the number sent with each entry (E,), or an empty array without such numbers
     """
 
-    places: NDArray[np.intp]
-    row: NDArray[np.intp]
+    positions: NDArray[np.intp]
+    owners: NDArray[np.intp]
     entries: NDArray[np.int64]
-    numbers: NDArray[Any]
+    entry_numbers: NDArray[Any]
 
 
 def read_lists(
@@ -132,13 +132,13 @@ def read_lists(
     senders: users of the component's messages
     beside: component with a number for each entry of the lists, if there is one
     """
-    positions, places = locate(senders, users)
-    row, column, entries = component.listed(positions)
-    numbers = np.zeros(0) if beside is None else beside.at(positions, row, column)
+    positions, places = match_users(senders, users)
+    row, column, entries = component.list_entries(positions)
+    numbers = np.zeros(0) if beside is None else beside.lookup(positions, row, column)
     return SentLists(places, row, entries.astype(np.int64), numbers)
 
 
-def select(component: Component, positions: NDArray[np.intp]) -> Component:
+def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
     """Returns the messages at ``positions`` (ascending), not copied if these are all messages."""
     return component if len(positions) == len(component) else component.take(positions)
 
@@ -150,7 +150,7 @@ def last_sent(view: View, name: str) -> Component:
 
 def find_component(view: View, *kinds: Kind) -> str | None:
     """Returns the name of the first component of these kinds with one number per item, or None."""
-    for name in names(view):
+    for name in list_names(view):
         component = last_sent(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
@@ -159,7 +159,9 @@ def find_component(view: View, *kinds: Kind) -> str | None:
 
 def senders(view: View) -> NDArray[np.integer[Any]]:
     """Returns the users who sent at least one message in the rounds that are read, ascending."""
-    users = [uploads.users for name in names(view) for _, uploads, _ in read_rounds(view, name)]
+    users = [
+        uploads.users for name in list_names(view) for _, uploads, _ in read_rounds(view, name)
+    ]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
@@ -169,7 +171,7 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
     They are the senders of messages that the view links to users, or else the senders of sums, or
     else all users.
     """
-    if names(view):
+    if list_names(view):
         return senders(view)
     groups = _groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
@@ -183,18 +185,18 @@ def has_changing_groups(view: View) -> bool:
 
 def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
     """Returns the senders of each sum; empty if the senders are silos."""
-    if view.public.parties is not None:
+    if view.public.n_silos is not None:
         return []
     return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
-def explain(view: View, wanted: str) -> str:
+def refusal_text(view: View, wanted: str) -> str:
     """Returns two sentences for a refusal: which messages are needed, and which the view has.
 
     ``wanted`` describes the messages that an attack or a reader needs.
     """
     sent = []
-    for name in names(view):
+    for name in list_names(view):
         component = last_sent(view, name)
         size = " x ".join(map(str, component.shape)) or "a number"
         sent.append(f"{name} ({component.kind}, {size})")
@@ -236,7 +238,7 @@ def as_pseudonymous(view: View) -> View | None:
     """
     rounds: list[RoundView] = []
     count = 0
-    for seen in reversed(view.rounds if view.public.parties is None else ()):
+    for seen in reversed(view.rounds if view.public.n_silos is None else ()):
         if seen.shuffled and all(part.kind is not Kind.REPORTS for part in seen.shuffled.values()):
             size = len(next(iter(seen.shuffled.values())))
             if rounds and count + size > view.public.n_users:
@@ -271,7 +273,7 @@ def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> N
 # same shape. Names serve only to distinguish parts of the same shape.
 
 _TOGETHER = 8  # number of senders in a group with about the same number of moved rows
-OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
+MODEL_KINDS = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,21 +282,21 @@ class ModelMessages:
 
     users: senders (n,)
     component: their messages (n, *shape)
-    base: the part as broadcast, or None if the message may belong to several parts
+    broadcast: the part as broadcast, or None if the message may belong to several parts
     """
 
     users: NDArray[np.integer[Any]]
     component: Component
-    base: NDArray[Any] | None
+    broadcast: NDArray[Any] | None
 
-    def of(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
+    def select(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
         """Returns the messages of ``users`` (ascending), and their positions in ``users``."""
-        at, places = locate(self.users, users)
-        return replace(self, users=self.users[at], component=select(self.component, at)), places
+        at, places = match_users(self.users, users)
+        return replace(self, users=self.users[at], component=select_at(self.component, at)), places
 
-    def few(self, count: int) -> ModelMessages:
+    def first_few(self, count: int) -> ModelMessages:
         """Returns the messages of the ``count`` senders with the smallest user numbers."""
-        return self.of(np.sort(self.users)[:count].astype(np.int64))[0]
+        return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 
     def changes_of(
         self, users: NDArray[np.int64]
@@ -304,7 +306,7 @@ class ModelMessages:
         Each block is the senders' positions in ``users``, the changes, and which entries moved, as
         for ``changes``.
         """
-        chosen, places = self.of(users)
+        chosen, places = self.select(users)
         for rows, change, moved in chosen.changes():
             yield places[rows], change, moved
 
@@ -315,16 +317,16 @@ class ModelMessages:
         a descent step; the broadcast is subtracted from a model.
         """
         uphill = self.component.rate is not None and self.component.rate < 0
-        for rows, sent in blocks(self.component):
+        for rows, sent in iter_blocks(self.component):
             if self.component.kind is Kind.MODEL:
-                assert self.base is not None
-                yield rows, (sent - self.base).astype(np.float32), sent != self.base
+                assert self.broadcast is not None
+                yield rows, (sent - self.broadcast).astype(np.float32), sent != self.broadcast
             else:
                 yield rows, (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
 def model_messages(
-    view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
+    view: View, kinds: Collection[Kind] = MODEL_KINDS, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
     """Returns the messages about parts of the model, by component name, one entry per round.
 
@@ -334,7 +336,7 @@ def model_messages(
     Models and reports are omitted if the broadcast has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
-    for name in names(view):
+    for name in list_names(view):
         rounds = []
         for seen, uploads, component in read_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
@@ -346,7 +348,7 @@ def model_messages(
     return messages
 
 
-def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
+def item_name(view: View, kinds: Collection[Kind] = MODEL_KINDS) -> str | None:
     """Returns the name of the component with one row per item; None if none exists.
 
     ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
@@ -361,7 +363,7 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
 
 
 def item_messages(
-    view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
+    view: View, kinds: Collection[Kind] = MODEL_KINDS, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
     """Returns the messages of the component with one row per item, one entry per round.
 
@@ -410,7 +412,7 @@ def scatter_rows(
     return whole
 
 
-def part_of(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
+def find_part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
     """Returns the name of the part of the broadcast model to which messages belong.
 
     The part has the messages' name and shape, or is the only part of the same shape. The result is
@@ -421,7 +423,7 @@ def part_of(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> s
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
-    key = part_of(name, shape, broadcast)
+    key = find_part(name, shape, broadcast)
     return None if broadcast is None or key is None else np.asarray(broadcast[key])
 
 
@@ -462,7 +464,7 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
     ]
 
 
-def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
+def item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
     """Returns the published similarities of items, (M, M), or None if there are none.
 
     Only similarities of an item to its nearest neighbours are published.
@@ -555,7 +557,7 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     return []
 
 
-def popularity_of(view: View) -> Floats:
+def estimate_popularity(view: View) -> Floats:
     """Estimates the popularity of each item, in standard deviations from the mean, (M,).
 
     The estimate uses the public settings of the loss, and the sum of all steps:
@@ -595,25 +597,25 @@ def popularity_of(view: View) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class MoveMask:
     """The rows and columns of a matrix that each user's messages changed in any round that is read.
 
     users: senders (n,)
-    moved: True for each row, then each column, that the user's messages changed (n, R + C)
+    is_moved: True for each row, then each column, that the user's messages changed (n, R + C)
     shape: (R, C) of the matrix
     """
 
     users: NDArray[np.integer[Any]]
-    moved: NDArray[np.bool_]
+    is_moved: NDArray[np.bool_]
     shape: tuple[int, int]
 
     @property
-    def sides(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def axis_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of changed rows (n, R) and of changed columns (n, C)."""
-        return self.moved[:, : self.shape[0]], self.moved[:, self.shape[0] :]
+        return self.is_moved[:, : self.shape[0]], self.is_moved[:, self.shape[0] :]
 
 
-def moves(view: View) -> dict[str, Moves]:
+def find_moves(view: View) -> dict[str, MoveMask]:
     """Returns which rows and columns of each matrix each user changed, by name of the matrix.
 
     Matrices of which every device changes all rows and columns are omitted, and so is the matrix of
@@ -625,10 +627,10 @@ def moves(view: View) -> dict[str, Moves]:
         for name, rounds in model_messages(view).items()
         if name != apart and len(rounds[0].component.shape) == 2
     }
-    return {name: moves for name, moves in matrices.items() if not moves.moved.all()}
+    return {name: moves for name, moves in matrices.items() if not moves.is_moved.all()}
 
 
-def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
+def _union(rounds: tuple[ModelMessages, ...]) -> MoveMask:
     users = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
     first, second = rounds[0].component.shape
     moved = np.zeros((len(users), first + second), dtype=np.bool_)
@@ -636,7 +638,7 @@ def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
         for whose, _, entries in sent.changes_of(users):
             moved[whose, :first] |= entries.any(axis=2)
             moved[whose, first:] |= entries.any(axis=1)
-    return Moves(users, moved, (first, second))
+    return MoveMask(users, moved, (first, second))
 
 
 def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.uploads import explain
+from fedrec_auditor.attacks.parts.uploads import refusal_text
 from fedrec_auditor.targets.transcript import View
 
 # Log-likelihood ratio of an interaction that is almost certain, but not proved.
-SURE = 30.0
+CERTAIN = 30.0
 _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
@@ -31,7 +31,8 @@ class Evidence:
     users: positions of the users (n,)
     log_ratio: log-likelihood ratios of the messages for an interaction against none (n, M); 0
         without information, +-inf if the messages prove it
-    items: prior log-odds of each item (M,), if the messages show more about them than ``log_ratio``
+    item_odds: prior log-odds of each item (M,), if the messages show more about them than
+    ``log_ratio``
     activity: term that a user's activity adds to the prior log-odds (n,), under the same condition
     vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
@@ -39,12 +40,12 @@ class Evidence:
 
     users: NDArray[np.int64]
     log_ratio: NDArray[np.floating[Any]] | None = None
-    items: NDArray[np.float64] | None = None
+    item_odds: NDArray[np.float64] | None = None
     activity: NDArray[np.float64] | None = None
     vectors: NDArray[np.float64] | None = None
     ratings: NDArray[np.float32] | None = None
 
-    def of(self, users: NDArray[np.int64]) -> Evidence:
+    def select(self, users: NDArray[np.int64]) -> Evidence:
         """Returns the evidence on ``users`` (k,), an ascending selection of the users, only."""
         rows = np.searchsorted(self.users, users)
         parts = {name: getattr(self, name) for name in _OF_USERS}
@@ -86,7 +87,7 @@ class Reader(Protocol):
         ...
 
 
-def combine(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
+def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
     """Combines the evidence of several readers on a view, field by field.
 
     A field is that of the first reader that provides it. Log-likelihood ratios are combined entry
@@ -106,15 +107,15 @@ def combine(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> 
 class MessageReader(ABC):
     """Base class of readers that need certain messages.
 
-    A subclass names the messages that it needs in ``wanted``; its method ``reads`` checks whether a
-    view has them.
+    A subclass names the messages that it needs in ``requirement``; its method ``can_read`` checks
+    whether a view has them.
     """
 
     reference: ClassVar[str]
-    wanted: ClassVar[str]
+    requirement: ClassVar[str]
 
     @abstractmethod
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view has the messages that this reader needs."""
 
     def refusal(self, view: View) -> str:
@@ -122,7 +123,7 @@ class MessageReader(ABC):
 
         The reason names the messages that the reader needs, and the messages of the view.
         """
-        return "" if self.reads(view) else explain(view, self.wanted)
+        return "" if self.can_read(view) else refusal_text(view, self.requirement)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

@@ -46,9 +46,9 @@ class CoordinateReports(MessageReader):
         "attacks/readers/coordinate_reports.py from Minto et al. 2021, Algorithm 2"
     )
 
-    wanted = "reports of an item gradient and their distribution"
+    requirement = "reports of an item gradient and their distribution"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view has reports of an item gradient and their distribution."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
         return known and bool(item_messages(view, (Kind.REPORTS,)))
@@ -59,7 +59,7 @@ class CoordinateReports(MessageReader):
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.REPORTS,))
-        items = np.mean([np.asarray(sent.base, dtype=np.float64) for sent in rounds], axis=0)
+        items = np.mean([np.asarray(sent.broadcast, dtype=np.float64) for sent in rounds], axis=0)
         ratio = np.zeros((len(users), view.public.n_items))
         senders = sum(len(sent.users) for sent in rounds)
         if kappa == 0 or not senders:
@@ -81,7 +81,7 @@ class CoordinateReports(MessageReader):
                 ratio[whose] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
                 ratio[whose] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
         prior = np.log(share) - np.log1p(-share)
-        return Evidence(users=users, log_ratio=ratio, items=prior)
+        return Evidence(users=users, log_ratio=ratio, item_odds=prior)
 
 
 def _gradients(

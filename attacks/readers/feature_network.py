@@ -33,8 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, last_model, locate, model_messages
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.attacks.parts.uploads import (
+    ModelMessages,
+    last_model,
+    match_users,
+    model_messages,
+)
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View
 
@@ -69,9 +74,9 @@ class FeatureNetwork(MessageReader):
         "features: derived in attacks/readers/feature_network.py"
     )
 
-    wanted = "a network on public features of items"
+    requirement = "a network on public features of items"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view has a network on public features of items.
 
         A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
@@ -84,7 +89,7 @@ class FeatureNetwork(MessageReader):
         A ratio is the difference of the logits of the returned and of the broadcast network. Items
         with the same features have the same ratio.
         """
-        form, features = _form(view), view.public.features
+        form, features = _form(view), view.public.item_features
         assert form is not None, "refused"
         assert features is not None, "refused"
         kinds, whose, sizes = np.unique(features, axis=0, return_inverse=True, return_counts=True)
@@ -98,7 +103,7 @@ class FeatureNetwork(MessageReader):
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
-            rows, places = locate(parts[0].users, users)
+            rows, places = match_users(parts[0].users, users)
             for start in range(0, len(rows), _TOGETHER):
                 some, at = (part[start : start + _TOGETHER] for part in (rows, places))
                 before, after = _networks(form, whole, some)
@@ -110,7 +115,7 @@ class FeatureNetwork(MessageReader):
         return Evidence(
             users=users,
             log_ratio=ratio[:, whose],
-            items=prior[whose],
+            item_odds=prior[whose],
             activity=np.zeros(len(users)),
         )
 
@@ -124,10 +129,10 @@ def _networks(
     """
     before, after = {}, {}
     for name, part in whole.items():
-        own = ModelMessages(part.users[some], part.component.take(some), part.base)
+        own = ModelMessages(part.users[some], part.component.take(some), part.broadcast)
         blocks = [(change, moved) for _, change, moved in own.changes()]
         change = np.concatenate([entries for entries, _ in blocks]).astype(np.float64)
-        base = np.broadcast_to(np.asarray(part.base, dtype=np.float64), change.shape)
+        base = np.broadcast_to(np.asarray(part.broadcast, dtype=np.float64), change.shape)
         if name in form.tables[:-1]:
             rows = np.concatenate([moved.any(axis=2) for _, moved in blocks])
             share = np.where(rows.any(axis=1, keepdims=True), rows, True).astype(np.float64)
@@ -150,7 +155,7 @@ def _log_ratios(
     logits = _logits(form, network, flags)
     logits[~np.isfinite(logits).all(axis=1)] = 0.0
     constant = logsumexp(logits, b=weight, axis=1, keepdims=True)
-    return np.clip(logits - constant, -SURE, SURE)
+    return np.clip(logits - constant, -CERTAIN, CERTAIN)
 
 
 def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -177,8 +182,12 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 def _form(view: View) -> _Form | None:
     """Returns the form of the network in the messages; None if it is not on items' features."""
-    features, messages, broadcast = view.public.features, model_messages(view), last_model(view)
-    unknown = any(rounds[0].base is None for rounds in messages.values())
+    features, messages, broadcast = (
+        view.public.item_features,
+        model_messages(view),
+        last_model(view),
+    )
+    unknown = any(rounds[0].broadcast is None for rounds in messages.values())
     if features is None or not broadcast or unknown:
         return None
     names = [name for name in broadcast if name in messages]

@@ -72,9 +72,9 @@ class FirstLayer(MessageReader):
         "Phong et al. 2018, section 3"
     )
 
-    wanted = "a first layer on user and item vectors"
+    requirement = "a first layer on user and item vectors"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view has a first layer on user and item vectors, and an item table."""
         return _layout(view) is not None
 
@@ -86,7 +86,7 @@ class FirstLayer(MessageReader):
         width = layout.side.stop - layout.side.start
         vectors = np.zeros((len(users), width))
         for parts in zip(*(rounds[name] for name in names), strict=True):
-            (_, whose), *_ = chosen = [part.of(users) for part in parts]
+            (_, whose), *_ = chosen = [part.select(users) for part in parts]
             vectors[whose] = _vectors(layout, *(part for part, _ in chosen))
         return Evidence(users=users, vectors=vectors)
 
@@ -123,9 +123,9 @@ def _orient(change: Matrices, upright: bool) -> Matrices:
 
 def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yields blocks of senders, and the columns that each moved, else zeros: (block, d, f)."""
-    assert span.base is not None
+    assert span.broadcast is not None
     for rows, _, moved in span.changes():
-        yield rows, np.where(moved.any(axis=1, keepdims=True), span.base, 0.0)
+        yield rows, np.where(moved.any(axis=1, keepdims=True), span.broadcast, 0.0)
 
 
 def _project(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
@@ -142,7 +142,7 @@ def _layout(view: View) -> _Layout | None:
         return None
     width = items[-1].component.shape[1]
     last = {
-        name: rounds[-1].few(_LOOKED_AT)
+        name: rounds[-1].first_few(_LOOKED_AT)
         for name, rounds in model_messages(view).items()
         if name != item_name(view)
     }
@@ -186,7 +186,7 @@ def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
     best, max_share = layout, 0.5
     for name, part in last.items():
         shape = part.component.shape
-        if len(shape) != 2 or shape[0] != d or name == layout.weight or part.base is None:
+        if len(shape) != 2 or shape[0] != d or name == layout.weight or part.broadcast is None:
             continue
         in_span, chance = [], []
         for rows, columns in _spans(part):

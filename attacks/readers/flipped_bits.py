@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     read_entries,
     read_rounds,
 )
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
@@ -36,9 +36,9 @@ class FlippedBits(MessageReader):
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
 
-    wanted = "bits of all items and their distribution"
+    requirement = "bits of all items and their distribution"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view links bits to users, and the flipping probabilities are known."""
         return view.public.channel is not None and find_component(view, Kind.BITS) is not None
 
@@ -64,7 +64,7 @@ class FlippedBits(MessageReader):
         known = item_odds(view)
         odds = logit(items) if known is None else known
         activity = fit_activity(log_ratio, odds)
-        return Evidence(users=users, log_ratio=log_ratio, items=logit(items), activity=activity)
+        return Evidence(users=users, log_ratio=log_ratio, item_odds=logit(items), activity=activity)
 
 
 def fit_activity(
@@ -80,7 +80,7 @@ def fit_activity(
     information (Louis 1982), because expectation maximisation is far from convergence after twenty
     steps if bits are noisy. The variance stays 1 in the first steps.
     """
-    ratio = np.clip(ratio, -SURE, SURE).astype(np.float32)
+    ratio = np.clip(ratio, -CERTAIN, CERTAIN).astype(np.float32)
     activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
     for count in range(_STEPS):
         prior = (items + activity[:, None]).astype(np.float32)

@@ -41,18 +41,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from fedrec_auditor.attacks.parts.meta_gradient import own_probability
+from fedrec_auditor.attacks.parts.meta_gradient import positive_probability
 from fedrec_auditor.attacks.parts.uploads import (
-    OF_THE_MODEL,
+    MODEL_KINDS,
     ModelMessages,
     group_by_rows,
     item_messages,
     model_messages,
     scatter_rows,
 )
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LOOKED_AT = 16  # number of messages that show whether all rows move
@@ -85,9 +85,9 @@ class ItemRows(MessageReader):
         "rule; compare Zhao et al., iDLG, 2020"
     )
 
-    wanted = "an item table in which some rows move"
+    requirement = "an item table in which some rows move"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether messages of devices leave some rows of an item table unchanged."""
         return moves_some_rows(view)
 
@@ -118,17 +118,19 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
             whose, touched = places[rows], np.asarray(moved.any(axis=2))
             moves[whose] += touched
             lengths = np.linalg.norm(change, axis=2)
-            new = np.full(touched.shape, -SURE, dtype=np.float32)
+            new = np.full(touched.shape, -CERTAIN, dtype=np.float32)
             for some, first, is_moved in group_by_rows(touched):
                 sizes = lengths[some[:, None], first] * is_moved
                 place = sizes / _typical(sizes, is_moved)
-                moving = SURE * _MOVED * (0.5 + 0.5 * place / (1 + place))
-                new[some] = scatter_rows(moving, first, is_moved, ratio.shape[1], otherwise=-SURE)
+                moving = CERTAIN * _MOVED * (0.5 + 0.5 * place / (1 + place))
+                new[some] = scatter_rows(
+                    moving, first, is_moved, ratio.shape[1], otherwise=-CERTAIN
+                )
             ratio[whose] = np.where(n_messages[whose] > 0, np.maximum(ratio[whose], new), new)
             n_messages[whose] += 1
     missed = _count_missed(moves, n_messages)
     share = missed / np.maximum(missed + np.count_nonzero(moves, axis=1)[:, None], 1)
-    stayed = np.log(np.maximum(share, np.exp(-SURE)))
+    stayed = np.log(np.maximum(share, np.exp(-CERTAIN)))
     return np.where(ratio < 0, np.maximum(ratio, stayed), ratio).astype(np.float32)
 
 
@@ -160,16 +162,16 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
             whose, touched = places[at], np.asarray(moved.any(axis=2))
             for some, first, is_moved in group_by_rows(touched):
                 rows = change[some[:, None], first] * is_moved[:, :, None]
-                own = None if beside is None else own_rows(beside, to_read[at[some]])
+                own = None if beside is None else own_vectors(beside, to_read[at[some]])
                 if negatives > 1 and gradients:
-                    place = (2 * own_probability(rows) - 1).astype(np.float32)
+                    place = (2 * positive_probability(rows) - 1).astype(np.float32)
                 else:
                     place = _places(rows, is_moved, None if counts is None else counts[first], own)
                     place = place / (1 + np.abs(place))
-                moving = SURE * _MOVED * place
+                moving = CERTAIN * _MOVED * place
                 if negatives > 1:
                     moving = _weaken(moving, is_moved, negatives, ratio.shape[1])
-                new = scatter_rows(moving, first, is_moved, ratio.shape[1], otherwise=-SURE)
+                new = scatter_rows(moving, first, is_moved, ratio.shape[1], otherwise=-CERTAIN)
                 new[:, silent] = 0.0
                 ratio[whose[some]] += new
     return ratio
@@ -203,7 +205,7 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
     """
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
-    for rounds in model_messages(view, {*OF_THE_MODEL, Kind.VECTOR}, per_user).values():
+    for rounds in model_messages(view, {*MODEL_KINDS, Kind.VECTOR}, per_user).values():
         shape, kind = rounds[0].component.shape, rounds[0].component.kind
         wanted = width if kind is Kind.VECTOR else (view.public.n_users, *width)
         if shape == wanted != tables[0].component.shape and len(rounds) == len(tables):
@@ -213,13 +215,13 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
     return [(table, None) for table in tables]
 
 
-def own_rows(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
+def own_vectors(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Returns the vector (k, d) that each of ``users`` sent for itself, in messages ``beside``."""
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
     if len(beside.component.shape) == 1:
         return np.asarray(beside.component.dense(places), dtype=np.float32)
-    return np.asarray(beside.component.picked(places, users[:, None])[:, 0], dtype=np.float32)
+    return np.asarray(beside.component.select_rows(places, users[:, None])[:, 0], dtype=np.float32)
 
 
 def moves_some_rows(view: View) -> bool:
@@ -230,9 +232,9 @@ def moves_some_rows(view: View) -> bool:
     ``rank_one_gradients`` reads them.
     """
     rounds = item_messages(view)
-    if not rounds or not len(rounds[-1].component) or RankOneGradients().reads(view):
+    if not rounds or not len(rounds[-1].component) or RankOneGradients().can_read(view):
         return False
-    _, _, moved = next(rounds[-1].few(_LOOKED_AT).changes())
+    _, _, moved = next(rounds[-1].first_few(_LOOKED_AT).changes())
     rows: NDArray[np.bool_] = np.asarray(moved.any(axis=2))
     active = rows[rows.any(axis=1)]
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
@@ -294,9 +296,9 @@ def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
     of a round. Models always have all rows.
     """
     counts = np.zeros(table.component.shape[0])
-    for some in blocks(len(table.component), len(counts), _PAIRS):
+    for some in iter_blocks(len(table.component), len(counts), _PAIRS):
         clients = np.arange(some.start, some.stop)
-        counts += np.count_nonzero(table.component.sent(clients), axis=0)
+        counts += np.count_nonzero(table.component.sent_rows(clients), axis=0)
     return np.asarray((counts == 0) & (counts.mean() > _OFTEN))
 
 
@@ -313,7 +315,7 @@ def _places(
     counts: number of senders who moved each row, if there is one negative per own item (n, M)
     vectors: users' vectors, if sent, along which own items then move (n, d)
     """
-    direction = line(change)
+    direction = fit_axis(change)
     along, apart = _line(change, direction)
     if counts is None:
         up = _majority(along, touched)
@@ -344,7 +346,7 @@ def _line(
     return along, np.linalg.norm(change - along[:, :, None] * direction[:, None], axis=2)
 
 
-def line(change: NDArray[np.float32]) -> NDArray[np.float32]:
+def fit_axis(change: NDArray[np.float32]) -> NDArray[np.float32]:
     """Fits a direction (n, d), without sign, to the changes of item rows (n, M, d) of each sender.
 
     The method is iteratively reweighted least squares on the directions of the changes. The weight

@@ -27,7 +27,7 @@ lists also show the number of decoys, constant or proportional to the number of 
 then splits lists that were sent only once (``_Rule``). With a single round, popularity shows the
 split (``_popular``), and own items are on that side of it where the frequencies of codes vary more.
 
-``Public.rows`` assigns codes to items. If it is unknown, codes are matched to items: the k-th
+``Public.item_rows`` assigns codes to items. If it is unknown, codes are matched to items: the k-th
 most frequent code to the k-th most popular item. All matches among ties are equally likely.
 
 Source: latent classes (Dempster, Laird and Rubin, JRSS B 1977); matching by frequency: Naveed,
@@ -42,11 +42,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
-from fedrec_auditor.attacks.parts.item_features import TENTHS, Floats, ListStatistics, seen_codes
+from fedrec_auditor.attacks.parts.item_features import TENTHS, Floats, ListStatistics, listed_codes
 from fedrec_auditor.attacks.parts.prior import prior
-from fedrec_auditor.attacks.parts.uploads import last_sent, names, senders
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.attacks.parts.uploads import last_sent, list_names, senders
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Kind, View
 
 _SAMPLE = 500  # number of users to whose lists the parameters are fitted
@@ -77,9 +77,9 @@ class ListedItems(MessageReader):
         "matching: Naveed, Kamara and Wright, CCS 2015"
     )
 
-    wanted = "lists of items, or of codes of items"
+    requirement = "lists of items, or of codes of items"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view has a list of items, or of codes that can be matched to items."""
         return bool(_names(view))
 
@@ -96,11 +96,11 @@ class ListedItems(MessageReader):
         for name in lists:
             of_items = _of_items(view, name)
             if of_items is None:
-                view.tell("Matches codes to items by how many users have each.")
+                view.add_note("Matches codes to items by how many users have each.")
                 return _match(view, name, users)
             some = np.arange(len(of_items))
             if len(lists) > 1:
-                some = some[np.isin(of_items, seen_codes(view, name)).all(axis=1)]
+                some = some[np.isin(of_items, listed_codes(view, name)).all(axis=1)]
             if not len(some):
                 continue
             new = _read(view, name, of_items[some], users)
@@ -110,9 +110,9 @@ class ListedItems(MessageReader):
 
 def _names(view: View) -> list[str]:
     """Returns the names of the lists to read: lists of items, or else lists of codes."""
-    kinds = {name: last_sent(view, name).kind for name in names(view)}
-    known = view.public.rows is not None
-    guessed = view.public.client is None and view.public.popularity is not None
+    kinds = {name: last_sent(view, name).kind for name in list_names(view)}
+    known = view.public.item_rows is not None
+    guessed = view.public.device_code is None and view.public.popularity is not None
     for wanted, able in ((Kind.ITEMS, True), (Kind.CODES, known or guessed)):
         lists = [name for name, kind in kinds.items() if kind is wanted]
         if able and (lists := [name for name in lists if len(last_sent(view, name).shape) == 1]):
@@ -132,7 +132,7 @@ def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
     """Returns the codes of each item in a list, (M, h); None if they are unknown."""
     if last_sent(view, name).kind is Kind.ITEMS:
         return np.arange(view.public.n_items)[:, None]
-    return view.public.rows
+    return view.public.item_rows
 
 
 def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
@@ -141,20 +141,20 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
     n_items = view.public.n_items
-    codes = seen_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
+    codes = listed_codes(view, name, min(_CODES * n_items, _PAIRS // n_items))
     if not len(codes):
         return Evidence(users=users, log_ratio=np.zeros((len(users), view.public.n_items)))
     lists = _Lists.of(view, name, codes, seen_only=True)
     shares = np.zeros(len(lists.codes))
-    for block in blocks(len(everybody), len(lists.codes), _BLOCK):
+    for block in iter_blocks(len(everybody), len(lists.codes), _BLOCK):
         shares += lists.chance(everybody[block]).sum(axis=0)
     likely, doubt = _by_rank(np.rint(shares), np.rint(popularity * view.public.n_users))
     overall = (shares @ likely / len(everybody)).clip(_LEAST, 1 - _LEAST)
     chance = (1 - doubt) * (lists.chance(users) @ likely) + doubt * overall
     items = logit(overall)
-    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-SURE, SURE)
+    ratio = (logit(chance.clip(_LEAST, 1 - _LEAST)) - items).clip(-CERTAIN, CERTAIN)
     ratio = np.round(ratio, _DIGITS)  # last bits would break ties of the prior
-    return Evidence(users=users, log_ratio=ratio, items=items, activity=np.zeros(len(users)))
+    return Evidence(users=users, log_ratio=ratio, item_odds=items, activity=np.zeros(len(users)))
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
@@ -218,8 +218,8 @@ class _Classes:
         ``often`` (E,) counts the lists of each user that contain a code.
         """
         place, number = np.einsum("kt,kte->ke", self.log_ratios, data.tenths)
-        ratio = np.zeros(data.once.shape)
-        ratio.ravel()[data.key] = place + number / (1.0 + (often - 1.0) * self.correlation)
+        ratio = np.zeros(data.n_single.shape)
+        ratio.ravel()[data.pair_keys] = place + number / (1.0 + (often - 1.0) * self.correlation)
         return ratio
 
     @classmethod
@@ -230,7 +230,7 @@ class _Classes:
             scale (3,)
         often: number of lists with each code that a user lists (E,)
         """
-        p = p_own.ravel()[data.key]
+        p = p_own.ravel()[data.pair_keys]
         counts = [np.einsum("kte,e->kt", data.tenths, weight) + 1.0 for weight in (p, 1 - p)]
         shares = np.stack([part / part.sum(axis=1, keepdims=True) for part in counts])
         log_ratios = np.log(shares[0]) - np.log(shares[1])
@@ -255,9 +255,11 @@ def _fit(data: ListStatistics, known: _Classes | None, places: bool) -> tuple[_C
         nowhere = np.zeros_like(data.tenths[0])
         nowhere[0] = data.tenths[0].sum(axis=0)
         data = replace(data, tenths=np.stack([nowhere, data.tenths[1]]))
-    counts = np.stack([data.rounds - data.once - data.more, data.once, data.more])
-    often = (data.once + data.more).ravel()[data.key]
-    shares = counts.mean(axis=2) / data.rounds[:, 0] + _LEAST
+    counts = np.stack(
+        [data.n_rounds - data.n_single - data.n_repeated, data.n_single, data.n_repeated]
+    )
+    often = (data.n_single + data.n_repeated).ravel()[data.pair_keys]
+    shares = counts.mean(axis=2) / data.n_rounds[:, 0] + _LEAST
     own = np.array([0.02, *(np.array([1.0, 2.0]) * shares[1:].mean(axis=1))])
     own[1:] *= 0.98 / own[1:].sum()
     classes = known or _Classes(own, np.zeros((2, TENTHS)), 0.0)
@@ -284,7 +286,7 @@ def _fit(data: ListStatistics, known: _Classes | None, places: bool) -> tuple[_C
         weight = parts.mean(axis=2).clip(_LEAST)
         weight /= weight.sum(axis=0)
     share = np.log(weight[1:] / weight[1:].sum(axis=0))[:, :, None]
-    return classes, (parts[0] - logsumexp(parts[1:] + share, axis=0)).clip(-SURE, SURE)
+    return classes, (parts[0] - logsumexp(parts[1:] + share, axis=0)).clip(-CERTAIN, CERTAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,15 +326,15 @@ class _Lists:
         few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
         data = ListStatistics.of(view, name, codes, some)
-        often = (data.rounds > 1)[:, 0]
-        listed = np.maximum((data.once + data.more).sum(axis=0) - seen_only, 0.0)
+        often = (data.n_rounds > 1)[:, 0]
+        listed = np.maximum((data.n_single + data.n_repeated).sum(axis=0) - seen_only, 0.0)
         rarest = np.sort(listed)[: max(1, int(_LEAST_LISTED * len(listed)))]
-        others = float(rarest.mean() / max(1.0, float(data.rounds[:, 0] @ data.size)))
+        others = float(rarest.mean() / max(1.0, float(data.n_rounds[:, 0] @ data.max_codes)))
         classes, rule, turned = None, None, False
         popular, usual = None, 0.0
         places = not _is_sorted(data)
         if often.any():
-            again = data.of_users(often)
+            again = data.select_users(often)
             rule = _Rule.of(again)
             if rule is None:
                 back = ListStatistics.of(view, name, codes, some[often], turned=True)
@@ -344,32 +346,34 @@ class _Lists:
             if _is_turned(data, popular):
                 data, popular = ListStatistics.of(view, name, codes, some, turned=True), -popular
                 turned = True
-            begin = _likely_beginning(data, popular)[np.isfinite(data.place)]
+            begin = _likely_beginning(data, popular)[np.isfinite(data.last_place)]
             usual = float(logit(begin.mean().clip(_LEAST, 1 - _LEAST)))
         return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
         """Returns log-likelihood ratios (n, D) of own codes, from the lists of ``users``."""
-        some = blocks(len(users), len(self.codes), _BLOCK)
+        some = iter_blocks(len(users), len(self.codes), _BLOCK)
         none = np.zeros((0, len(self.codes)))
         return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
 
     def _ratio(self, users: NDArray[np.int64]) -> Floats:
         data = ListStatistics.of(self.view, self.name, self.codes, users, self.turned)
-        often = (data.rounds > 1)[:, 0]
-        chance = (self.others * data.size[:, None]).clip(_LEAST, 1.0)
-        times = data.once + 2 * data.more
-        ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -SURE)
+        often = (data.n_rounds > 1)[:, 0]
+        chance = (self.others * data.max_codes[:, None]).clip(_LEAST, 1.0)
+        times = data.n_single + 2 * data.n_repeated
+        ratio = np.where(times > 0, np.log(np.maximum(times, 1.0) / chance), -CERTAIN)
         if self.classes is not None and often.any():
-            ratio[often] = self.classes.ratio(data.of_users(often), places=self.places)
+            ratio[often] = self.classes.ratio(data.select_users(often), places=self.places)
         if self.rule is not None:
             size = self.rule.sizes(data)[:, None]
-            ratio = np.where(size >= 0, np.where(data.place < size, SURE, -SURE), ratio)
+            ratio = np.where(size >= 0, np.where(data.last_place < size, CERTAIN, -CERTAIN), ratio)
         elif self.popular is not None:
             own = _likely_beginning(data, self.popular).clip(_LEAST, 1 - _LEAST)
-            ratio = np.where(np.isfinite(data.place), ratio + logit(own) - self.usual, -SURE)
-        ratio[data.rounds[:, 0] == 0] = 0.0
-        return np.asarray(ratio.clip(-SURE, SURE))
+            ratio = np.where(
+                np.isfinite(data.last_place), ratio + logit(own) - self.usual, -CERTAIN
+            )
+        ratio[data.n_rounds[:, 0] == 0] = 0.0
+        return np.asarray(ratio.clip(-CERTAIN, CERTAIN))
 
     def chance(self, users: NDArray[np.int64]) -> Floats:
         """Returns the probability that each code is a user's own, (n, D)."""
@@ -379,7 +383,7 @@ class _Lists:
 
 def _is_sorted(data: ListStatistics) -> bool:
     """Checks whether most lists have their codes in ascending order."""
-    return bool(data.ascending.sum() > 0.5 * data.rounds.sum())
+    return bool(data.n_sorted.sum() > 0.5 * data.n_rounds.sum())
 
 
 def _beginning(data: ListStatistics) -> Floats:
@@ -388,11 +392,11 @@ def _beginning(data: ListStatistics) -> Floats:
     The length is 0 without a shared beginning, or if nothing differs behind it. Lists share their
     first n codes if n codes are among the first n in all of them.
     """
-    places = np.sort(data.place, axis=1)
+    places = np.sort(data.last_place, axis=1)
     same = places == np.arange(places.shape[1])
-    behind = np.arange(places.shape[1]) >= data.size[:, None] - 2
+    behind = np.arange(places.shape[1]) >= data.max_codes[:, None] - 2
     last = np.where(same & ~behind, np.arange(1, places.shape[1] + 1), 0).max(axis=1)
-    size = data.size.astype(np.intp)
+    size = data.max_codes.astype(np.intp)
     closed = same[np.arange(len(size)), (size - 2).clip(min=0)]
     closed |= same[np.arange(len(size)), (size - 1).clip(min=0)] & (size < places.shape[1])
     return np.where(closed, 0.0, last)
@@ -418,7 +422,7 @@ class _Rule:
         some = size > 0
         if some.mean() <= 0.5 or _is_sorted(data):
             return None
-        own, others = size[some], data.size[some] - size[some]
+        own, others = size[some], data.max_codes[some] - size[some]
         rules = (cls(float(np.median(others)), 0.0), cls(0.0, float(np.median(others / own))))
         wrong = [float(np.median(abs(rule._own(own + others) - own) / own)) for rule in rules]
         return rules[int(np.argmin(wrong))] if min(wrong) < _EXACT else cls(np.nan, np.nan)
@@ -428,7 +432,7 @@ class _Rule:
 
     def sizes(self, data: ListStatistics) -> Floats:
         """Returns the number of own codes at the beginning of each user's lists, or NaN."""
-        common, own = _beginning(data), self._own(data.size).clip(min=0.0)
+        common, own = _beginning(data), self._own(data.max_codes).clip(min=0.0)
         return np.asarray(
             np.where(common > 0, np.fmin(common, np.where(own > 0, own, common)), own)
         )
@@ -443,42 +447,44 @@ def _popular(data: ListStatistics) -> Floats | None:
     if _is_sorted(data):
         return None
     log_ratio, clear = _fit_beginnings(data)
-    there, size = np.isfinite(data.place), np.maximum(data.size, 1.0)[:, None]
-    piece = (np.where(there, data.place, 0.0) * _PIECES / size).astype(np.intp)
+    there, size = np.isfinite(data.last_place), np.maximum(data.max_codes, 1.0)[:, None]
+    piece = (np.where(there, data.last_place, 0.0) * _PIECES / size).astype(np.intp)
     keys = np.take_along_axis(np.random.default_rng(0).random((len(size), _PIECES)), piece, axis=1)
-    mixed = np.lexsort((data.place, np.where(there, keys, np.inf)), axis=1).argsort(axis=1)
-    gain = clear - _fit_beginnings(replace(data, place=np.where(there, mixed, np.inf)))[1]
+    mixed = np.lexsort((data.last_place, np.where(there, keys, np.inf)), axis=1).argsort(axis=1)
+    gain = clear - _fit_beginnings(replace(data, last_place=np.where(there, mixed, np.inf)))[1]
     return log_ratio if gain.mean() > _LUCK * gain.std() / np.sqrt(len(gain)) else None
 
 
 def _is_turned(data: ListStatistics, log_ratio: Floats) -> bool:
     """Checks whether own codes are at the end of lists, where code frequencies vary more."""
     begin = _likely_beginning(data, log_ratio)
-    parts = begin, np.isfinite(data.place) - begin
+    parts = begin, np.isfinite(data.last_place) - begin
     head, rest = (part.sum(axis=0).std() / max(part.sum(axis=0).mean(), _LEAST) for part in parts)
     return bool(rest > head)
 
 
 def _fit_beginnings(data: ListStatistics) -> tuple[Floats, Floats]:
     """Returns log-ratios (D,) of codes in beginnings against others, and evidence per list (n,)."""
-    there, order = np.isfinite(data.place), _order(data)
-    own = np.where(there, 1 - np.where(there, data.place, 0) / data.size[:, None].clip(min=1), 0.0)
+    there, order = np.isfinite(data.last_place), _order(data)
+    own = np.where(
+        there, 1 - np.where(there, data.last_place, 0) / data.max_codes[:, None].clip(min=1), 0.0
+    )
     for _ in range(_STEPS):
         head, rest = (np.where(there, each, 0.0).sum(axis=0) + 0.5 for each in (own, 1 - own))
         log_ratio = np.log(head / head.sum()) - np.log(rest / rest.sum())
         own = _likely_beginning(data, log_ratio, order)
-    return log_ratio, logsumexp(_before(data, log_ratio, order), axis=1) - np.log1p(data.size)
+    return log_ratio, logsumexp(_before(data, log_ratio, order), axis=1) - np.log1p(data.max_codes)
 
 
 def _order(data: ListStatistics) -> NDArray[np.intp]:
     """Returns codes in the order of each user's list, then unlisted codes, (n, longest list)."""
-    longest = int(data.size.max(initial=0))
-    return np.argsort(data.place, axis=1, kind="stable")[:, :longest]
+    longest = int(data.max_codes.max(initial=0))
+    return np.argsort(data.last_place, axis=1, kind="stable")[:, :longest]
 
 
 def _before(data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp]) -> Floats:
     """Returns the log-likelihood of each length of the beginning, (n, W + 1)."""
-    inside = np.arange(order.shape[1]) < data.size[:, None]
+    inside = np.arange(order.shape[1]) < data.max_codes[:, None]
     evidence = np.cumsum(np.where(inside, log_ratio[order], 0.0), axis=1)
     evidence = np.where(inside, evidence, -np.inf)
     return np.concatenate([np.zeros((len(order), 1)), evidence], axis=1)
@@ -491,6 +497,6 @@ def _likely_beginning(
     order = _order(data) if order is None else order
     evidence = _before(data, log_ratio, order)
     longer = np.cumsum(softmax(evidence, axis=1)[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    own = np.zeros(data.place.shape)
+    own = np.zeros(data.last_place.shape)
     np.put_along_axis(own, order, longer, axis=1)
     return own

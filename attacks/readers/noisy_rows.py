@@ -46,14 +46,14 @@ from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.prior import shrunk_activity
 from fedrec_auditor.attacks.parts.row_places import places
 from fedrec_auditor.attacks.parts.uploads import item_messages, item_odds
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_rows, with_vectors
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_vectors, with_vectors
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
 from fedrec_auditor.targets.transcript import Kind, View
 
 # Maximum number of messages that are read per user.
-ROUNDS = 8
+MAX_MESSAGES = 8
 _NUMBERS = 2**22  # maximum number of positions to which common parameters are fitted
 
 
@@ -70,17 +70,17 @@ class NoisyRows(MessageReader):
         "attacks/readers/noisy_rows.py"
     )
 
-    wanted = "an item table whose rows all move"
+    requirement = "an item table whose rows all move"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether every row of an item table changes, and no other reader is better."""
         others = (InputWeights(), RankOneChanges(), RankOneGradients())
         moving = bool(item_messages(view)) and not moves_some_rows(view)
-        return moving and not any(reader.reads(view) for reader in others)
+        return moving and not any(reader.can_read(view) for reader in others)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds, with a prior."""
-        rounds = item_messages(view, per_user=ROUNDS)
+        rounds = item_messages(view, per_user=MAX_MESSAGES)
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items
         sample = senders[:: -(-count // _NUMBERS)]
@@ -91,23 +91,23 @@ class NoisyRows(MessageReader):
         positions = places(rounds, sample, present, vectors, item_odds(view))
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = step_mixture.fit_mixture(positions.of(sample), negatives, item_odds(view))
+        common = step_mixture.fit_mixture(positions.select(sample), negatives, item_odds(view))
         for some in np.array_split(present, -(-count // _NUMBERS)):
-            of_some = step_mixture.fit_evidence(positions.of(some), negatives, common)
+            of_some = step_mixture.fit_evidence(positions.select(some), negatives, common)
             at = np.searchsorted(users, of_some.users)
-            ratio[at] = np.clip(of_some.ratio, -SURE, SURE)
-        evidence = Evidence(users=users, log_ratio=ratio, items=common.items)
+            ratio[at] = np.clip(of_some.log_ratio, -CERTAIN, CERTAIN)
+        evidence = Evidence(users=users, log_ratio=ratio, item_odds=common.item_odds)
         return replace(evidence, activity=shrunk_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
     """Returns sums (n, d) of the vectors that ``users`` send for themselves; None without any."""
     out = None
-    for _, beside in with_vectors(view, ROUNDS):
+    for _, beside in with_vectors(view, MAX_MESSAGES):
         if beside is None or beside.component.kind not in (Kind.VECTOR, Kind.MODEL):
             return None  # a change of a vector does not show its direction
         present = users[np.isin(users, beside.users)]
-        rows = own_rows(beside, present)
+        rows = own_vectors(beside, present)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
         out[np.searchsorted(users, present)] += rows
     return out

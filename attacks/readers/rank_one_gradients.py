@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, item_messages, read_entries
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
-from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.targets.transcript import Component, Kind, PartView, View
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
@@ -66,9 +66,9 @@ class RankOneGradients(MessageReader):
         "2021, eq. 4 and 5"
     )
 
-    wanted = "gradients of a squared loss over all items"
+    requirement = "gradients of a squared loss over all items"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view links gradients of a loss over all items to users.
 
         The broadcast model must be known. A loss with sampled negatives or pseudo items is not a
@@ -76,29 +76,29 @@ class RankOneGradients(MessageReader):
         """
         rounds = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
-        return bool(rounds) and not drawn and downhill(rounds[-1]) != 0
+        return bool(rounds) and not drawn and gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns user vectors and log-likelihood ratios of interactions, by each last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.GRADIENT,))
-        way = downhill(rounds[-1])
+        way = gradient_sign(rounds[-1])
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         ratio = np.zeros((len(users), view.public.n_items))
         for sent in rounds:
-            assert sent.base is not None
+            assert sent.broadcast is not None
             for whose, gradients in read_entries(users, sent.users, sent.component):
-                solved = fit(way * gradients, sent.base)
+                solved = solve(way * gradients, sent.broadcast)
                 vectors[whose] = solved.vectors
-                ratio[whose] = log_ratio(solved, sent.base, alpha)
+                ratio[whose] = item_log_ratios(solved, sent.broadcast, alpha)
         return Evidence(users=users, log_ratio=ratio, vectors=vectors)
 
 
-# Results of ``downhill`` by component, kept because every reader calls it.
-_WAYS: weakref.WeakKeyDictionary[Wire, float] = weakref.WeakKeyDictionary()
+# Results of ``gradient_sign`` by component, kept because every reader calls it.
+_WAYS: weakref.WeakKeyDictionary[PartView, float] = weakref.WeakKeyDictionary()
 
 
-def downhill(messages: ModelMessages) -> float:
+def gradient_sign(messages: ModelMessages) -> float:
     """Returns the sign of gradients of a squared loss over all items, or 0 for other messages.
 
     The sign is 1 if they point downhill, and -1 if uphill. Messages that leave rows unchanged are
@@ -106,13 +106,13 @@ def downhill(messages: ModelMessages) -> float:
     interaction must agree with the closed form within the noise, which the remaining directions
     show. If the sign is not public, it is the sign that separates items better.
     """
-    if messages.base is None or not len(messages.component):
+    if messages.broadcast is None or not len(messages.component):
         return 0.0
     sent = messages.component
-    if not isinstance(sent, Wire):
-        return _downhill(sent, messages.base)
+    if not isinstance(sent, PartView):
+        return _downhill(sent, messages.broadcast)
     if sent not in _WAYS:
-        _WAYS[sent] = _downhill(sent, messages.base)
+        _WAYS[sent] = _downhill(sent, messages.broadcast)
     return _WAYS[sent]
 
 
@@ -127,14 +127,14 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     if np.asarray(unmoved.any(axis=1)).mean() > 0.5:
         return 0.0
     _, rows, columns = sent.shape
-    places = np.einsum("nmf,nf->nm", sent, directions(sent), dtype=np.float64)
+    places = np.einsum("nmf,nf->nm", sent, main_directions(sent), dtype=np.float64)
     total, along = np.einsum("nmf,nmf->n", sent, sent, dtype=np.float64), np.sum(places**2, axis=1)
     hidden = np.median(along / total) < _ONE_DIRECTION
     noise = np.sqrt(np.maximum(total - along, 0) / rows / max(1, columns - 1))
     noise += 4 * np.finfo(sent.dtype).eps * np.abs(places).max(axis=1)
     best, most = 0.0, 0.0
     for way in ways:
-        solved = fit(way * sent, items)
+        solved = solve(way * sent, items)
         off = solved.noise * np.linalg.norm(solved.vectors, axis=1).clip(min=np.finfo(float).tiny)
         between = float(np.median(bisect(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
@@ -142,19 +142,19 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     return best or (ways[0] if hidden else 0.0)
 
 
-def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
+def main_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
     """Returns the top right singular vector (n, F) of each matrix (n, M, F), by its Gram matrix."""
     gram = (gradients.transpose(0, 2, 1) @ gradients).astype(np.float64)
     return np.linalg.eigh(gram)[1][:, :, -1]
 
 
-def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
+def solve(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
     """Solves G = (s - V x) x^T for user vectors x and residuals s.
 
     gradients: item gradients G of n users (n, M, F)
     items: broadcast item table V (M, F)
     """
-    b = directions(gradients)
+    b = main_directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
     q = b @ items.T.astype(np.float64)
     # Rounding counts as noise, so that the noise of exact uploads is not zero.
@@ -198,7 +198,7 @@ def _bulk(
     return square, spread
 
 
-def log_ratio(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
+def item_log_ratios(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
 
     items: broadcast item table (M, F)
@@ -211,6 +211,6 @@ def log_ratio(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[
     size = np.abs(solved.residuals)
     certain = size > _CERTAIN * noise
     # Ratios of decisive residuals grow with them, so that their order is preserved.
-    far = SURE * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
-    ratio = np.where(certain, far, np.clip(ratio, -SURE, SURE))
-    return np.where(solved.noise[:, None] > 0, ratio, -SURE)
+    far = CERTAIN * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
+    ratio = np.where(certain, far, np.clip(ratio, -CERTAIN, CERTAIN))
+    return np.where(solved.noise[:, None] > 0, ratio, -CERTAIN)

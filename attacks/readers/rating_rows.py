@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import group_by_rows, item_messages, scatter_rows
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
-from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
+from fedrec_auditor.attacks.readers.item_rows import fit_axis, moves_some_rows
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = 96
@@ -55,9 +55,9 @@ class RatingRows(MessageReader):
         "attacks/readers/rating_rows.py from Li et al., PVLDB 15(4), 2022, equations 5 and 6"
     )
 
-    wanted = "item tables after local steps on ratings"
+    requirement = "item tables after local steps on ratings"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether item tables are sent, and local steps and rating scale are public."""
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
@@ -71,7 +71,7 @@ class RatingRows(MessageReader):
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
         local = _Local.of(view)
         for sent in rounds:
-            base = np.asarray(sent.base, dtype=np.float32)
+            base = np.asarray(sent.broadcast, dtype=np.float32)
             for whose, change, moved in sent.changes_of(users):
                 for some, first, kept in group_by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
@@ -108,7 +108,7 @@ class _Local:
         self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
     ) -> tuple[Floats, NDArray[np.float64]]:
         """Returns ratings (n, m) that explain ``change`` of ``rows`` (n, m, d), and vectors."""
-        direction = np.abs(line(change))
+        direction = np.abs(fit_axis(change))
         step = (self.rate / np.maximum(is_moved.sum(axis=1), 1)).astype(np.float32)
         few = np.linspace(0, np.maximum(is_moved.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
         some, moved = (np.take_along_axis(a, few[:, :, None], axis=1) for a in (rows, change))
@@ -142,9 +142,9 @@ class _Local:
 
     def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
         """Returns the squared distance of each row to the prediction of each rating, (n, m, R)."""
-        from fedrec_auditor.attacks.parts.local_steps import distances
+        from fedrec_auditor.attacks.parts.local_steps import fill_distances
 
         out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)
         bound, after = np.float32(self.bound), rows + change
-        distances(rows, after, vectors, step, self.scale, self.steps, bound, out)
+        fill_distances(rows, after, vectors, step, self.scale, self.steps, bound, out)
         return out

@@ -13,22 +13,26 @@ from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
     as_pseudonymous,
     bisect,
+    estimate_popularity,
     find_component,
     has_changing_groups,
     item_messages,
     item_steps,
     item_table,
     last_model,
+    list_names,
     model_messages,
-    names,
-    popularity_of,
     read_entries,
     read_rounds,
     user_table,
 )
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
-from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients, directions, fit
+from fedrec_auditor.attacks.readers.rank_one_gradients import (
+    RankOneGradients,
+    main_directions,
+    solve,
+)
 from fedrec_auditor.targets.transcript import Kind, View
 
 
@@ -43,9 +47,9 @@ class ClearEntries(MessageReader):
 
     reference = "direct reading of clear entries"
 
-    wanted = "bits and ratings of items, sent unchanged"
+    requirement = "bits and ratings of items, sent unchanged"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view links bits or ratings of items to users.
 
         Bits with a known channel are excluded, because another reader uses the channel.
@@ -63,7 +67,7 @@ class ClearEntries(MessageReader):
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
         places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
-        several = 1 if view.public.rows is None else view.public.rows.shape[1]
+        several = 1 if view.public.item_rows is None else view.public.item_rows.shape[1]
         for turn, (_, uploads, component) in enumerate(read_rounds(view, name)):
             if turn % several == 0:
                 places[:] = 0
@@ -76,7 +80,7 @@ class ClearEntries(MessageReader):
         mean = total / np.maximum(count, 1)[:, None]
         of_senders = mean[count > 0]
         if np.count_nonzero(of_senders) < of_senders.size / 2:
-            ratio = np.where(filled if several > 1 else mean != 0, SURE, -SURE)
+            ratio = np.where(filled if several > 1 else mean != 0, CERTAIN, -CERTAIN)
         else:
             ratio = (mean - of_senders.mean()) / max(float(of_senders.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
@@ -109,9 +113,9 @@ class InputWeights(MessageReader):
         "rule; compare Phong et al. 2018, section 3"
     )
 
-    wanted = "weights of a layer with one input per item"
+    requirement = "weights of a layer with one input per item"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether messages leave some columns of a layer with one input per item unchanged.
 
         A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
@@ -127,7 +131,7 @@ class InputWeights(MessageReader):
         for sent in input_messages(view):
             for whose, _, moved in sent.changes_of(users):
                 own[whose] |= moved.any(axis=1)
-        ratio = np.where(own, SURE, -SURE) * own.any(axis=1, keepdims=True)
+        ratio = np.where(own, CERTAIN, -CERTAIN) * own.any(axis=1, keepdims=True)
         return Evidence(users=users, log_ratio=ratio.astype(np.float32))
 
 
@@ -141,7 +145,7 @@ def input_messages(view: View) -> tuple[ModelMessages, ...]:
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
             continue
-        last = rounds[-1].few(_LOOKED_AT)
+        last = rounds[-1].first_few(_LOOKED_AT)
         if any((~moved.any(axis=1)).any() for _, _, moved in last.changes()):
             return rounds
     return ()
@@ -175,9 +179,9 @@ class Participation(MessageReader):
         "ICML 2021, with known participants"
     )
 
-    wanted = "sums of an item table over changing groups"
+    requirement = "sums of an item table over changing groups"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view shows sums of an item table over changing groups of users."""
         return has_changing_groups(view) and any(True for _ in item_steps(view))
 
@@ -199,9 +203,12 @@ class Participation(MessageReader):
             ratio = _regress(there, moves)
         else:
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
-            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -SURE), -SURE)
+            ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -CERTAIN), -CERTAIN)
         return Evidence(
-            users=users, log_ratio=ratio, items=popularity_of(view), activity=np.zeros(len(users))
+            users=users,
+            log_ratio=ratio,
+            item_odds=estimate_popularity(view),
+            activity=np.zeros(len(users)),
         )
 
 
@@ -245,15 +252,15 @@ class UserRows(MessageReader):
         "Learning, CSF 2018, threshold its loss"
     )
 
-    wanted = "a model with one row per user"
+    requirement = "a model with one row per user"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view shows only models, which have one row per user and per item."""
         table = item_table(last_model(view), view.public.n_items)
         users = None if table is None else user_table(last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
         complete = users is not None and len(users) == view.public.n_users
-        return models and complete and not names(view)
+        return models and complete and not list_names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns predictions of the model as evidence, in standard deviations from their mean."""
@@ -267,12 +274,12 @@ class UserRows(MessageReader):
         return Evidence(
             users=users,
             log_ratio=(scores - scores.mean()) / scale,
-            items=np.zeros(view.public.n_items),
+            item_odds=np.zeros(view.public.n_items),
             activity=np.zeros(len(users)),
         )
 
 
-# The estimate of ``uploads.popularity_of``, which gives no evidence on single users.
+# The estimate of ``uploads.estimate_popularity``, which gives no evidence on single users.
 
 
 class Popularity(MessageReader):
@@ -283,11 +290,11 @@ class Popularity(MessageReader):
 
     reference = "common direction of all steps, derived in attacks/parts/uploads.py"
 
-    wanted = "a model with one row per item"
+    requirement = "a model with one row per item"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether the view shows an item table and nothing that is more informative."""
-        more = names(view) or has_changing_groups(view) or UserRows().reads(view)
+        more = list_names(view) or has_changing_groups(view) or UserRows().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not as_pseudonymous(view)
         model = item_table(last_model(view), view.public.n_items)
@@ -298,7 +305,7 @@ class Popularity(MessageReader):
         return Evidence(
             users=users,
             log_ratio=np.zeros((len(users), view.public.n_items)),
-            items=popularity_of(view),
+            item_odds=estimate_popularity(view),
             activity=np.zeros(len(users)),
         )
 
@@ -330,22 +337,22 @@ class RankOneChanges(MessageReader):
         "rank-one closed form of a squared error, derived in attacks/readers/small_readers.py"
     )
 
-    wanted = "an item table whose rows all move along one direction"
+    requirement = "an item table whose rows all move along one direction"
 
-    def reads(self, view: View) -> bool:
+    def can_read(self, view: View) -> bool:
         """Checks whether messages change an item table along nearly one direction per message.
 
         A view that a more informative reader can read is not read.
         """
         # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
-        if InputWeights().reads(view) or RankOneGradients().reads(view):
+        if InputWeights().can_read(view) or RankOneGradients().can_read(view):
             return False
         rounds = item_messages(view)
         drawn = view.public.settings.get("negatives")
-        if drawn or not rounds or rounds[-1].base is None or rounds[-1].component.shape[1] < 2:
+        if drawn or not rounds or rounds[-1].broadcast is None or rounds[-1].component.shape[1] < 2:
             return False
         shares, whole = [np.zeros(0)], True
-        for _, change, moved in rounds[-1].few(_LOOKED_AT).changes():
+        for _, change, moved in rounds[-1].first_few(_LOOKED_AT).changes():
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             top = np.linalg.eigvalsh(gram)[:, -1]
@@ -362,10 +369,10 @@ class RankOneChanges(MessageReader):
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in item_messages(view):
-            assert sent.base is not None
+            assert sent.broadcast is not None
             for whose, change, _ in sent.changes_of(users):
-                along = np.einsum("nmd,nd->nm", change, directions(change))
+                along = np.einsum("nmd,nd->nm", change, main_directions(change))
                 near, how_near = bisect(along)
-                less, how_less = bisect(fit(change, sent.base).residuals)
-                ratio[whose] = SURE * np.where((how_less > how_near)[:, None], less, near)
+                less, how_less = bisect(solve(change, sent.broadcast).residuals)
+                ratio[whose] = CERTAIN * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

@@ -11,44 +11,46 @@ from typing import Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.commands.options import AsJson, extra, with_options
+from fedrec_auditor.auditor.commands.options import AsJson, add_options, make_option
 
 _NOISE = {
-    "gaussian": extra(
+    "gaussian": make_option(
         str, "Gaussian noise on sums: standard deviation over clipping norm.", metavar="z=NUMBER"
     ),
-    "laplace": extra(str, "Laplace noise on sums: scale over L1 norm.", metavar="b=NUMBER"),
-    "randomized_response": extra(
+    "laplace": make_option(str, "Laplace noise on sums: scale over L1 norm.", metavar="b=NUMBER"),
+    "randomized_response": make_option(
         str,
         "Randomized response on k categories; or p=NUMBER, the probability of the true category.",
         metavar="epsilon=NUMBER,k=2",
     ),
-    "event": extra(
+    "event": make_option(
         Path, "JSON file of a dp-accounting event: its type and its fields.", metavar="EVENT.json"
     ),
-    "rate": extra(float, "Share of users (or units) that a round samples. Default: all."),
-    "rounds": extra(int, "Number of rounds, or of reports per user. Default 1."),
-    "delta": extra(float, "Delta of every epsilon. Default 0."),
-    "sampling": extra(
+    "rate": make_option(float, "Share of users (or units) that a round samples. Default: all."),
+    "rounds": make_option(int, "Number of rounds, or of reports per user. Default 1."),
+    "delta": make_option(float, "Delta of every epsilon. Default 0."),
+    "sampling": make_option(
         str,
         "poisson (the default) samples units independently; fixed samples --rate times --users.",
         metavar="poisson|fixed",
     ),
-    "users": extra(int, "Number of users from which a round samples, for --sampling fixed."),
-    "unit": extra(str, "Unit that is clipped and hidden: user (the default) or interaction."),
-    "interactions_per_user": extra(int, "Interactions of a user: also bound epsilon of users."),
-    "adjacency": extra(
+    "users": make_option(int, "Number of users from which a round samples, for --sampling fixed."),
+    "unit": make_option(str, "Unit that is clipped and hidden: user (the default) or interaction."),
+    "interactions_per_user": make_option(
+        int, "Interactions of a user: also bound epsilon of users."
+    ),
+    "adjacency": make_option(
         str,
         "Adjacency of the claim. It is shown first, and --target-epsilon refers to it.",
         metavar="add-remove|replace",
     ),
-    "shuffle": extra(int, "Number of users whose local reports are shuffled."),
-    "target_epsilon": extra(
+    "shuffle": make_option(int, "Number of users whose local reports are shuffled."),
+    "target_epsilon": make_option(
         float,
         "Compute the option that is left out, so that all rounds together have this epsilon: the "
         "noise (`--gaussian z`), --rounds or --rate.",
     ),
-    "claimed_epsilon": extra(
+    "claimed_epsilon": make_option(
         str,
         "Claimed epsilon of all rounds, to be tested: a number, or an accountant that takes these "
         "settings by name.",
@@ -59,7 +61,7 @@ _NOISE = {
 _OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")
 
 
-@with_options(_NOISE)
+@add_options(_NOISE)
 def command(
     options: dict[str, Any],
     as_json: AsJson = False,
@@ -91,11 +93,11 @@ def command(
 
     from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.reports.writers.paragraph import columns
+    from fedrec_auditor.reports.writers.paragraph import output_width
 
     result = account(**options)
-    print(json.dumps(result.as_data(), indent=2) if as_json else result.describe(columns()))
-    raise typer.Exit(Gate().code(finding.verdict for finding in result.findings))
+    print(json.dumps(result.as_data(), indent=2) if as_json else result.describe(output_width()))
+    raise typer.Exit(Gate().exit_code(finding.verdict for finding in result.findings))
 
 
 def _claim(text: str) -> Any:

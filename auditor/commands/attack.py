@@ -18,14 +18,14 @@ from fedrec_auditor.auditor.commands.options import (
     LeakMargin,
     Memory,
     Out,
-    planned,
-    resumable,
+    plan_options,
+    show_progress,
 )
-from fedrec_auditor.auditor.commands.run import show
-from fedrec_auditor.auditor.plan.plan import SIDE
+from fedrec_auditor.auditor.commands.run import finish
+from fedrec_auditor.auditor.plan.plan import SIDE_KEYS
 
 
-@planned("columns", *SIDE, "attacks", "claims", "seed", "confidence", "quick")
+@plan_options("columns", *SIDE_KEYS, "attacks", "claims", "seed", "confidence", "quick")
 def command(
     options: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="Directory of a recording.")],
@@ -54,7 +54,7 @@ def command(
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     before = None if baseline is None else Record.read(baseline)
-    with resumable(out) as observe:
+    with show_progress(out) as observe:
         record = attack_recording(
             recording,
             truth=truth,
@@ -68,4 +68,4 @@ def command(
             progress=observe,
             force=force,
         )
-    show(record, out, gate, before)
+    finish(record, out, gate, before)

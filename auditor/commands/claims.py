@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
 from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.auditor.plan.plan import amend, make_target
+from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
+from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.documents.catalogue import CatalogueRow
@@ -43,8 +43,8 @@ Subject = Annotated[
         help="Number of an entry in the catalogue, such as 22, or target (`auditor list targets`).",
     ),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
-OfPaper = Annotated[
+WholeCatalogue = Annotated[bool, typer.Option("--all", help="Judge the whole catalogue.")]
+PaperName = Annotated[
     str | None, typer.Option(help="Judge the entries of one paper (`auditor list papers`).")
 ]
 Tables = Annotated[
@@ -71,8 +71,8 @@ Jobs = Annotated[int | None, typer.Option(help="Number of processes. One is usua
 
 def command(
     subject: Subject = None,
-    everything: Everything = False,
-    paper: OfPaper = None,
+    everything: WholeCatalogue = False,
+    paper: PaperName = None,
     tables: Tables = False,
     given: Settings = None,
     users: Users = None,
@@ -110,7 +110,7 @@ def command(
         raise InputError("Expected --markdown without --json and --only, got several. Omit one.")
     words = parse_verdicts(only or ())
 
-    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.record.store import to_json
 
     show = not as_json
     rows: Sequence[Row]
@@ -126,13 +126,13 @@ def command(
         judged = _judge_entries(subject, paper, 1 if jobs is None else _workers(jobs))
         findings = tuple(row.finding for row in judged if row.finding is not None)
         write_files(render_files(findings, sarif, junit, checks=_checks(judged)))
-        rows = [row for row in judged if row.is_any_of(words)]
+        rows = [row for row in judged if row.has_any_label(words)]
         if markdown:
             _print_page(judged, _workers(jobs))
         elif show:
             _show_entries(judged, words, in_full=subject is not None)
     if as_json:
-        print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
+        print(json.dumps([to_json(row.model_dump(mode="python")) for row in rows], indent=2))
 
 
 def _workers(jobs: int | None) -> int:
@@ -147,9 +147,9 @@ def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence
     from fedrec_auditor.auditor.judging import catalogue
 
     if paper is not None:
-        FAMILIES["papers"].check(paper)
-    chosen = catalogue.entries(paper) if number is None else catalogue.find_entries(number)
-    return catalogue.judge(chosen, jobs=jobs)
+        FAMILIES["papers"].check_name(paper)
+    chosen = catalogue.list_entries(paper) if number is None else catalogue.find_entries(number)
+    return catalogue.judge_all(chosen, jobs=jobs)
 
 
 def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
@@ -158,18 +158,18 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
     from fedrec_auditor.reports.documents.catalogue import catalogue_document
     from fedrec_auditor.reports.writers.markdown import write
 
-    print(write(catalogue_document(judged, catalogue.tables(jobs=jobs))), end="")
+    print(write(catalogue_document(judged, catalogue.make_tables(jobs=jobs))), end="")
 
 
 def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
     """Prints each entry with its derivation, or a table of the entries with these verdicts."""
     from rich.console import Console
 
-    from fedrec_auditor.reports.documents.catalogue import entry_part
+    from fedrec_auditor.reports.documents.catalogue import entry_passage
     from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 
     if in_full:
-        write_parts(map(entry_part, judged), Console())
+        write_parts(map(entry_passage, judged), Console())
     else:
         render_catalogue(judged, Console(), words)
 
@@ -179,12 +179,12 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.documents.catalogue import table_part
+    from fedrec_auditor.reports.documents.catalogue import table_passage
     from fedrec_auditor.reports.writers.terminal import write_parts
 
-    printed = catalogue.tables(paper, jobs=jobs)
+    printed = catalogue.make_tables(paper, jobs=jobs)
     if show:
-        write_parts(map(table_part, printed), Console())
+        write_parts(map(table_passage, printed), Console())
     return [row for table in printed for row in table.rows]
 
 
@@ -197,10 +197,10 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
 
     console = Console()
     render_findings(findings, console)
-    entries = [entry for entry in catalogue.entries() if entry.system[0] == target]
+    entries = [entry for entry in catalogue.list_entries() if entry.system[0] == target]
     if entries and with_entries:
         print()
-        render_catalogue(catalogue.judge(entries), console)
+        render_catalogue(catalogue.judge_all(entries), console)
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
@@ -222,13 +222,13 @@ def parse_verdicts(given: Sequence[str]) -> list[Word]:
     """Converts texts to verdicts, in upper or lower case. Raises InputError for an unknown
     verdict.
     """
-    known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *Arithmetic)}
+    known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *NumberLabel)}
     verdicts = []
     for text in given:
         word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
         if word is None:
             choices = [each.replace(" ", "-") for each in known]
-            near = near_names(text, choices, "") or "Choose one."
+            near = suggest_names(text, choices, "") or "Choose one."
             raise InputError(f"Expected --only among {', '.join(choices)}, got {text!r}. {near}")
         verdicts.append(word)
     return verdicts
@@ -240,8 +240,8 @@ def _findings(
     """Judges every scoped claim of the target ``name``, with the ``given`` settings."""
     if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
         raise InputError(f"Expected a target, got the paper {name}. Use --paper {name}.")
-    FAMILIES["targets"].check(name)
-    settings = amend(None, {"settings": [f"{name}.{each}" for each in given]})
+    FAMILIES["targets"].check_name(name)
+    settings = amend_plan(None, {"settings": [f"{name}.{each}" for each in given]})
 
     from fedrec_auditor.auditor.judging import accounting
     from fedrec_auditor.targets.systems.base import Population
@@ -255,7 +255,7 @@ def _findings(
     system = make_target(name, settings)
     population = Population(n_users=n_users, n_items=n_items)
     try:
-        return accounting.judge_all(system, population)[1]
+        return accounting.judge_claims(system, population)[1]
     except (ArithmeticError, MemoryError, RuntimeError) as error:
         raise InputError(
             f"Expected settings of {name} whose epsilon can be computed in doubles and in memory, "
@@ -266,17 +266,17 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers in entries as checks for CI files. A check fails if the number is wrong."""
-    from fedrec_auditor.reports.documents.catalogue import by_words, right_words, stated_words
+    from fedrec_auditor.reports.documents.catalogue import by_words, computed_words, stated_words
     from fedrec_auditor.reports.record.rows import CheckRow
-    from fedrec_auditor.reports.say import number
+    from fedrec_auditor.reports.say import number_text
 
     return [
         CheckRow(
             target=row.target,
             check=f"{row.number}: {figure.what}",
-            failed=figure.word is Arithmetic.WRONG,
-            reason=f"{stated_words(figure, number)} {by_words(row)}, {right_words(figure, number)} "
-            "computed here.",
+            failed=figure.word is NumberLabel.WRONG,
+            reason=f"{stated_words(figure, number_text)} {by_words(row)}, "
+            f"{computed_words(figure, number_text)} computed here.",
         )
         for row in rows
         for figure in row.figures

@@ -23,7 +23,7 @@ from typing import Annotated
 import typer
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
 from fedrec_auditor.auditor.commands import (
     account,
     attack,
@@ -40,7 +40,7 @@ from fedrec_auditor.auditor.commands import (
     sweep,
     verify,
 )
-from fedrec_auditor.auditor.machine.output import discard_output, open_closed, print_message
+from fedrec_auditor.auditor.machine.output import discard_output, open_std_streams, print_message
 
 BAD_INPUT = 2
 INCOMPLETE = 3
@@ -52,7 +52,7 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 def _glossary(*words: type[Word]) -> str:
     """Meanings of all verdicts in ``words``, one paragraph per verdict."""
-    return "\n\n".join(f"{word.value}: {word.meaning}" for kind in words for word in kind)
+    return "\n\n".join(f"{word.value}: {word.definition}" for kind in words for word in kind)
 
 
 app = typer.Typer(
@@ -85,7 +85,7 @@ def _options(
 app.command("run", epilog=_glossary(Verdict))(run.command)
 app.command("sweep")(sweep.command)
 app.command("list")(listing.command)
-app.command("claims", epilog=_glossary(Verdict, Arithmetic))(claims.command)
+app.command("claims", epilog=_glossary(Verdict, NumberLabel))(claims.command)
 app.command("account", epilog=_glossary(Verdict))(account.command)
 app.command("verify", epilog=_glossary(Verdict))(verify.command)
 app.command("estimate", epilog=_glossary(Verdict))(estimate.command)
@@ -103,7 +103,7 @@ def main() -> None:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:  # a signal that nohup ignores stays ignored
             signal.signal(ending, signal.default_int_handler)
-    open_closed()
+    open_std_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_SPELLED)
@@ -158,11 +158,11 @@ def _usage(error: Exception, message: str) -> str:
     message = message.replace("Value error, ", "").rstrip(".")
     near = ""
     if wrong := re.search(r"'([^']*)' is not one of (.+)", message):
-        from fedrec_auditor.auditor.plan.families import near_names
+        from fedrec_auditor.auditor.plan.families import suggest_names
 
         message = f"{message[: wrong.start()]}expected one of {wrong[2]}"
         got = f", got {wrong[1]!r}"
-        near = near_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
+        near = suggest_names(wrong[1], re.findall(r"'([^']+)'", wrong[2]), "")
     ends = "" if message.endswith("?") else "."
     return f"{message}{got}{ends} {near}{' ' * bool(near)}See `{path} --help`."
 

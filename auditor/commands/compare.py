@@ -32,14 +32,14 @@ def command(
 
     from fedrec_auditor.reports.record.comparison import Comparison
     from fedrec_auditor.reports.record.record import Record
-    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.record.store import to_json
     from fedrec_auditor.reports.writers.terminal import render_comparison
 
     baseline, record = Record.read(before), Record.read(now)
     compared = Comparison.of(record, baseline)
     if as_json:
-        print(json.dumps(plain(dataclasses.asdict(compared)), indent=2))
+        print(json.dumps(to_json(dataclasses.asdict(compared)), indent=2))
     else:
         render_comparison(compared, Console())
     unknown = compared.unassessed and NOT_ASSESSED not in (allow or ())
-    raise typer.Exit(compared.code or (INCOMPLETE if unknown else 0))
+    raise typer.Exit(compared.exit_code or (INCOMPLETE if unknown else 0))

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.auditor.commands.options import AsJson, planned, read_plan_with
-from fedrec_auditor.auditor.plan.plan import DATA
+from fedrec_auditor.auditor.commands.options import AsJson, plan_options, read_and_amend_plan
+from fedrec_auditor.auditor.plan.plan import DATA_KEYS
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Interactions
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NEVER_CACHED = ("synthetic", "table")
 
 
-@planned(*DATA)
+@plan_options(*DATA_KEYS)
 def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     """Show versions, cores, memory, the torch device, cached data sets and broken plug-ins.
 
@@ -30,11 +30,11 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     if options:
         from fedrec_auditor.auditor.plan.planned_data import load_planned
 
-        _show(_read(load_planned(read_plan_with(None, options))), as_json)
+        _show(_read(load_planned(read_and_amend_plan(None, options))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES
-    from fedrec_auditor.targets.cache import cache, find_cached
+    from fedrec_auditor.targets.cache import cache_path, find_cached
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {
@@ -43,13 +43,13 @@ def command(options: dict[str, Any], as_json: AsJson = False) -> None:
         "cores": str(os.cpu_count() or 1),
         "memory": _memory(),
         "torch device": _device(),
-        "data cache": str(cache()),
+        "data cache": str(cache_path()),
         **{f"cached {name}": str(find_cached(name) or "no") for name in kept},
     }
     _show(facts, as_json)
     if as_json:
         return
-    for line in (line for family in FAMILIES.values() for line in family.left_out()):
+    for line in (line for family in FAMILIES.values() for line in family.load_errors()):
         print(line)
 
 
@@ -80,7 +80,7 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
         "interactions": f"{data.ratings.nnz:,}, {data.ratings.nnz / max(pairs, 1):.2%} of pairs",
     }
     for name, attribute in sorted(data.attributes.items()):
-        known = attribute.codes[attribute.known]
+        known = attribute.codes[attribute.has_value]
         counts = np.bincount(known, minlength=len(attribute.classes)).tolist()
         shares = (
             f"{each} {count / max(len(known), 1):.1%}"

@@ -13,13 +13,13 @@ import typer
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Judgement
 from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
-from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
     from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 
-Curve = dict[str, list[dict[str, float]]]
+CurvePoints = dict[str, list[dict[str, float]]]
 _BAND = "all-thresholds"
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
 
@@ -42,7 +42,7 @@ EstimatorName = Annotated[
         "(the default), guesses or trade-off."
     ),
 ]
-OfOneRun = Annotated[
+IsOneRun = Annotated[
     bool,
     typer.Option(
         "--one-run",
@@ -73,7 +73,7 @@ def command(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     estimator: EstimatorName = None,
-    one_run: OfOneRun = False,
+    one_run: IsOneRun = False,
     repeats: Repeats = False,
     curve: WithCurve = False,
     renyi: Renyi = None,
@@ -89,9 +89,9 @@ def command(
     Exits with 1 if the claim is refuted, and with 3 if the scores are too few to refute it. With
     --curve or --renyi the estimator is all-thresholds.
     """
-    from fedrec_auditor.auditor.verification.verification import entry
+    from fedrec_auditor.auditor.verification.verification import wrap_entry
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
-    from fedrec_auditor.reports.writers.paragraph import columns, paragraph
+    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
@@ -108,31 +108,31 @@ def command(
         seed=seed,
         repeats=repeats,
     )
-    points: Curve = {}
+    points: CurvePoints = {}
     if curve or renyi:
         canaries = CanaryScores.of(arrays["in_scores"], arrays["out_scores"], repeats=repeats)
         band = canaries.curve(confidence=confidence, seed=seed)
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
     judgement = None if epsilon is None else _judge(bound, epsilon, delta)
     unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
-    with spare_output("The exit code is that of the verdict."):
+    with summary_output("The exit code is that of the verdict."):
         if as_json:
             print(_as_text(bound, unused, judgement, points))
         else:
-            width = columns()
-            lines = [*describe(bound, judgement), *_describe_curve(points, bound)]
+            width = output_width()
+            lines = [*describe_bound(bound, judgement), *_describe_curve(points, bound)]
             if unused:
                 lines.append(("unused", f"{unused:,} of the scores"))
             if judgement is not None and epsilon is not None:
                 lines += _describe_power(bound, judgement, epsilon, one_run)
             for label, text in lines:
-                print(entry(label, text, width) if label else paragraph(text, width, hang=2))
+                print(wrap_entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()
-    gate = Gate(fail_on.of_claims, allow or [])
-    raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
+    gate = Gate(fail_on.verdict_level, allow or [])
+    raise typer.Exit(gate.exit_code([] if judgement is None else [judgement.verdict]))
 
 
-def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> Curve:
+def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> CurvePoints:
     """Points of curves: epsilon at each of ``deltas``, and Renyi divergences of ``orders``."""
     return {
         "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
@@ -143,7 +143,7 @@ def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float
 def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
     """Judges the claim on the command line by a measured bound."""
     from fedrec_auditor.accountants.statements import Claim
-    from fedrec_auditor.accountants.verdict import judge
+    from fedrec_auditor.accountants.verdict import judge_claim
 
     claim = Claim(
         epsilon=epsilon,
@@ -152,7 +152,7 @@ def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
         statement=f"Epsilon is {epsilon:g} at delta {delta:g}.",
         source="the command line",
     )
-    return judge(claim, scope=bound.scope, measured=bound)
+    return judge_claim(claim, scope=bound.scope, measured=bound)
 
 
 def _describe_power(
@@ -171,7 +171,7 @@ def _describe_power(
         yield "power", f"in about half of all cases, {power.describe(draws)}"
 
 
-def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
+def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
     """Yields pairs of label and text: the verdict (with an empty label), the bound, its scope and
     method.
 
@@ -216,7 +216,7 @@ def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
     return _BAND
 
 
-def _describe_curve(shown: Curve, bound: Bound) -> Iterator[tuple[str, str]]:
+def _describe_curve(shown: CurvePoints, bound: Bound) -> Iterator[tuple[str, str]]:
     if found := shown.get("curve"):
         points = [f"{each['epsilon']:.4g} at delta {each['delta']:g}" for each in found]
         yield "curve", f"epsilon is at least {', '.join(points)}"
@@ -227,11 +227,11 @@ def _describe_curve(shown: Curve, bound: Bound) -> Iterator[tuple[str, str]]:
         yield "together", f"all of these hold at confidence {bound.confidence:.6g}"
 
 
-def _as_text(bound: Bound, unused: int, judgement: Judgement | None, shown: Curve) -> str:
+def _as_text(bound: Bound, unused: int, judgement: Judgement | None, shown: CurvePoints) -> str:
     import dataclasses
 
-    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.record.store import to_json
 
     judged = {} if judgement is None else dataclasses.asdict(judgement)
     found = {"bound": dataclasses.asdict(bound), "unused": unused, **shown, **judged}
-    return json.dumps(plain(found), indent=2, allow_nan=False)
+    return json.dumps(to_json(found), indent=2, allow_nan=False)

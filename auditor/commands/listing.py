@@ -13,10 +13,15 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers, reproduction_names
+from fedrec_auditor.auditor.plan.families import (
+    FAMILIES,
+    load_papers,
+    reproduction_names,
+    suggest_names,
+)
 from fedrec_auditor.auditor.plan.members import LEARNS
-from fedrec_auditor.reports.record.rows import leaves
-from fedrec_auditor.targets.settings import declared, meaning, prose
+from fedrec_auditor.reports.record.rows import walk_leaves
+from fedrec_auditor.targets.settings import allowed_values, class_doc, meaning
 
 _PAGES = {
     "attacks": "docs/attacks.md (what it sees, knows and reports)",
@@ -41,7 +46,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List the systems that can be audited (targets), and attacks, estimators and other parts."""
-    from fedrec_auditor.reports.writers.paragraph import columns, paragraph
+    from fedrec_auditor.reports.writers.paragraph import output_width, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
@@ -50,14 +55,14 @@ def command(
     if paper is not None:
         of_paper = partial(_of, paper, FAMILIES["targets"].names)
         listed = {"targets": (of_paper, FAMILIES["targets"].summary)}
-    width = columns() if sys.stdout.isatty() else sys.maxsize
+    width = output_width() if sys.stdout.isatty() else sys.maxsize
     if kind is not None and kind not in listed:
         names = () if paper else FAMILIES["targets"].names()
         if kind not in names:
-            near = near_names(kind, [*listed, *names], "")
+            near = suggest_names(kind, [*listed, *names], "")
             raise InputError(
                 f"Expected a family or a target, got {kind!r}. "
-                f"{near or near_names(kind, list(listed), 'The families are')}"
+                f"{near or suggest_names(kind, list(listed), 'The families are')}"
             )
         _describe(kind, width, as_json=as_json)
         return
@@ -82,8 +87,8 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
     """Names of the targets of a paper. Raises InputError with similar names if the paper is
     unknown.
     """
-    FAMILIES["papers"].check(paper)
-    package, place = papers()[paper].package, FAMILIES["targets"].module
+    FAMILIES["papers"].check_name(paper)
+    package, place = load_papers()[paper].package, FAMILIES["targets"].module
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
@@ -91,9 +96,9 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     """Prints a target, its paper, and the default, allowed values and meaning of each setting."""
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
-    target = FAMILIES["targets"].member(name)()
+    target = FAMILIES["targets"].member_class(name)()
     kind: type = type(target)
-    allowed = {key: rule.said.removeprefix("to be ") for key, rule in declared(kind).items()}
+    allowed = {key: rule.said.removeprefix("to be ") for key, rule in allowed_values(kind).items()}
     allowed |= _PARTS
     settings = {
         field.name: {
@@ -104,7 +109,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
         for field in fields(target)
         if field.init
     }
-    under = ", ".join(f"{place}={value}" for place, value in leaves(target.learning))
+    under = ", ".join(f"{place}={value}" for place, value in walk_leaves(target.learning))
     settings[LEARNS] = {
         "default": False,
         "may be": "true or false",
@@ -113,7 +118,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))
         return
-    summary, *more = prose(kind).split("\n\n")
+    summary, *more = class_doc(kind).split("\n\n")
     print(paragraph(summary.replace("``", ""), width, label=f"{name}:"))
     for part in more:
         print(f"\n{paragraph(part.replace('``', '').strip(), width, indent=2)}")

@@ -14,32 +14,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 import typer
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.accountants.verdict import INCONCLUSIVE, NOT_ASSESSED, FailOn
+from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, NOT_ASSESSED, FailOn
 from fedrec_auditor.auditor.plan.plan import (
     Plan,
-    amend,
+    amend_plan,
     check_plan,
-    help_of,
-    option_of,
-    option_of_field,
+    get_plan_option,
+    help_text,
+    option_name,
 )
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
 
 
-class Extra(NamedTuple):
+class ExtraOption(NamedTuple):
     """An option that a command receives only if it is given.
 
-    ``kind``: type of the option's value.
-    ``form``: declaration of the option for typer.
+    ``value_type``: type of the option's value.
+    ``declared``: declaration of the option for typer.
     """
 
-    kind: Any
-    form: Any
+    value_type: Any
+    declared: Any
 
 
-def extra(kind: Any, help: str, *, name: str | None = None, metavar: str | None = None) -> Extra:
+def make_option(
+    kind: Any, help: str, *, name: str | None = None, metavar: str | None = None
+) -> ExtraOption:
     """Makes an option.
 
     ``kind``: type of its value.
@@ -47,22 +49,26 @@ def extra(kind: Any, help: str, *, name: str | None = None, metavar: str | None 
     ``name``: name on the command line; None for the name of the parameter.
     ``metavar``: placeholder of the value in the help.
     """
-    return Extra(kind, typer.Option(*filter(None, (name,)), help=help, metavar=metavar))
+    return ExtraOption(kind, typer.Option(*filter(None, (name,)), help=help, metavar=metavar))
 
 
 _OF_A_TABLE = {
-    "separator": extra(str, "Separator of a table: , ; | :: tab or space. Default: detected."),
-    "no_header": extra(
+    "separator": make_option(
+        str, "Separator of a table: , ; | :: tab or space. Default: detected."
+    ),
+    "no_header": make_option(
         bool, "The table has no header line. Its columns are named 1, 2, ...", name="--no-header"
     ),
-    "no_quotes": extra(bool, "Quotes in the table are ordinary characters.", name="--no-quotes"),
+    "no_quotes": make_option(
+        bool, "Quotes in the table are ordinary characters.", name="--no-quotes"
+    ),
 }
 
 
 class Exemption(StrEnum):
     """Outcomes for which a user may prevent exit code 3 (option --allow)."""
 
-    INCONCLUSIVE = INCONCLUSIVE
+    INCONCLUSIVE = ALLOW_INCONCLUSIVE
     NOT_ASSESSED = NOT_ASSESSED
 
 
@@ -110,8 +116,8 @@ Junit = Annotated[Path | None, typer.Option(help="Also write a JUnit test report
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def with_options(
-    extras: Mapping[str, Extra],
+def add_options(
+    extras: Mapping[str, ExtraOption],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that adds options to a command, in place of its parameter ``options``.
 
@@ -152,17 +158,17 @@ def with_options(
     return decorate
 
 
-def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that adds options for fields of a plan to a command, as ``Plan`` declares them.
 
     The fields are given by ``names``. The parameter ``options`` of the command receives their
     values.
     """
     options = {name: _option(name) for name in names}
-    return with_options(options | _OF_A_TABLE if "columns" in names else options)
+    return add_options(options | _OF_A_TABLE if "columns" in names else options)
 
 
-def read_plan_with(file: Path | None, options: Mapping[str, Any]) -> Plan:
+def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
     """Reads a plan file and overrides its fields by ``options``. The result is checked early.
 
     ``file``: path of the plan file, or None for a plan with defaults.
@@ -174,18 +180,18 @@ def read_plan_with(file: Path | None, options: Mapping[str, Any]) -> Plan:
         from fedrec_auditor.auditor.plan.plan import read_plan
 
         before = read_plan(file)
-    chosen = amend(before, options)
+    chosen = amend_plan(before, options)
     check_plan(chosen)
     return chosen
 
 
-def _option(name: str) -> Extra:
-    declared, kind = option_of_field(name), _plain_type(Plan.model_fields[name].annotation)
+def _option(name: str) -> ExtraOption:
+    declared, kind = get_plan_option(name), _plain_type(Plan.model_fields[name].annotation)
     if name == "targets":
-        return Extra(list[str], typer.Argument(help=help_of(name)))
-    if declared.reads is not None:
+        return ExtraOption(list[str], typer.Argument(help=help_text(name)))
+    if declared.parse is not None:
         kind = list[str] if kind is dict else str
-    return extra(kind, help_of(name), name=option_of(name), metavar=declared.metavar)
+    return make_option(kind, help_text(name), name=option_name(name), metavar=declared.metavar)
 
 
 def _plain_type(annotation: Any) -> Any:
@@ -198,7 +204,7 @@ def _plain_type(annotation: Any) -> Any:
 
 
 @contextmanager
-def resumable(out: Path, units: str = "tasks") -> Iterator[Observer]:
+def show_progress(out: Path, units: str = "tasks") -> Iterator[Observer]:
     """Yields an observer that shows progress on standard error. Ctrl-C raises IncompleteError.
 
     ``out``: directory in which finished work is stored.
@@ -206,10 +212,10 @@ def resumable(out: Path, units: str = "tasks") -> Iterator[Observer]:
     """
     from rich.console import Console
 
-    from fedrec_auditor.auditor.machine.progress import show
+    from fedrec_auditor.auditor.machine.progress import display
 
     try:
-        with show(Console(stderr=True)) as observe:
+        with display(Console(stderr=True)) as observe:
             yield observe
     except KeyboardInterrupt as error:
         raise IncompleteError(

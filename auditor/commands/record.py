@@ -9,12 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Memory, PlanFile, planned, read_plan_with
-from fedrec_auditor.auditor.machine.output import spare_output
-from fedrec_auditor.auditor.plan.plan import DATA
+from fedrec_auditor.auditor.commands.options import (
+    Memory,
+    PlanFile,
+    plan_options,
+    read_and_amend_plan,
+)
+from fedrec_auditor.auditor.machine.output import summary_output
+from fedrec_auditor.auditor.plan.plan import DATA_KEYS
 
 
-@planned(*DATA, "settings", "seed", "quick")
+@plan_options(*DATA_KEYS, "settings", "seed", "quick")
 def command(
     options: dict[str, Any],
     target: Annotated[str, typer.Argument(help="Target (`auditor list`), or MODULE:OBJECT.")],
@@ -26,12 +31,12 @@ def command(
     memory: Memory = None,
 ) -> None:
     """Record a training for `auditor attack`: all messages, their senders, and the models."""
-    chosen = read_plan_with(plan, {**options, "targets": target, "games": ("local",)})
+    chosen = read_and_amend_plan(plan, {**options, "targets": target, "games": ("local",)})
 
     from fedrec_auditor.auditor.own.recorded_uploads import record_plan
     from fedrec_auditor.auditor.run.resources import make_resources
 
     record_plan(chosen, make_resources(1, "cpu", memory), out, with_truth=with_truth)
     truth = "with the truth" if with_truth else "without the truth"
-    with spare_output(f"The recording is in {out}."):
+    with summary_output(f"The recording is in {out}."):
         print(f"Recorded {target} to {out}, {truth}. Attack it with `auditor attack {out}`.")

@@ -11,7 +11,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, LEAK_MARGIN, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import Allow, Baseline
-from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.record import Record
@@ -64,11 +64,11 @@ def command(
     record.save(run, gate)
     drawn = None if figures is None else write_pictures(record, figures)
     listed = () if tables is None else write_tables(record, tables)
-    with spare_output("The reports are written."):
+    with summary_output("The reports are written."):
         console = Console()
         terminal.render(record, console)
         terminal.render_gate(outcome, gate, console)
-        first, *others, source = store.FILES
+        first, *others, source = store.FILE_NAMES
         text = f"Rendered {run / first}, {', '.join(others)} from {source}."
         console.out(text, highlight=False)
         if drawn is not None:

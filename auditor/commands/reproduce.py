@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Jobs, resumable
-from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.commands.options import Jobs, show_progress
+from fedrec_auditor.auditor.machine.output import summary_output
 from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
-from fedrec_auditor.auditor.plan.members import pairs
+from fedrec_auditor.auditor.plan.members import parse_pairs
 
 
 def command(
@@ -36,18 +36,18 @@ def command(
 
     chosen = reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
-        reproduction.reproduction(name)
-    places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())
+        reproduction.get_reproduction(name)
+    places = parse_pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())
     for name in places:
-        FAMILIES["datasets"].check(name)
+        FAMILIES["datasets"].check_name(name)
 
     from fedrec_auditor.auditor.reproductions.reproduction import reproduce
     from fedrec_auditor.auditor.run.resources import make_resources
 
     workers = make_resources(jobs, "cpu", None).jobs
-    with resumable(out, "parts") as observe:
+    with show_progress(out, "parts") as observe:
         page = reproduce(
             chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe
         )
-    with spare_output(f"Read {page}."):
+    with summary_output(f"Read {page}."):
         print(f"Written: {page} (also reproductions.json)")

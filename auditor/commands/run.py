@@ -19,18 +19,18 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     PlanFile,
-    planned,
-    read_plan_with,
-    resumable,
+    plan_options,
+    read_and_amend_plan,
+    show_progress,
 )
-from fedrec_auditor.auditor.machine.output import print_message, spare_output
+from fedrec_auditor.auditor.machine.output import print_message, summary_output
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.record.record import Record
 
 
-@planned(*Plan.model_fields)
+@plan_options(*Plan.model_fields)
 def command(
     options: dict[str, Any],
     plan: PlanFile = None,
@@ -55,7 +55,7 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: test their claims by proofs, bounds and measurements, and run attacks."""
-    chosen = read_plan_with(plan, options)
+    chosen = read_and_amend_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.run.runner import run_plan
@@ -65,16 +65,16 @@ def command(
     resources = make_resources(jobs, device, memory, backend, address)
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     earlier = None if baseline is None else Record.read(baseline)
-    with resumable(out) as observe:
+    with show_progress(out) as observe:
         record = run_plan(chosen, resources, out=out, gate=gate, observe=observe, force=force)
-    show(record, out, gate, earlier)
+    finish(record, out, gate, earlier)
 
 
-def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
+def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
     """Prints a record and the paths of its reports, and exits with the code of the gate."""
     from rich.console import Console
 
-    from fedrec_auditor.auditor.run.checkpoints import FOLDER
+    from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
     from fedrec_auditor.reports.record import store
     from fedrec_auditor.reports.record.record import GateOutcome
     from fedrec_auditor.reports.writers import terminal
@@ -82,14 +82,14 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
     outcome = GateOutcome.of(record, gate, baseline)
     if record.errors:
         print_message(
-            f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
-            f"remove {out / FOLDER} to start afresh."
+            f"Finished tasks are kept in {out / TASKS_FOLDER}. The same command runs what failed "
+            f"again; remove {out / TASKS_FOLDER} to start afresh."
         )
-    with spare_output(f"Read {out / 'report.md'}."):
+    with summary_output(f"Read {out / 'report.md'}."):
         console = Console()
         terminal.render(record, console)
         terminal.render_gate(outcome, gate, console)
-        first, *others = store.FILES
+        first, *others = store.FILE_NAMES
         console.out(f"Report: {out / first} (also {', '.join(others)})", highlight=False)
         terminal.render_pointer(record, out, console)
     raise typer.Exit(outcome.code)

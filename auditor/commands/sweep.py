@@ -15,9 +15,9 @@ from fedrec_auditor.auditor.commands.options import (
     Jobs,
     Memory,
     PlanFile,
-    planned,
-    read_plan_with,
-    resumable,
+    plan_options,
+    read_and_amend_plan,
+    show_progress,
 )
 from fedrec_auditor.auditor.plan.plan import Plan
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
 
-@planned(*_FIELDS)
+@plan_options(*_FIELDS)
 def command(
     options: dict[str, Any],
     settings: Annotated[
@@ -51,22 +51,22 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit systems under several settings, to relate utility and leaks to the protection."""
-    chosen = read_plan_with(plan, options)
+    chosen = read_and_amend_plan(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY
-    from fedrec_auditor.auditor.sweep.sweep import axes_of, run_sweep
+    from fedrec_auditor.auditor.sweep.grid import FACTORS, NOISE_AXIS
+    from fedrec_auditor.auditor.sweep.sweep import parse_axes, run_sweep
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
-    axes = axes_of(chosen, texts)
+    texts = [*(settings or ()), *([f"{NOISE_AXIS}={','.join(FACTORS)}"] if along else ())]
+    axes = parse_axes(chosen, texts)
     resources = make_resources(jobs, "cpu", memory)
-    with resumable(out) as observe:
+    with show_progress(out) as observe:
         swept = run_sweep(chosen, axes, seeds, resources, out=out, observe=observe, force=force)
-    show(swept, out)
+    show_sweep(swept, out)
 
 
-def show(swept: Sweep, out: Path) -> None:
+def show_sweep(swept: Sweep, out: Path) -> None:
     """Prints the points of every system and the paths of the files. Exits with 3 if there are
     errors.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
+from fedrec_auditor.accountants.verdict import EXIT_FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.ci_files import (
     check_files,
     find_source,
@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.commands.ci_files import (
     write_files,
 )
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
-from fedrec_auditor.auditor.machine.output import spare_output
+from fedrec_auditor.auditor.machine.output import summary_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -37,7 +37,7 @@ _STYLES = {
     r"(?m)^Unproved|^Not tested|^  waived|^  not run": "yellow",
 }
 
-Tested = Annotated[
+TestedName = Annotated[
     str,
     typer.Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
@@ -75,7 +75,7 @@ Trace = Annotated[
     typer.Option(help="First try to compute epsilon exactly, from all paths of the code's draws."),
 ]
 Timeout = Annotated[float, typer.Option(help="Seconds after which the command is stopped.")]
-Waived = Annotated[
+WaivedChecks = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CHECK",
@@ -85,7 +85,7 @@ Waived = Annotated[
 
 
 def command(
-    target: Tested,
+    target: TestedName,
     epsilon: Epsilon,
     delta: Delta = 0.0,
     settings: Settings = None,
@@ -97,7 +97,7 @@ def command(
     trace: Trace = True,
     timeout: Timeout = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
-    allow: Waived = None,
+    allow: WaivedChecks = None,
     as_json: AsJson = False,
     sarif: Sarif = None,
     junit: Junit = None,
@@ -107,12 +107,12 @@ def command(
     Exits with 1 if the claim is refuted, or if a check fails that --allow does not name. Exits with
     3 if the sample is too small to refute the claim.
     """
-    from fedrec_auditor.auditor.machine.workers import answer_within
-    from fedrec_auditor.reports.record.store import plain
-    from fedrec_auditor.reports.writers.paragraph import columns
+    from fedrec_auditor.auditor.machine.workers import run_within
+    from fedrec_auditor.reports.record.store import to_json
+    from fedrec_auditor.reports.writers.paragraph import output_width
 
     check_files(sarif, junit)
-    width, waived = columns(), allow or []
+    width, waived = output_width(), allow or []
 
     def work() -> tuple[int, str]:
         tested, verification = _verify(
@@ -128,12 +128,12 @@ def command(
             trace=trace,
         )
         verification = verification.waiving(waived)
-        gate = Gate(fail_on.of_claims, waived)
-        code = gate.code([verification.verdict])
+        gate = Gate(fail_on.verdict_level, waived)
+        code = gate.exit_code([verification.verdict])
         if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
-            code = code or FOUND
+            code = code or EXIT_FOUND
         if as_json:
-            text = json.dumps(plain(dataclasses.asdict(verification)), indent=2, allow_nan=False)
+            text = json.dumps(to_json(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
             text = verification.describe(allow=waived, command=_again(), width=width)
         files = render_files(
@@ -147,10 +147,10 @@ def command(
         )
         return code, json.dumps([text, files])
 
-    code, answer = answer_within(timeout, work)
+    code, answer = run_within(timeout, work)
     text, files = json.loads(answer)
     write_files(files)
-    with spare_output("The exit code is that of the verdict."):
+    with summary_output("The exit code is that of the verdict."):
         _show(text, plainly=as_json or not sys.stdout.isatty())
     raise typer.Exit(code)
 
@@ -162,14 +162,14 @@ def _verify(
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of the callable, because errors are one line
     from fedrec_auditor.auditor.verification import verify_ldp
-    from fedrec_auditor.targets.wrapped.client import foreign_errors
+    from fedrec_auditor.targets.wrapped.client import convert_errors
 
     folders = tempfile.TemporaryDirectory(prefix="auditor-")
-    with folders as folder, foreign_errors(target):
+    with folders as folder, convert_errors(target):
         # Hypothesis writes files, which must not be in the user's working directory.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
         tested = load(target, settings)
-        pairs = None if inputs is None else parse(inputs)
+        pairs = None if inputs is None else parse_list(inputs)
         # No progress is displayed, because the process is stopped at the timeout.
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
@@ -211,7 +211,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     The name may contain dots, and the module may be in the working directory. Raises InputError if
     the mechanism or the object does not exist.
     """
-    from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+    from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
     from fedrec_auditor.auditor.plan.members import make_mechanism
 
     if ":" not in target and target in FAMILIES["mechanisms"].names():
@@ -225,7 +225,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     if not (module_name and colon and path):
         raise InputError(
             f"Expected PACKAGE.MODULE:CALLABLE or a mechanism's name, got {target!r}. "
-            f"{near_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
+            f"{suggest_names(target, FAMILIES['mechanisms'].names(), 'The mechanisms are')}"
         )
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -234,9 +234,9 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         for part in path.split("."):
             member = getattr(member, part)
     except (Exception, SystemExit) as error:  # importing runs the module
-        from fedrec_auditor.targets.wrapped.client import message_of
+        from fedrec_auditor.targets.wrapped.client import error_message
 
-        why = f"{type(error).__name__}: {message_of(error)}"
+        why = f"{type(error).__name__}: {error_message(error)}"
         raise InputError(
             f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). Check the "
             "names, which have no .py at the end, and that the module is on the path."
@@ -244,7 +244,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     return member
 
 
-def parse(inputs: str) -> list[Any]:
+def parse_list(inputs: str) -> list[Any]:
     """Parses inputs from a JSON list. Numbers, texts and booleans are unchanged, and lists become
     arrays.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
-from fedrec_auditor.targets.mechanisms.base import describe
+from fedrec_auditor.targets.mechanisms.base import value_text
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -114,24 +114,25 @@ class CandidateInputs:
     """Inputs of a randomizer from which the search for the largest epsilon forms pairs.
 
     - ``strategy``: Hypothesis strategy that draws inputs.
-    - ``listed``: all inputs, if they are known; otherwise None.
-    - ``shown``: a few inputs, with which the search explores the outputs.
-    - ``pairs``: all pairs of ``listed`` if there are few, and pairs of extreme inputs: the smallest
-      and the largest of a domain, if finite, and the worst-case inputs that the mechanism states.
-    - ``given``: true if the user gave the inputs.
-    - ``whole``: true if ``listed`` contains every input of the domain. If no domain is known, a
-      list counts as the whole domain.
+    - ``all_inputs``: all inputs, if they are known; otherwise None.
+    - ``probes``: a few inputs, with which the search explores the outputs.
+    - ``pairs``: all pairs of ``all_inputs`` if there are few, and pairs of extreme inputs: the
+      smallest and the largest of a domain, if finite, and the worst-case inputs that the mechanism
+      states.
+    - ``is_given``: true if the user gave the inputs.
+    - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
+      known, a list counts as the whole domain.
     """
 
     strategy: SearchStrategy[Any]
-    listed: list[Any] | None
-    shown: list[Any]
+    all_inputs: list[Any] | None
+    probes: list[Any]
     pairs: list[tuple[Any, Any]]
-    given: bool
-    whole: bool
+    is_given: bool
+    is_complete: bool
 
     @classmethod
-    def of(
+    def collect(
         cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
         """Collects candidates from the given ``inputs`` or, if they are None, from the domain of
@@ -156,7 +157,7 @@ class CandidateInputs:
         elif isinstance(inputs, st.SearchStrategy):
             strategy = inputs
         else:
-            listed = [dist.check(value) for value in inputs]
+            listed = [dist.check_input(value) for value in inputs]
             if len(listed) < 2:
                 raise InputError(f"Expected at least 2 inputs, got {len(listed)}. Give a pair.")
             strategy = st.sampled_from(listed)
@@ -172,38 +173,38 @@ class CandidateInputs:
         few = listed if listed and math.comb(len(listed), 2) <= _MOST_PAIRS else []
         return cls(
             strategy=strategy,
-            listed=listed,
-            shown=probes,
+            all_inputs=listed,
+            probes=probes,
             pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
-            given=inputs is not None,
-            whole=whole,
+            is_given=inputs is not None,
+            is_complete=whole,
         )
 
     @property
     def size(self) -> int:
         """Number of entries of one input."""
-        return int(np.size(self.shown[0]))
+        return int(np.size(self.probes[0]))
 
 
 def _some(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
-    """Different inputs that a strategy draws. For a ``whole`` domain, the mechanism's worst-case
-    inputs come first.
+    """Different inputs that a strategy draws. For a ``whole`` domain, the mechanism's
+    worst-case inputs come first.
     """
     different: dict[Hashable, Any] = {}
     if whole and dist.named is not None:
         different = {input_key(value): value for value in dist.named.inputs[:4]}
 
     def look(value: Any) -> float:
-        different.setdefault(input_key(dist.check(value)), value)
+        different.setdefault(input_key(dist.check_input(value)), value)
         return 0.0
 
     search_with_hypothesis(strategy, look, seed=seed, examples=2 * _SHOWN)
     if len(different) < 2:
         raise InputError(
             "Expected a strategy with at least 2 different inputs, got "
-            f"{[describe(value) for value in different.values()]}. Widen the strategy."
+            f"{[value_text(value) for value in different.values()]}. Widen the strategy."
         )
     return list(different.values())[:_SHOWN]
 

@@ -43,30 +43,30 @@ class CandidateOutputs:
     """Outputs of a randomizer drawn under some inputs, and the properties of its outputs that these
     draws show.
 
-    - ``pool``: the different drawn outputs, (k, *output shape).
-    - ``symbols``: true if outputs are names, bits or a few numbers that are not on a grid, so that
-      only combinations of drawn values are possible.
-    - ``step``: distance between neighbouring values of an entry (1 for integers); 0 if they are not
-      on a grid.
-    - ``origin``: offset of the grid. The values of an entry are ``origin`` plus multiples of
-      ``step``.
-    - ``continuous``: true if no output repeats, so that the outputs have densities.
+    - ``observed``: the different drawn outputs, (k, *output shape).
+    - ``is_symbolic``: true if outputs are names, bits or a few numbers that are not on a grid, so
+      that only combinations of drawn values are possible.
+    - ``entry_step``: distance between neighbouring values of an entry (1 for integers); 0 if they
+      are not on a grid.
+    - ``entry_origin``: offset of the grid. The values of an entry are ``entry_origin`` plus
+      multiples of ``entry_step``.
+    - ``is_continuous``: true if no output repeats, so that the outputs have densities.
     - ``centre``, ``spread``: centre and width of the range of each entry.
-    - ``every``: all possible outputs, (m, *output shape), if they are few enough to be determined;
-      otherwise None.
+    - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
+      determined; otherwise None.
     """
 
-    pool: NDArray[Any]
-    symbols: bool
-    step: Floats
-    origin: Floats
-    continuous: bool
+    observed: NDArray[Any]
+    is_symbolic: bool
+    entry_step: Floats
+    entry_origin: Floats
+    is_continuous: bool
     centre: Floats
     spread: Floats
-    every: NDArray[Any] | None = None
+    all_outputs: NDArray[Any] | None = None
 
     @classmethod
-    def of(
+    def explore(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
         """Draws outputs, at most ``samples`` under each of some ``inputs``, and determines their
@@ -75,7 +75,7 @@ class CandidateOutputs:
         drawn = np.concatenate(
             [
                 dist.draw(value, min(_DRAWS, samples), seed + k)
-                for k, value in enumerate(inputs.shown)
+                for k, value in enumerate(inputs.probes)
             ]
         )
         pool, shape = np.unique(drawn, axis=0), drawn.shape[1:]
@@ -93,23 +93,23 @@ class CandidateOutputs:
         step = step.reshape(shape)
         grid = bool(np.all(step > 0))
         found = cls(
-            pool=pool,
-            symbols=not numbers or (few and not grid),
-            step=step,
-            origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
-            continuous=numbers and not few and not grid,
+            observed=pool,
+            is_symbolic=not numbers or (few and not grid),
+            entry_step=step,
+            entry_origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
+            is_continuous=numbers and not few and not grid,
             centre=np.asarray((low + high) / 2.0),
             spread=np.asarray(np.where(high > low, high - low, 1.0)),
         )
-        return replace(found, every=found._all_of(dist, inputs.listed or inputs.shown))
+        return replace(found, all_outputs=found._all_of(dist, inputs.all_inputs or inputs.probes))
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.every is None else f"all outputs{EXCEPT_RARE}"
+        return "drawn and far outputs" if self.all_outputs is None else f"all outputs{EXCEPT_RARE}"
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one output."""
-        return self.pool.shape[1:]
+        return self.observed.shape[1:]
 
     def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
         """All possible outputs, if they can be determined; otherwise None.
@@ -117,27 +117,29 @@ class CandidateOutputs:
         Their probabilities must sum to 1 under each of ``inputs``, within rounding, and no further
         point of their grid, nearby or far away, may be possible.
         """
-        if self.continuous:
+        if self.is_continuous:
             return None
         worst_case = dist.named
         told = worst_case is not None and worst_case.exhaustive
-        outputs = worst_case.outputs if worst_case is not None and told else self.box()
+        outputs = worst_case.outputs if worst_case is not None and told else self.full_grid()
         table = dist.try_log_probs(outputs, inputs)
         if not sums_to_one(table):
             return None
-        further = not self.symbols and not told
+        further = not self.is_symbolic and not told
         if further and np.isfinite(dist.try_log_probs(self._beyond(), inputs)).any():
             return None
         return outputs[np.isfinite(table).any(axis=0)]
 
-    def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:
+    def unobserved(
+        self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any
+    ) -> NDArray[Any]:
         """Returns outputs that were not drawn: between the outputs of the inputs ``a`` and ``b``,
         and far beyond them.
 
         Both orders of the pair matter: steps lead away from ``b`` beyond ``a``, and from ``a``
         beyond ``b``.
         """
-        if self.symbols:
+        if self.is_symbolic:
             return self._alike(a, b)
         ends = [(np.median(drawn_a, axis=0), np.median(drawn_b, axis=0))]
         if self._fits(a) and self._fits(b):
@@ -153,9 +155,9 @@ class CandidateOutputs:
         inside = np.abs(outputs.reshape(len(outputs), -1)) < _FARTHEST
         return self._rounded(outputs[inside.all(axis=1)])
 
-    def apart(self, output: Any) -> bool:
+    def is_outside(self, output: Any) -> bool:
         """Whether an entry of the vector ``output`` lies outside the range of all drawn outputs."""
-        if self.symbols or not self.shape:
+        if self.is_symbolic or not self.shape:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
@@ -168,10 +170,12 @@ class CandidateOutputs:
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
 
-        if self.symbols or self.every is not None:
-            return st.sampled_from(_by_simplicity(self.pool if self.every is None else self.every))
+        if self.is_symbolic or self.all_outputs is not None:
+            return st.sampled_from(
+                _by_simplicity(self.observed if self.all_outputs is None else self.all_outputs)
+            )
         reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
-        if self.pool.dtype.kind in "iu":
+        if self.observed.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
                 return whole
@@ -186,43 +190,43 @@ class CandidateOutputs:
         return array.shape == self.shape and array.dtype.kind in "biuf"
 
     def _alike(self, a: Any, b: Any) -> NDArray[Any]:
-        if self.pool.dtype.kind != "b":
-            return self.pool
+        if self.observed.dtype.kind != "b":
+            return self.observed
         more = [np.asarray(v).astype(bool) for v in (a, b) if self._fits(v)]
         more += [~output for output in more]
         plain = [np.zeros(self.shape, dtype=bool), np.ones(self.shape, dtype=bool)]
         return np.stack([*more, *plain])
 
     def _rounded(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        step = np.where(self.step > 0, self.step, 1.0)
-        grid = self.origin + np.rint((outputs - self.origin) / step) * step
-        rounded = np.where(self.step > 0, grid, outputs)
-        return rounded.astype(np.int64) if self.pool.dtype.kind in "iu" else rounded
+        step = np.where(self.entry_step > 0, self.entry_step, 1.0)
+        grid = self.entry_origin + np.rint((outputs - self.entry_origin) / step) * step
+        rounded = np.where(self.entry_step > 0, grid, outputs)
+        return rounded.astype(np.int64) if self.observed.dtype.kind in "iu" else rounded
 
-    def box(self) -> NDArray[Any]:
+    def full_grid(self) -> NDArray[Any]:
         """Returns all combinations of the grid values of the entries, or only the drawn outputs if
         there are too many combinations.
         """
-        flat = self.pool.reshape(len(self.pool), -1)
+        flat = self.observed.reshape(len(self.observed), -1)
         columns = [np.unique(column) for column in flat.T]
-        if not self.symbols:
+        if not self.is_symbolic:
             columns = [
                 _between(column, step, origin).astype(flat.dtype)
                 for column, step, origin in zip(
-                    columns, self.step.ravel(), self.origin.ravel(), strict=True
+                    columns, self.entry_step.ravel(), self.entry_origin.ravel(), strict=True
                 )
             ]
         if math.prod(map(len, columns)) > _MOST:
-            return self.pool
+            return self.observed
         mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
         return mesh.reshape(-1, *self.shape)
 
     def _beyond(self) -> NDArray[Any]:
         """Outputs that would be possible if an entry could leave its drawn range."""
-        flat = self.pool.reshape(len(self.pool), -1).astype(float)
+        flat = self.observed.reshape(len(self.observed), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
         many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
-        steps = many * self.step.ravel()
+        steps = many * self.entry_step.ravel()
         ends = np.concatenate([high + steps, low - steps, high + many * (high - low) + steps])
         rows = np.repeat(flat[:1], ends.size, axis=0)
         columns = np.tile(np.arange(flat.shape[1]), len(ends))
@@ -238,10 +242,10 @@ def _seldom_too(
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = (RARE_DRAWS if dist.sampler.sized else _SINGLY) // max(1, math.prod(pool.shape[1:]))
-    size = min(samples, most // len(inputs.shown))
-    streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.shown))
-    for value, stream in zip(inputs.shown, streams, strict=True):
+    most = (RARE_DRAWS if dist.sampler.takes_size else _SINGLY) // max(1, math.prod(pool.shape[1:]))
+    size = min(samples, most // len(inputs.probes))
+    streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.probes))
+    for value, stream in zip(inputs.probes, streams, strict=True):
         rng = np.random.default_rng(stream)
         for start in range(0, size, _AT_ONCE):
             block = dist.sampler.draw(value, rng, min(_AT_ONCE, size - start))

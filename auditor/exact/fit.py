@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.tables import edges_around, integrate_cells
+from fedrec_auditor.accountants.losses.tables import integrate_cells, integration_edges
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.fields import MAX_KEPT
+from fedrec_auditor.auditor.worlds.fields import MAX_ANSWERS
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import grid_step
-from fedrec_auditor.targets.mechanisms.base import describe
+from fedrec_auditor.targets.mechanisms.base import value_text
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Check:
 
 
 # Largest probability that the check fails for a correct sampler, over all inputs and all tests.
-LEVEL = 1e-6
+ERROR_RATE = 1e-6
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
 # Largest number of entries drawn in total, and smallest number of draws per input.
 _MOST_ENTRIES, _FEWEST = 1 << 21, 1000
@@ -125,9 +125,9 @@ def check_fit(
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    most = _MOST_ENTRIES if dist.spelt is None else MAX_KEPT
+    most = _MOST_ENTRIES if dist.encoder is None else MAX_ANSWERS
     size = min(samples, max(_FEWEST, most // max(1, entries)))
-    drawn = sampler.draws(chosen, seeds, size)
+    drawn = sampler.draw_each(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
         parts = [
@@ -147,7 +147,7 @@ def check_fit(
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
     least = float(values[worst][k])
-    if least > LEVEL / count:
+    if least > ERROR_RATE / count:
         return Check.passed(
             f"{count} exact tests on {len(chosen)} inputs, {len(drawn[0])} draws of each: the "
             f"least p-value is {least:.2g}."
@@ -164,11 +164,11 @@ def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
     """Tests of the draws of one input: counts and cumulative counts of cells."""
-    where = f"Under the input {describe(value)}"
+    where = f"Under the input {value_text(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise InputError(
-            f"{where}, the output {describe(drawn[impossible[0]])} was drawn, which is "
+            f"{where}, the output {value_text(drawn[impossible[0]])} was drawn, which is "
             "impossible under the claimed distribution. Correct log_prob or the sampler."
         )
     half = len(drawn) // 2
@@ -195,7 +195,7 @@ def _test_input(
         )
     fresh = drawn[half:]
     count = _counts(atoms, fresh)
-    names = [f"the output {describe(atom)}" for atom in atoms]
+    names = [f"the output {value_text(atom)}" for atom in atoms]
     low = high = mass
     if not discrete:
         rest = drawn[:half][~np.isin(drawn[:half], atoms)]
@@ -256,11 +256,11 @@ def _intervals(
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
     edges: Floats = np.unique(np.quantile(numbers, inner))
-    grid = np.union1d(edges_around(numbers), edges)
+    grid = np.union1d(integration_edges(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)
     cells = integrate_cells(lambda x: np.exp(dist.try_log_probs(x, (value,))), grid)
-    doubt = float(cells.doubt[0]) + _MASS
+    doubt = float(cells.lost_mass[0]) + _MASS
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
         if atoms:
@@ -273,7 +273,7 @@ def _intervals(
             f"{where}, the claimed density integrates to {total:.6g}, not to 1. Correct the "
             "normaliser of log_prob."
         )
-    owner = np.searchsorted(edges, grid[:-1], side="right")[cells.cell]
+    owner = np.searchsorted(edges, grid[:-1], side="right")[cells.interval]
     mass = np.bincount(owner, weights=cells.masses[0], minlength=len(edges) + 1)
     return edges, np.asarray(np.maximum(mass - doubt, 0.0)), np.asarray(mass + doubt)
 
@@ -320,7 +320,7 @@ def _calibration(
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
     mean = (probability[ends] - probability[starts]) / trials
-    a, b = describe(inputs[i]), describe(inputs[j])
+    a, b = value_text(inputs[i]), value_text(inputs[j])
 
     def words(k: int) -> str:
         low, high = ratios[order[starts[k]]], ratios[order[ends[k] - 1]]

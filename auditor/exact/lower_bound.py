@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.tables import ROUNDING, ProbabilityTable, exact_bound
+from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
@@ -14,7 +14,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, Wors
 _LARGEST = 2.0**1022
 
 
-def has_curve(mechanism: Mechanism, delta: float) -> bool:
+def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
     """Whether ``exact_lower_bound`` can compute a bound at ``delta``. At delta 0 it always can."""
     if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True
@@ -85,9 +85,9 @@ def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
     """Lower bound on the smallest epsilon of a known privacy curve at ``delta``."""
 
     def holds(epsilon: float) -> bool:
-        return mechanism.delta(epsilon) * (1.0 - ROUNDING) <= delta
+        return mechanism.delta(epsilon) * (1.0 - ROUNDING_ERROR) <= delta
 
-    return 0.0 if holds(0.0) else last_failure(holds, max_value=_LARGEST, close=1e-12)
+    return 0.0 if holds(0.0) else bisect_threshold(holds, max_value=_LARGEST, close=1e-12)
 
 
 def _exhaustive(mechanism: Mechanism) -> WorstCase:
@@ -102,7 +102,7 @@ def _exhaustive(mechanism: Mechanism) -> WorstCase:
 
 def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
     """Table of the log-probabilities of one copy, for worst-case inputs and worst-case outputs."""
-    part = worst_case.part or mechanism
+    part = worst_case.one_copy or mechanism
     return ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),
         name_input=lambda i: worst_case.name_input(worst_case.inputs[i]),

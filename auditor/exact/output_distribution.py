@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.worlds import checked_outputs
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, describe
+from fedrec_auditor.auditor.worlds.worlds import check_outputs
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, value_text
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 # A log-probability of -inf is not used against a claim that allows a log-probability below minus
 # this value.
-DEEPEST = 600.0
+MAX_LOG_DEPTH = 600.0
 # Doubles are 0 below e^-746 and have few digits below e^-730.
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
 _COARSE = 2.0**10
@@ -65,9 +65,9 @@ class OutputDistribution:
     - ``domain``: the possible inputs, if known.
     - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``density`` confirms
       them.
-    - ``unbounded``: true if the origin states that its log-ratios have no maximum.
+    - ``is_unbounded``: true if the origin states that its log-ratios have no maximum.
     - ``outputs``: all possible outputs, if the origin lists them.
-    - ``densities``: ``density`` of many outputs that are not arrays, if the origin has such a
+    - ``batch_density``: ``density`` of many outputs that are not arrays, if the origin has such a
       function.
     - ``atoms``: numbers with a positive probability, if other numbers have a density and the origin
       knows which.
@@ -78,9 +78,9 @@ class OutputDistribution:
     density: Callable[[Any, Any], Any]
     domain: Domain | None = None
     worst_case: WorstCase | None = None
-    unbounded: bool = False
+    is_unbounded: bool = False
     outputs: NDArray[Any] | None = None
-    densities: Callable[[Sequence[Any], Any], Floats] | None = None
+    batch_density: Callable[[Sequence[Any], Any], Floats] | None = None
     atoms: Sequence[float] = ()
 
     @classmethod
@@ -113,7 +113,7 @@ class OutputDistribution:
         except Exception:  # foreign code that cannot state its worst case: the search goes on
             return dist
         if worst_case is None:
-            return replace(dist, unbounded=True)
+            return replace(dist, is_unbounded=True)
         return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
@@ -132,8 +132,9 @@ class OutputDistribution:
         wrong = np.flatnonzero(np.isnan(log_probs) | np.isposinf(log_probs))
         if len(wrong):
             raise InputError(
-                f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for output "
-                f"{describe(outputs[wrong[0]])} under the input {describe(value)}. Fix log_prob."
+                f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for "
+                f"output {value_text(outputs[wrong[0]])} under input {value_text(value)}. "
+                "Fix log_prob."
             )
         return log_probs
 
@@ -152,7 +153,7 @@ class OutputDistribution:
             rows.append(np.where(np.isposinf(row), np.nan, row))
         return np.stack(rows)
 
-    def spelling(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
+    def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
         """Returns a copy that represents outputs as words if some outputs for ``inputs`` are not
         arrays.
 
@@ -160,12 +161,12 @@ class OutputDistribution:
         """
         if self.worst_case is not None:
             return self
-        return replace(self, sampler=self.sampler.whole(inputs, np.random.default_rng(seed)))
+        return replace(self, sampler=self.sampler.with_words(inputs, np.random.default_rng(seed)))
 
     @property
-    def spelt(self) -> Fields | None:
+    def encoder(self) -> Fields | None:
         """Object that converts outputs to words if they are not arrays; otherwise None."""
-        return self.sampler.reader
+        return self.sampler.encoder
 
     @property
     def named(self) -> WorstCase | None:
@@ -173,17 +174,17 @@ class OutputDistribution:
         them; otherwise None.
         """
         worst_case = self.worst_case
-        return None if worst_case is None or worst_case.part is not None else worst_case
+        return None if worst_case is None or worst_case.one_copy is not None else worst_case
 
     def name_input(self, value: Any) -> str:
         """Returns the text of an input, in the mechanism's own words if it defines any."""
-        return self.named.name_input(value) if self.named else describe(value)
+        return self.named.name_input(value) if self.named else value_text(value)
 
     def name_output(self, output: Any) -> str:
         """Returns the text of an output, in the mechanism's own words if it defines any."""
-        return self.named.name_output(output) if self.named else describe(output)
+        return self.named.name_output(output) if self.named else value_text(output)
 
-    def check(self, value: Any) -> Any:
+    def check_input(self, value: Any) -> Any:
         """Returns ``value`` if it is a single input of the domain. Raises InputError otherwise."""
         if self.domain is not None:
             shape = self.domain.check(value).shape
@@ -201,16 +202,16 @@ class OutputDistribution:
     def _with_all(self, outputs: list[Any]) -> OutputDistribution:
         """A copy with the list of all outputs."""
         reader = Fields.of(outputs, whole=True)
-        every = checked_outputs(
-            outputs if reader is None else reader.read(outputs),
+        every = check_outputs(
+            outputs if reader is None else reader.encode(outputs),
             len(outputs),
             "the list of all outputs",
         )
-        return replace(self, outputs=every, sampler=replace(self.sampler, reader=reader))
+        return replace(self, outputs=every, sampler=replace(self.sampler, encoder=reader))
 
     def _ask(self, outputs: NDArray[Any], value: Any) -> Floats:
         with np.errstate(all="ignore"):
-            if self.spelt is not None:
+            if self.encoder is not None:
                 return self._singly(outputs, value)
             try:
                 found = np.asarray(self.density(outputs, value), dtype=np.float64)
@@ -228,10 +229,10 @@ class OutputDistribution:
             return np.array([float(self.density(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
         asked = different.tolist()
-        if self.spelt is not None:
-            asked = [self.spelt.answer(word) for word in asked]
-        if self.spelt is not None and self.densities is not None:
-            return self.densities(asked, value)[places.ravel()]
+        if self.encoder is not None:
+            asked = [self.encoder.decode_word(word) for word in asked]
+        if self.encoder is not None and self.batch_density is not None:
+            return self.batch_density(asked, value)[places.ravel()]
         found = [float(self.density(output, value)) for output in asked]
         return np.array(found, dtype=np.float64)[places.ravel()]
 
@@ -257,13 +258,13 @@ def _confirmed(
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
     """
-    part = worst_case.part or mechanism
+    part = worst_case.one_copy or mechanism
     try:
         with np.errstate(all="ignore"):
             table = np.asarray(part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]))
-            if worst_case.part is not None and not _adds_up(mechanism, part, worst_case, table):
+            if worst_case.one_copy is not None and not _adds_up(mechanism, part, worst_case, table):
                 return None
-        if worst_case.part is None and domain is not None:
+        if worst_case.one_copy is None and domain is not None:
             domain.check(worst_case.inputs)
     except Exception:  # a worst case on which the mechanism itself fails is not confirmed
         return None
@@ -304,8 +305,8 @@ def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
-    lost = doubtful & (high - epsilon < -DEEPEST)
-    return np.where(lost, np.minimum(high, -DEEPEST), log_probs)
+    lost = doubtful & (high - epsilon < -MAX_LOG_DEPTH)
+    return np.where(lost, np.minimum(high, -MAX_LOG_DEPTH), log_probs)
 
 
 def is_single_precision(log_probs: Floats) -> bool:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import log_ratio
 from fedrec_auditor.accountants.losses.tables import (
-    AGREEMENT,
+    MAX_DIFFERENCE,
     ProbabilityTable,
-    edges_around,
     exact_bound,
     integrate_cells,
+    integration_edges,
 )
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
@@ -33,14 +33,14 @@ from fedrec_auditor.auditor.exact.candidate_inputs import (
 )
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.output_distribution import (
-    DEEPEST,
+    MAX_LOG_DEPTH,
     OutputDistribution,
     input_key,
     is_single_precision,
     without_underflow,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import describe
+from fedrec_auditor.targets.mechanisms.base import value_text
 
 Floats = NDArray[np.float64]
 
@@ -56,8 +56,8 @@ class PairEpsilon:
     - ``witness``: the inputs and the output, as text.
     - ``a``, ``b``, ``output``: for the log-ratio of a single output, that output, which is more
       probable under ``a`` than under ``b``.
-    - ``typical``: typical log-probability of outputs drawn under the pair, if further outputs may
-      exist; otherwise None.
+    - ``typical_log_p``: typical log-probability of outputs drawn under the pair, if further outputs
+      may exist; otherwise None.
     """
 
     epsilon: float = -math.inf
@@ -65,7 +65,7 @@ class PairEpsilon:
     a: Any = None
     b: Any = None
     output: Any = None
-    typical: float | None = None
+    typical_log_p: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,9 @@ class PairSearch(ABC):
     - ``seed``: seed of all draws and of Hypothesis.
     - ``cache``: results by pair of inputs.
 
-    A subclass defines ``measure``, the name of the score of a pair; ``singly``, whether Hypothesis
-    also proposes single outputs; and ``examples``, the largest number of Hypothesis examples.
+    A subclass defines ``score_name``, the name of the score of a pair; ``has_singles``, whether
+    Hypothesis also proposes single outputs; and ``max_examples``, the largest number of Hypothesis
+    examples.
     """
 
     dist: OutputDistribution
@@ -92,11 +93,11 @@ class PairSearch(ABC):
     seed: int
     cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
-    measure: ClassVar[str]
-    singly: ClassVar[bool]
-    examples: ClassVar[int]
+    score_name: ClassVar[str]
+    has_singles: ClassVar[bool]
+    max_examples: ClassVar[int]
 
-    def bound(self) -> Bound:
+    def find_bound(self) -> Bound:
         """Runs the search and returns the largest epsilon as a lower bound.
 
         Its witness is the simplest pair that exceeds the claim.
@@ -104,52 +105,56 @@ class PairSearch(ABC):
         from hypothesis import strategies as st
 
         inputs = self.inputs
-        examples = count_examples(self.examples, max(inputs.size, math.prod(self.outputs.shape)))
-        output = st.none() | self.outputs.strategy() if self.singly else st.none()
+        examples = count_examples(
+            self.max_examples, max(inputs.size, math.prod(self.outputs.shape))
+        )
+        output = st.none() | self.outputs.strategy() if self.has_singles else st.none()
         strategy = st.tuples(inputs.strategy, inputs.strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
-            return self.look(*example).epsilon
+            return self.evaluate(*example).epsilon
 
         search = partial(search_with_hypothesis, strategy, score, seed=self.seed, examples=examples)
-        looked = [self.look(a, b) for a, b in inputs.pairs]
+        looked = [self.evaluate(a, b) for a, b in inputs.pairs]
         best = max(looked, key=lambda found: found.epsilon, default=PairEpsilon())
         largest, example = search()
         if largest > best.epsilon:
-            best = self.look(*example)
+            best = self.evaluate(*example)
         best = self.refine(best)
-        epsilon, source = self.report(best)
+        epsilon, source = self.summarize(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
-        witness = self.witness_of(best)
+        witness = self.make_witness(best)
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
             largest, example = search(above=above)
             if largest > above:
-                simplest = self.simplify(self.look(*example), above)
-                simplest = replace(simplest, witness=self.witness_of(simplest))
-                witness = simplest_witness(simplest, replace(best, epsilon=epsilon), self.measure)
+                simplest = self.simplify(self.evaluate(*example), above)
+                simplest = replace(simplest, witness=self.make_witness(simplest))
+                witness = simplest_witness(
+                    simplest, replace(best, epsilon=epsilon), self.score_name
+                )
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
-    def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
+    def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in both directions,
         also at ``output`` if it is given.
 
         The result of a pair is cached, because the search returns to a pair with other outputs and
         when it simplifies.
         """
-        key = input_key(self.dist.check(a)), input_key(self.dist.check(b))
+        key = input_key(self.dist.check_input(a)), input_key(self.dist.check_input(b))
         if key not in self.cache:
-            every = self.outputs.every
+            every = self.outputs.all_outputs
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
             if log_probs is None or not sums_to_one(log_probs):
                 self.cache[key] = self.search_outputs(a, b)
             else:
-                self.cache[key] = self.compare(a, b, every, log_probs)
+                self.cache[key] = self.evaluate_on(a, b, every, log_probs)
         return self.cache[key]
 
     @abstractmethod
-    def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+    def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """Returns the largest epsilon that the inputs ``a`` and ``b`` show on ``outputs`` with
         log-probabilities ``log_probs``, (2, outputs).
         """
@@ -161,7 +166,7 @@ class PairSearch(ABC):
         """
 
     @abstractmethod
-    def report(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the epsilon to report for the best pair, and the beginning of the text of its
         source.
         """
@@ -172,7 +177,7 @@ class PairSearch(ABC):
         """
         return best
 
-    def witness_of(self, result: PairEpsilon) -> Witness | None:
+    def make_witness(self, result: PairEpsilon) -> Witness | None:
         """Returns the witness of a result, with the event whose probabilities it states."""
         return result.witness
 
@@ -214,28 +219,28 @@ class LogRatio(PairSearch):
     Hypothesis proposes.
     """
 
-    measure = "log-ratio"
-    singly = True
-    examples = 200
+    score_name = "log-ratio"
+    has_singles = True
+    max_examples = 200
 
-    def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
+    def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
         """Returns the largest log-ratio of the inputs ``a`` and ``b``, also at ``output`` unless
         all outputs were already compared.
         """
-        result = PairSearch.look(self, a, b)
-        if output is None or result.typical is None:
+        result = PairSearch.evaluate(self, a, b)
+        if output is None or result.typical_log_p is None:
             return result
-        other = self._undrawn(a, b, np.asarray(output)[None], result.typical)
+        other = self._undrawn(a, b, np.asarray(output)[None], result.typical_log_p)
         return max(result, other, key=lambda each: each.epsilon)
 
-    def compare(
+    def evaluate_on(
         self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
         """Returns the largest log-ratio of the inputs ``a`` and ``b`` among ``outputs``, in both
         directions.
 
-        ``typical`` is the typical log-probability of drawn outputs, to exclude outputs that are too
-        rare, or None for drawn outputs.
+        ``typical`` is the typical log-probability of drawn outputs, to exclude outputs that
+        are too rare, or None for drawn outputs.
         """
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
@@ -246,7 +251,7 @@ class LogRatio(PairSearch):
             return PairEpsilon()
         order = slice(None, None, -1 if way else 1)
         (u, v), (log_u, log_v) = (a, b)[order], log_probs[order, k]
-        unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
+        unseen = self.outputs.all_outputs is None and self.outputs.is_outside(outputs[k])
         witness = Witness(
             input_a=self.dist.name_input(u),
             input_b=self.dist.name_input(v),
@@ -267,11 +272,11 @@ class LogRatio(PairSearch):
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
         undrawn = [far] if self.dist.named is None else [far, self.dist.named.outputs]
-        ratios = [self.compare(a, b, drawn, log_probs)]
+        ratios = [self.evaluate_on(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
-        return replace(max(ratios, key=lambda each: each.epsilon), typical=typical)
+        return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
 
-    def report(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the largest log-ratio and the beginning of the text of its source.
 
         The log-ratio is infinite if the mechanism states so and the ratio still grows at the limit
@@ -279,7 +284,7 @@ class LogRatio(PairSearch):
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
-        if self.dist.unbounded and not self.inputs.given and self._grows(best):
+        if self.dist.is_unbounded and not self.inputs.is_given and self._grows(best):
             return math.inf, (
                 "the mechanism states that its log-ratio has no bound, and it grows to "
                 f"{best.epsilon:.4g} within the search;"
@@ -293,7 +298,7 @@ class LogRatio(PairSearch):
         if not best.epsilon > 0.0:
             return PairEpsilon()
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
-        if self.outputs.every is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
+        if self.outputs.all_outputs is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
             return best
         a, b = best.a, best.b
         drawn_a, _, far = self._drawn(a, b)
@@ -316,7 +321,7 @@ class LogRatio(PairSearch):
             best = better
         return best
 
-    def witness_of(self, result: PairEpsilon) -> Witness | None:
+    def make_witness(self, result: PairEpsilon) -> Witness | None:
         """Returns the witness, for a density with an interval around the output instead of the
         single number.
 
@@ -324,7 +329,7 @@ class LogRatio(PairSearch):
         integrals of the density.
         """
         witness = result.witness
-        if witness is None or not self.outputs.continuous:
+        if witness is None or not self.outputs.is_continuous:
             return witness
         note = "; ".join(filter(None, (witness.note, "densities, which are no probabilities")))
         densities = replace(witness, note=note)
@@ -349,7 +354,7 @@ class LogRatio(PairSearch):
                 lambda outputs: np.exp(density(outputs)), np.linspace(low, high, 9)
             )
             masses = cells.masses.sum(axis=1)
-            if np.all(cells.doubt <= 1e-9 * masses) and masses[0] > 0.0:
+            if np.all(cells.lost_mass <= 1e-9 * masses) and masses[0] > 0.0:
                 text = f"a number from {low:.9g} to {high:.9g}"
                 p, q = masses.tolist()
                 return replace(witness, output=text, probability_a=p, probability_b=q)
@@ -367,7 +372,7 @@ class LogRatio(PairSearch):
             self.outputs.strategy(),
             lambda output: at(output).epsilon,
             seed=self.seed,
-            examples=self.examples,
+            examples=self.max_examples,
             above=above,
         )
         return at(output) if epsilon > above else result
@@ -379,19 +384,21 @@ class LogRatio(PairSearch):
         depth = float(np.median(self.dist.log_prob(drawn_a, best.a))) - log_probs.max(axis=0)
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
-        near, deep = (ratios[depth <= most].max(initial=0.0) for most in (DEEPEST / 4, DEEPEST))
+        near, deep = (
+            ratios[depth <= most].max(initial=0.0) for most in (MAX_LOG_DEPTH / 4, MAX_LOG_DEPTH)
+        )
         return bool(deep > 1.2 * near)
 
     def _drawn(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Draws under both inputs, and outputs around and far beyond them."""
         size = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
         drawn_a, drawn_b = (self.dist.draw(value, size, self.seed) for value in (a, b))
-        return drawn_a, drawn_b, self.outputs.around(drawn_a, drawn_b, a, b)
+        return drawn_a, drawn_b, self.outputs.unobserved(drawn_a, drawn_b, a, b)
 
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> PairEpsilon:
-        return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
+        return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
     def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
         """Log-ratio of each output, first input over second; -inf if the output does not count.
@@ -401,7 +408,7 @@ class LogRatio(PairSearch):
         """
         counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
         if typical is not None:
-            counts &= log_p >= typical - max(DEEPEST - self.epsilon, 0.0)
+            counts &= log_p >= typical - max(MAX_LOG_DEPTH - self.epsilon, 0.0)
         log_p, log_q = np.where(counts, log_p, -np.inf), np.where(counts, log_q, 0.0)
         sizes = np.nan_to_num(np.abs([log_p, log_q]), posinf=0.0)
         rounding = _ROUNDING_OF_SINGLES if is_single_precision(sizes) else _ROUNDING
@@ -418,7 +425,7 @@ _SUMMED, _FINE = 2048, 1025
 _UNDERFLOW = -690.0
 
 
-class NoCurve(InputError):
+class NoCurveError(InputError):
     """Error for outputs whose hockey-stick divergence cannot be computed. The sampler can still be
     measured.
     """
@@ -434,16 +441,16 @@ class Divergence(PairSearch):
     a density. Raises NoCurve for vectors with a density.
     """
 
-    measure = "epsilon"
-    singly = False
-    examples = 60
+    score_name = "epsilon"
+    has_singles = False
+    max_examples = 60
 
-    def report(self, best: PairEpsilon) -> tuple[float, str]:
+    def summarize(self, best: PairEpsilon) -> tuple[float, str]:
         """Returns the largest epsilon and a text on how it was computed."""
-        how = "integrated from below" if self.outputs.continuous else "summed"
+        how = "integrated from below" if self.outputs.is_continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+    def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
         ``delta``)-DP on ``outputs``.
         """
@@ -460,30 +467,30 @@ class Divergence(PairSearch):
         Outputs with a density are integrated over cells of the line. Raises NoCurve if this is
         impossible.
         """
-        if self.outputs.continuous and self.outputs.shape:
-            raise NoCurve(
+        if self.outputs.is_continuous and self.outputs.shape:
+            raise NoCurveError(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve (the "
                 f"method `delta`) at delta > 0, got vectors of shape {self.outputs.shape} with a "
                 "density. Set delta to 0, give the curve, or pass only the sampler, to measure "
                 "it."
             )
         drawn = np.concatenate([self.dist.draw(value, _SUMMED, self.seed) for value in (a, b)])
-        if self.outputs.continuous:
+        if self.outputs.is_continuous:
             return self._integrated(a, b, drawn)
-        if self.outputs.every is None and self.dist.spelt is not None:
-            raise NoCurve(
+        if self.outputs.all_outputs is None and self.dist.encoder is not None:
+            raise NoCurveError(
                 "Expected a known set of all outputs at delta > 0, or numbers, got outputs that "
                 "are not arrays and may have densities. List them in Density(outputs=...), set "
                 "delta to 0, or pass only the sampler, to measure it."
             )
-        outputs = np.unique(np.concatenate([drawn, self.outputs.box()]), axis=0)
-        return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
+        outputs = np.unique(np.concatenate([drawn, self.outputs.full_grid()]), axis=0)
+        return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
         low, high = drawn.min(), drawn.max()
         fine = np.linspace(low - (high - low) / 2, high + (high - low) / 2, _FINE)
-        edges = np.union1d(edges_around(drawn), fine)
+        edges = np.union1d(integration_edges(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
         edges = np.union1d(edges, inputs)
         cells = integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
@@ -499,7 +506,7 @@ class Divergence(PairSearch):
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
         log_probs = without_underflow(log_probs, self.epsilon)
         # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
-        r = 10.0 * AGREEMENT
+        r = 10.0 * MAX_DIFFERENCE
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
         def intervals(chosen: NDArray[np.intp]) -> str:
@@ -531,5 +538,5 @@ class Divergence(PairSearch):
             if mass > 1.0 + 1e-6:
                 raise InputError(
                     f"Expected probabilities that sum to 1, got at least {mass:.9g} under the "
-                    f"input {describe(value)}. Correct the normaliser of log_prob."
+                    f"input {value_text(value)}. Correct the normaliser of log_prob."
                 )

@@ -68,9 +68,9 @@ def exact_search(
     at delta > 0 for vectors of continuous outputs without a privacy curve.
     """
     dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
-    candidates = CandidateInputs.of(dist, inputs, entropy)
-    outputs = CandidateOutputs.of(dist, candidates, entropy, samples)
-    every, listed = outputs.every, candidates.listed
+    candidates = CandidateInputs.collect(dist, inputs, entropy)
+    outputs = CandidateOutputs.explore(dist, candidates, entropy, samples)
+    every, listed = outputs.all_outputs, candidates.all_inputs
     if every is not None and listed is not None:
         few = delta == 0 or len(listed) <= _MOST_PAIRED
         if few and len(listed) * len(every) <= _MOST_ENTRIES:
@@ -78,13 +78,13 @@ def exact_search(
             if not is_single_precision(log_probs):
                 log_probs = without_underflow(log_probs, epsilon)
                 return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
-    known = None if candidates.given else _known(dist, delta)
+    known = None if candidates.is_given else _known(dist, delta)
     if delta > 0 and known is not None and outputs.shape and every is None:
         return known
     search = (Divergence if delta > 0 else LogRatio)(
         dist=dist, inputs=candidates, outputs=outputs, epsilon=epsilon, delta=delta, seed=entropy
     )
-    return _larger(known, search.bound())
+    return _larger(known, search.find_bound())
 
 
 def _exhaustive(
@@ -98,7 +98,7 @@ def _exhaustive(
     """Bound over all inputs and all outputs. The witness is the first pair that exceeds the claim,
     if any.
     """
-    listed = inputs.listed or []
+    listed = inputs.all_inputs or []
 
     def bound(rows: list[int]) -> Bound:
         return ProbabilityTable(
@@ -120,11 +120,11 @@ def _exhaustive(
             range(len(listed) - 1), True, lo=1, key=lambda j: breaks(list(range(j + 1)))
         )
         first = next(i for i in range(last) if breaks([i, last]))
-        measure = Divergence.measure if delta else LogRatio.measure
+        measure = Divergence.score_name if delta else LogRatio.score_name
         witness = simplest_witness(bound([first, last]), best, measure)
-    which = "inputs given" if inputs.given else "inputs"
+    which = "inputs given" if inputs.is_given else "inputs"
     source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{EXCEPT_RARE}"
-    return replace(best, source=source, witness=witness, tight=inputs.whole)
+    return replace(best, source=source, witness=witness, tight=inputs.is_complete)
 
 
 def _known(dist: OutputDistribution, delta: float) -> Bound | None:

@@ -10,9 +10,9 @@ from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Game], tuple[AttackRow | SkippedRow, ...]]] = {
-    AttackFamily.ATTRIBUTE: attribute.play,
-    AttackFamily.MEMBERSHIP: membership.play,
-    AttackFamily.USER_MEMBERSHIP: membership.play_users,
-    AttackFamily.RECONSTRUCTION: reconstruction.play,
-    AttackFamily.LINKAGE: linkage.play,
+    AttackFamily.ATTRIBUTE: attribute.run_attack,
+    AttackFamily.MEMBERSHIP: membership.run_attack,
+    AttackFamily.USER_MEMBERSHIP: membership.run_user_attack,
+    AttackFamily.RECONSTRUCTION: reconstruction.run_attack,
+    AttackFamily.LINKAGE: linkage.run_attack,
 }

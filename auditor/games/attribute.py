@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import Background, Labels, LearningAttack
 from fedrec_auditor.attacks.parts.inputs import (
     ITEMS,
-    NUMBERS,
+    MAX_ENTRIES,
     SUMMARY,
-    ViewWithReadings,
-    add_readings,
-    most_read,
+    ViewWithInputs,
+    add_inputs,
+    max_input_size,
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
-    CLASS_KNOWN,
     GAIN,
-    MACRO,
+    KNOWN_CLASS_CODE,
+    MACRO_F1,
     Guesses,
-    estimates,
+    estimate_all,
     mean_macro_f1,
 )
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 
-SHARES, QUICK_SHARES = (0.1, 0.2, 0.3), (0.3,)
-DRAWS, QUICK_DRAWS = 10, 3
-QUICK_WIDTH = 20_000
+KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
+N_DRAWS, QUICK_N_DRAWS = 10, 3
+QUICK_MAX_COLUMNS = 20_000
 _MAX_SHARED = 1024  # maximum number of senders whose tables are kept for the next attack
 _READINGS = 14
 _FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer come first
@@ -64,7 +64,7 @@ class _Question:
     backgrounds: tuple[Background, ...]
 
 
-def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attribute attack: returns one row per attribute and share of known users.
 
     The subjects are the users who have a value of the attribute and whose messages the attack
@@ -109,7 +109,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if not keys:
         return (game.skipped("No attribute was asked for. Name some, or leave them out for all."),)
     for key in sorted(keys, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
-        subjects = readable[attributes[key].known[readable]]
+        subjects = readable[attributes[key].has_value[readable]]
         why = _why_impossible(attributes[key], subjects)
         if why:
             rows.append(game.skipped(f"{key}: {why}"))
@@ -124,15 +124,15 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     return tuple(rows)
 
 
-def most_held(users: int, width: int) -> float:
+def max_memory(users: int, width: int) -> float:
     """Maximum memory of an attribute attack in bytes, for ``users`` users who send ``width``
     numbers each.
 
     The memory consists of one table of the uploads, a copy of its rows of known users, and the
     inner products of the rows of all tables.
     """
-    numbers, max_users = most_read(users)
-    size = 4.0 * (2 + max(SHARES)) * min(numbers, users * width)
+    numbers, max_users = max_input_size(users)
+    size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, users * width)
     return size + (4.0 * _READINGS + 12.0) * min(users, max_users) ** 2
 
 
@@ -146,28 +146,28 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
     return ""
 
 
-def _condense_uploads(game: Game) -> ViewWithReadings:
+def _condense_uploads(game: Game) -> ViewWithInputs:
     """Tables of the uploads. They are kept for the next attack if they have at most ``_MAX_SHARED``
     rows.
     """
-    if _ALL not in game.condensed:
-        readings = add_readings(game.view)
+    if _ALL not in game.upload_tables:
+        readings = add_inputs(game.view)
         if readings.inputs and len(readings.inputs[SUMMARY].users) > _MAX_SHARED:
             return readings
-        game.condensed[_ALL] = readings
-    for note in game.condensed[_ALL].how:
-        game.view.tell(note)
-    return game.condensed[_ALL]
+        game.upload_tables[_ALL] = readings
+    for note in game.upload_tables[_ALL].notes:
+        game.view.add_note(note)
+    return game.upload_tables[_ALL]
 
 
 def _rows_by_learning(
-    game: Game, whole: ViewWithReadings, subjects: NDArray[np.int64], key: str
+    game: Game, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
     """Yields the rows of attribute ``key`` for an attack that learns from known users."""
-    usable = [name for name, one in whole.inputs.items() if not one.problem]
+    usable = [name for name, one in whole.inputs.items() if not one.defect]
     for name, each in whole.inputs.items():
-        if each.problem:
-            yield game.skipped(f"{key}, {name}: {each.problem}")
+        if each.defect:
+            yield game.skipped(f"{key}, {name}: {each.defect}")
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
         yield game.skipped(
@@ -179,8 +179,8 @@ def _rows_by_learning(
         return
     if why := _why_not_from_truth(game, subjects):
         yield game.skipped(f"{key}, {_TRUE}: {why}")
-    whole = whole.beside({name: whole.inputs[name] for name in usable})
-    shares = QUICK_SHARES if game.quick else SHARES
+    whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
+    shares = QUICK_KNOWN_SHARES if game.quick else KNOWN_SHARES
     for share in shares:
         question = _make_question(game, subjects, key, share)
         if not question.backgrounds:
@@ -193,22 +193,22 @@ def _rows_by_learning(
         from_interactions = _from_interactions(game, whole, question)
         yield _row(game, whole, question, "", baselines, from_interactions)
         for name in usable if share == shares[-1] and len(usable) > 1 and not game.quick else ():
-            view = whole.reading(name)
+            view = whole.with_input(name)
             yield _row(game, view, question, f", {name}", baselines, from_interactions)
 
 
-def _too_wide_readings(game: Game, whole: ViewWithReadings, usable: list[str]) -> list[str]:
+def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> list[str]:
     """Names of tables that a quick audit leaves out, because the attack would sort too many
     columns.
 
     The narrowest table is never left out.
     """
     attack = game.attack
-    if not (game.quick and isinstance(attack, LearningAttack) and attack.reads_columns):
+    if not (game.quick and isinstance(attack, LearningAttack) and attack.needs_columns):
         return []
     widths = {name: whole.inputs[name].width for name in usable}
     narrowest = min(widths.values(), default=0)
-    return [name for name, width in widths.items() if width > max(narrowest, QUICK_WIDTH)]
+    return [name for name, width in widths.items() if width > max(narrowest, QUICK_MAX_COLUMNS)]
 
 
 def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
@@ -218,11 +218,11 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
     which are computed for any number of columns, one block at a time.
     """
     size, attack = len(subjects) * game.interactions.n_items, game.attack
-    if size <= NUMBERS or not (isinstance(attack, LearningAttack) and attack.reads_columns):
+    if size <= MAX_ENTRIES or not (isinstance(attack, LearningAttack) and attack.needs_columns):
         return ""
     return (
-        f"the true interaction set has {size:,} entries, and the attack sorts {NUMBERS:,} at most. "
-        "The rows have no figure from it."
+        f"the true interaction set has {size:,} entries, and the attack sorts {MAX_ENTRIES:,} at "
+        "most. The rows have no figure from it."
     )
 
 
@@ -232,7 +232,7 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
     """
     attribute, n = game.interactions.attributes[key], len(subjects)
     count = min(max(1, round(share * n)), n - 1)
-    draws = QUICK_DRAWS if game.quick else DRAWS
+    draws = QUICK_N_DRAWS if game.quick else N_DRAWS
     known = [np.sort(subjects[game.rng.permutation(n)[:count]]) for _ in range(draws)]
     side = _other_attributes(game.interactions, key)
     has_classes = any(np.ptp(attribute.codes[each]) > 0 for each in known)
@@ -243,10 +243,10 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
         subjects=subjects,
         backgrounds=tuple(
             Background(
-                known=users,
-                labels=attribute.codes[users],
+                known_users=users,
+                classes=attribute.codes[users],
                 n_classes=len(attribute.classes),
-                side=side,
+                attributes=side,
                 subjects=subjects,
             )
             for users in (known if has_classes else ())
@@ -261,30 +261,30 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
     if isinstance(attack, LearningAttack):
         draws = attack.infer_each(view, backgrounds, game.rng)
     else:
-        draws = tuple(game.guess(Labels, background, view) for background in backgrounds)
+        draws = tuple(game.run_attack(Labels, background, view) for background in backgrounds)
     n, classes = len(subjects), len(question.attribute.classes)
-    guessed = np.full((len(draws), n), CLASS_KNOWN)
+    guessed = np.full((len(draws), n), KNOWN_CLASS_CODE)
     scores = np.zeros((len(draws), n, classes))
     for draw, labels in enumerate(draws):
         places = np.searchsorted(subjects, labels.users)
-        guessed[draw, places] = labels.codes
+        guessed[draw, places] = labels.classes
         if labels.scores is not None:
             scores[draw, places] = labels.scores
     return (
         Guesses(
-            truth=question.attribute.codes[subjects],
-            guessed=guessed,
-            classes=classes,
+            true_codes=question.attribute.codes[subjects],
+            guessed_codes=guessed,
+            n_classes=classes,
             scores=scores if all(one.scores is not None for one in draws) else None,
         ),
-        Counter(one.read for one in draws),
+        Counter(one.input_name for one in draws),
     )
 
 
 def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
     """Guesses without uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.without_uploads(), question)
-    labels = [background.labels for background in question.backgrounds]
+    labels = [background.classes for background in question.backgrounds]
     return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
         "no upload": blind
     }
@@ -294,11 +294,13 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
     """Guesses by the frequencies of the classes in ``labels``, which holds one array (k,)
     per draw.
     """
-    shares = np.stack([np.bincount(each, minlength=guesses.classes) / len(each) for each in labels])
-    majority = np.eye(guesses.classes)[shares.argmax(axis=1)]
+    shares = np.stack(
+        [np.bincount(each, minlength=guesses.n_classes) / len(each) for each in labels]
+    )
+    majority = np.eye(guesses.n_classes)[shares.argmax(axis=1)]
     return {
-        "majority": replace(guesses, scores=None, shares=majority),
-        "random": replace(guesses, scores=None, shares=shares),
+        "majority": replace(guesses, scores=None, guess_probs=majority),
+        "random": replace(guesses, scores=None, guess_probs=shares),
     }
 
 
@@ -307,11 +309,11 @@ def _from_interactions(game: Game, view: View, question: _Question) -> float | N
     if not isinstance(game.attack, LearningAttack) or _why_not_from_truth(game, question.subjects):
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
-    if name not in game.condensed:
+    if name not in game.upload_tables:
         truth = table_input(game.interactions.ratings, question.subjects)
-        read = add_readings(view.without_uploads()).beside({ITEMS: truth})
-        game.condensed[name] = read.reading(ITEMS)
-    return mean_macro_f1(_guess_all(game, game.condensed[name], question)[0])
+        read = add_inputs(view.without_uploads()).with_inputs({ITEMS: truth})
+        game.upload_tables[name] = read.with_input(ITEMS)
+    return mean_macro_f1(_guess_all(game, game.upload_tables[name], question)[0])
 
 
 def _row(
@@ -327,7 +329,9 @@ def _row(
     """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
-    others = "" if question.backgrounds[0].side is None else " and all users' other attributes"
+    others = (
+        "" if question.backgrounds[0].attributes is None else " and all users' other attributes"
+    )
     note = (
         f"The adversary knows the attribute of {share:.0%} of users{others}. The figure is a mean "
         f"over {draws} draws of the known users. Its interval is over users and draws."
@@ -341,7 +345,7 @@ def _row(
         )
         if game.quick:
             note += " An audit without --quick also attacks with each set of features alone."
-    metric = f"{key} {MACRO} ({share:.0%} known{part})"
+    metric = f"{key} {MACRO_F1} ({share:.0%} known{part})"
     row = _row_with_gain(game, metric, guesses, baselines, note, from_interactions)
     return row.model_copy(update={} if part else {"users": _by_user(game, guesses, question)})
 
@@ -357,10 +361,10 @@ def _row_with_gain(
     """The row of macro F1, with the gain over the best of ``baselines``."""
     means = {name: mean_macro_f1(one) for name, one in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
-    figures = estimates(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
-    return game.row(
+    figures = estimate_all(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
+    return game.make_row(
         metric,
-        figures.pop(MACRO),
+        figures.pop(MACRO_F1),
         means,
         note,
         gain=figures.pop(GAIN),
@@ -373,8 +377,8 @@ def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
     """Success for each user: the share of right guesses among the draws in which the class is not
     known.
     """
-    is_unknown = guesses.guessed != CLASS_KNOWN
-    right = np.count_nonzero(is_unknown & (guesses.guessed == guesses.truth), axis=0)
+    is_unknown = guesses.guessed_codes != KNOWN_CLASS_CODE
+    right = np.count_nonzero(is_unknown & (guesses.guessed_codes == guesses.true_codes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
     return users_row(game, question.subjects, share, "share of right guesses of a user's class")
@@ -387,21 +391,21 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
     attribute = game.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
     nobody = np.zeros(0, dtype=np.int64)
-    background = Background(known=nobody, labels=nobody, n_classes=rows, subjects=subjects)
-    guess = game.guess(Labels, background, game.view)
+    background = Background(known_users=nobody, classes=nobody, n_classes=rows, subjects=subjects)
+    guess = game.run_attack(Labels, background, game.view)
     if not len(guess.users):
         return ()
-    guessed = np.full((1, len(subjects)), CLASS_KNOWN)
-    guessed[0, np.searchsorted(subjects, guess.users)] = guess.codes
-    guesses = Guesses(truth=codes[subjects], guessed=guessed, classes=classes)
+    guessed = np.full((1, len(subjects)), KNOWN_CLASS_CODE)
+    guessed[0, np.searchsorted(subjects, guess.users)] = guess.classes
+    guesses = Guesses(true_codes=codes[subjects], guessed_codes=guessed, n_classes=classes)
     row = _row_with_gain(
         game,
-        f"{key} {MACRO} (nobody known)",
+        f"{key} {MACRO_F1} (nobody known)",
         guesses,
         _frequency_guesses(guesses, [codes[guess.users]]),
         "The adversary knows no user's attribute, but the order of its categories in the model.",
     )
-    return (row,) if guess.certain is None else (row, _certain_row(game, guess, subjects, key))
+    return (row,) if guess.is_proved is None else (row, _certain_row(game, guess, subjects, key))
 
 
 def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -> AttackRow:
@@ -412,13 +416,13 @@ def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: st
     the attack declares certain is wrong, the baseline is the share of the most frequent class
     instead.
     """
-    assert guess.certain is not None
-    users = guess.users[guess.certain]
+    assert guess.is_proved is not None
+    users = guess.users[guess.is_proved]
     truth = game.interactions.attributes[key].codes[users]
-    right = truth == guess.codes[guess.certain]
-    return game.row(
+    right = truth == guess.classes[guess.is_proved]
+    return game.make_row(
         f"{key} {CERTAIN}",
-        game.share(np.isin(subjects, users[right])),
+        game.user_share(np.isin(subjects, users[right])),
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

@@ -31,22 +31,22 @@ UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 class Canaries:
     """One or more canaries: designed users that join a ``crowd``, each with one of two histories.
 
-    ``names``: descriptions of the two histories.
-    ``profiles``: one row per history over the catalogue of the crowd: the first histories of all m
+    ``pair_names``: descriptions of the two histories.
+    ``histories``: one row per history over the catalogue of the crowd: the first histories of all m
         canaries, then their second histories.
     ``crowd``: the users who are not canaries.
-    ``known``: number of items that are not new. Items with larger indices are new.
+    ``n_known``: number of items that are not new. Items with larger indices are new.
 
     The number of users is the same for both histories, because papers take this number as public.
     """
 
-    names: tuple[str, str]
-    profiles: Interactions
+    pair_names: tuple[str, str]
+    histories: Interactions
     crowd: Interactions
-    known: int = 0
+    n_known: int = 0
 
     @classmethod
-    def single(
+    def make_single(
         cls,
         crowd: Interactions,
         names: tuple[str, str],
@@ -63,40 +63,42 @@ class Canaries:
             their last category in the second history. All other attributes have their first
             category in both.
         """
-        nobody = crowd.take(np.arange(0))
+        nobody = crowd.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
         profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
-        return cls(names=names, profiles=profiles, crowd=crowd)
+        return cls(pair_names=names, histories=profiles, crowd=crowd)
 
     def __len__(self) -> int:
-        return self.profiles.n_users // 2
+        return self.histories.n_users // 2
 
     @cached_property
-    def items(self) -> NDArray[np.intp]:
+    def own_items(self) -> NDArray[np.intp]:
         """Indices of the items that are in at least one history of each canary (m, k).
 
         All canaries must have the same number k of such items.
         """
-        rated: Any = abs(self.profiles.ratings)
+        rated: Any = abs(self.histories.ratings)
         either = rated[: len(self)] + rated[len(self) :]
         either.sort_indices()
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
-    def population(self, first: NDArray[np.bool_]) -> Interactions:
+    def join_crowd(self, first: NDArray[np.bool_]) -> Interactions:
         """Users of the crowd and all canaries, as one data set.
 
         ``first``: whether each canary has its first history (m,). If false, it has its second
             history.
         """
-        return join_users(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
+        return join_users(
+            self.crowd, self.histories.take_users(np.arange(len(self)) + len(self) * ~first)
+        )
 
     @property
-    def worlds(self) -> tuple[Interactions, Interactions]:
+    def populations(self) -> tuple[Interactions, Interactions]:
         """The population with the first histories of all canaries, and the population with the
         second histories.
         """
         every = np.ones(len(self), np.bool_)
-        return self.population(every), self.population(~every)
+        return self.join_crowd(every), self.join_crowd(~every)
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
         """Whether a table of this ``shape`` has one row per item."""
@@ -108,7 +110,7 @@ class Canaries:
         """
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
-        return self.known if self.is_item_table(shape) else users * of_users
+        return self.n_known if self.is_item_table(shape) else users * of_users
 
     def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of ``new_rows`` of a table with this ``shape``."""
@@ -120,12 +122,12 @@ class Canaries:
         """
         return part[self.first_new_row(part.shape) :] if np.ndim(part) else part
 
-    def new_total(self, sent: Component) -> NDArray[Any]:
+    def new_rows_total(self, sent: Component) -> NDArray[Any]:
         """Sum over senders of the messages ``sent``, restricted to ``new_rows``. Other rows are not
         computed.
         """
         first = self.first_new_row(sent.shape)
-        return (sent.tail(first) if first else sent).total()
+        return (sent.drop_rows(first) if first else sent).total()
 
 
 def small_population(
@@ -144,14 +146,18 @@ def small_population(
     If the data have genres, new items have the genre that is rarest among the kept items.
     """
     if catalogue is not None:
-        old = interactions.keep(interactions.ratings.indices < interactions.n_items - NEW_ITEMS)
-        return old.take(_most_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users))
+        old = interactions.keep_where(
+            interactions.ratings.indices < interactions.n_items - NEW_ITEMS
+        )
+        return old.take_users(
+            _most_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users)
+        )
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
     place[items] = np.arange(len(items))
-    dense = interactions.keep(place[interactions.ratings.indices] >= 0)
-    dense = dense.take(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
+    dense = interactions.keep_where(place[interactions.ratings.indices] >= 0)
+    dense = dense.take_users(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
     width, table = len(items) + NEW_ITEMS, dense.ratings
     numbers = table.data, place[table.indices], table.indptr
     genres = dense.genres
@@ -177,7 +183,7 @@ def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> N
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
-def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """Yields canaries that may be easy to distinguish in ``scope``, whose unit is in ``UNITS`` or
     an attribute.
 
@@ -200,7 +206,7 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canaries:
         return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
-    canary = partial(Canaries.single, population)
+    canary = partial(Canaries.make_single, population)
     several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
     text, nothing = "a new item", history()
     if scope.unit is Unit.ATTRIBUTE:
@@ -237,7 +243,7 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
         yield pair(f"all {total} items", "nothing", history(known, new), nothing)
 
 
-def data_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def candidates_from_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """Yields canaries that have the histories of users in ``population``, if the unit of ``scope``
     is a user.
 
@@ -252,11 +258,11 @@ def data_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries
     second = ratings[np.lexsort((-np.count_nonzero(ratings, axis=1), common))[0]]
     names = "the canary has the ratings of a user of the data", "it has those of another user"
     if scope.adjacency is not Adjacency.ADD_REMOVE and (first != second).any():
-        yield Canaries.single(population, names, (first, second))
-    yield Canaries.single(population, (names[0], "it rated nothing"), (first, 0 * first))
+        yield Canaries.make_single(population, names, (first, second))
+    yield Canaries.make_single(population, (names[0], "it rated nothing"), (first, 0 * first))
 
 
-def item_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     """Yields one canary per item. Its first history consists of this item only.
 
     The second history is empty, or consists of the next item if the adjacency of ``scope`` is
@@ -268,10 +274,12 @@ def item_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries
     for item, first in enumerate(np.eye(population.n_items, dtype=np.float32)):
         second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
         name = "it rated another item" if is_replaced else "it rated nothing"
-        yield Canaries.single(population, (f"the canary rated item {item}", name), (first, second))
+        yield Canaries.make_single(
+            population, (f"the canary rated item {item}", name), (first, second)
+        )
 
 
-def read_all(
+def map_canaries(
     designed: Iterable[Canaries], read: Callable[[Canaries], _Read]
 ) -> tuple[list[tuple[Canaries, _Read]], list[InputError]]:
     """Applies ``read`` to each of the canaries ``designed``; returns pairs of canary and result,
@@ -304,7 +312,7 @@ def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -
     return f"; {len(refused)} more are left out because the client fails at them: {error}"
 
 
-def claim_population(population: Interactions, n_features: int) -> Population:
+def population_of_claims(population: Interactions, n_features: int) -> Population:
     """Numbers of users, items and features for which claims are computed: ``population`` and one
     canary.
     """
@@ -357,8 +365,8 @@ def join_users(crowd: Interactions, more: Interactions) -> Interactions:
     )
 
 
-# Default number of canaries in a full and in a quick audit; see ``default_canaries``.
-CANARIES, QUICK_CANARIES = 1_000, 200
+# Default number of canaries in a full and in a quick audit; see ``default_canary_count``.
+N_CANARIES, QUICK_CANARIES = 1_000, 200
 
 
 def design_canaries(
@@ -418,14 +426,14 @@ def design_canaries(
         },
     )
     names = f"a canary rated {names[0]}", f"it rated {names[1]}"
-    return Canaries(names=names, profiles=profiles, crowd=grown, known=old)
+    return Canaries(pair_names=names, histories=profiles, crowd=grown, n_known=old)
 
 
-def default_canaries(interactions: Interactions, quick: bool) -> int:
+def default_canary_count(interactions: Interactions, quick: bool) -> int:
     """Default number of canaries of a training on ``interactions``, at most twice the number of
     users.
     """
-    limit = QUICK_CANARIES if quick else CANARIES
+    limit = QUICK_CANARIES if quick else N_CANARIES
     return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
 
 

@@ -20,11 +20,11 @@ from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Sco
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.games.canary import UNITS
-from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
+from fedrec_auditor.auditor.games.stated import describe_population, is_external
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.machine.progress import stage
+from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Proof
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
     Limit,
@@ -33,7 +33,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     Request,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, measure
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     choose_rule_or_vote,
     fit_logistic_rule,
@@ -66,14 +66,14 @@ class SingleRemovalBound(Estimator):
     users.
 
     ``estimator``: gives the bounds for two removals.
-    ``claimed``: largest finite claimed epsilon, or infinity if no claim is finite.
+    ``max_claim``: largest finite claimed epsilon, or infinity if no claim is finite.
 
-    At a delta above 0, a bound is at most 1.1 * ``claimed`` + 0.05, or 1 if ``claimed`` is
+    At a delta above 0, a bound is at most 1.1 * ``max_claim`` + 0.05, or 1 if ``max_claim`` is
     infinite.
     """
 
     estimator: Estimator
-    claimed: float
+    max_claim: float
 
     @property
     def reference(self) -> str:
@@ -92,11 +92,11 @@ class SingleRemovalBound(Estimator):
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        largest = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
+        largest = factor * self.max_claim + more if math.isfinite(self.max_claim) else 1.0
         wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """Draws outputs of two worlds that differ by two removals, as ``estimator`` does.
 
         ``worlds``: the two worlds.
@@ -105,10 +105,10 @@ class SingleRemovalBound(Estimator):
         The limits of the returned observation are for one removal.
         """
         wide, half = self._convert(asked.delta)
-        observation = self.estimator.look(worlds, asked._replace(delta=wide), rng)
+        observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> Limit:
-            epsilon, largest, witness = observation.limit(alpha)
+            epsilon, largest, witness = observation.bound_at(alpha)
             return Limit(half(epsilon), half(largest), witness)
 
         text = "halved, because the message of a client with an empty history moves something, too"
@@ -130,15 +130,15 @@ class SingleRemovalBound(Estimator):
         return half(self.estimator.largest_limit(samples, delta=wide, alpha=alpha))
 
 
+# Features of n runs, shape (n, f), by name of their source (such as a vantage).
 Features = Mapping[str, NDArray[np.float64]]
-"""Features of n runs, shape (n, f), by name of their source (such as a vantage)."""
 
 
 class Simulation(Protocol):
     """Simulates runs of each of two worlds. Instances are sent to worker processes."""
 
     @property
-    def messages(self) -> int:
+    def n_messages(self) -> int:
         """Number of client messages that a run computes: of the canary, of the crowd, and copies
         for means.
         """
@@ -158,8 +158,8 @@ class Simulation(Protocol):
         ...
 
 
+# Calls a function with each tuple of arguments and yields the results in any order.
 Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a function with each tuple of arguments and yields the results in any order."""
 
 
 class Store(Protocol):
@@ -175,7 +175,7 @@ class Store(Protocol):
 
 
 @dataclass(slots=True)
-class Memory:
+class MemoryStore:
     """Storage of chunks in the memory of this process.
 
     ``chunks``: the stored features, by name of the chunk.
@@ -192,7 +192,9 @@ class Memory:
         self.chunks[name] = features
 
 
-def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+def run_serially(
+    function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+) -> Iterator[Any]:
     """Calls ``function`` with each tuple of ``arguments`` in order, in this process (a
     ``Parallel``).
     """
@@ -200,24 +202,24 @@ def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draws:
+class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
     ``simulation``: simulates the runs of each world.
     ``name``: text that identifies the game and its setting in the names of stored chunks.
-    ``chunk``: number of runs per chunk.
-    ``parallel``: runs the chunks. The results do not depend on the number of processes.
+    ``chunk_size``: number of runs per chunk.
+    ``run_chunks``: runs the chunks. The results do not depend on the number of processes.
     ``store``: stores chunks, so that bounds for several vantages can use the same runs; None to
         store nothing.
     """
 
     simulation: Simulation
     name: str
-    chunk: int
-    parallel: Parallel = in_turn
-    store: Store | None = field(default_factory=Memory)
+    chunk_size: int
+    run_chunks: Parallel = run_serially
+    store: Store | None = field(default_factory=MemoryStore)
 
-    def features(
+    def draw_features(
         self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
         """Simulates ``size`` runs of a world and returns their features, shape (``size``, f).
@@ -232,8 +234,8 @@ class Draws:
         root = np.random.SeedSequence(
             parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
         )
-        starts = range(0, size, self.chunk)
-        lengths = [min(self.chunk, size - start) for start in starts]
+        starts = range(0, size, self.chunk_size)
+        lengths = [min(self.chunk_size, size - start) for start in starts]
         chunks = {
             self._name(world, length, seed): (world, length, seed)
             for length, seed in zip(lengths, root.spawn(len(starts)), strict=True)
@@ -243,14 +245,14 @@ class Draws:
         missing = [
             (self.simulation, name, *chunk) for name, chunk in chunks.items() if drawn[name] is None
         ]
-        for number, (name, features) in enumerate(self.parallel(_simulate, missing), 1):
+        for number, (name, features) in enumerate(self.run_chunks(_simulate, missing), 1):
             if store is not None:
                 store.put(name, features)
             drawn[name] = features
-            stage("run", min(number * self.chunk, size), size)
+            report_step("run", min(number * self.chunk_size, size), size)
         return np.concatenate([(drawn[name] or {})[source] for name in chunks])
 
-    def worlds(
+    def make_worlds(
         self,
         names: tuple[str, str],
         scope: Scope,
@@ -259,7 +261,7 @@ class Draws:
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
-        budget: SampleBudget,
+        budget: TestBudget,
         trees: bool = False,
     ) -> Worlds:
         """Makes two worlds whose outputs are one number per run: the score of a fitted decision
@@ -272,13 +274,15 @@ class Draws:
         ``pilot``: number of runs per world to which the rule is fitted. They are not used for the
             bound.
         ``budget``: number of draws, delta and error probability for which the rule is chosen.
-        ``trees``: whether the rule is fitted by ``learn_rule``; if false, by logistic regression.
+        ``trees``: whether the rule is fitted by ``learn_rule``; if false, by logistic
+        regression.
 
         If one of the ``votes`` features of the simulation promises a larger bound within
         ``budget``, this feature is the score.
         """
         first, second = (
-            self.features(source, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
+            self.draw_features(source, world, pilot, stream)
+            for world, stream in enumerate(rng.spawn(2))
         )
         rule, how = choose_rule_or_vote(
             learn_rule if trees else fit_logistic_rule, first, second, self.simulation.votes, budget
@@ -286,7 +290,7 @@ class Draws:
         statistic = f"{statistic}, {how}" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
-            return rule(self.features(source, world, size, stream))
+            return rule(self.draw_features(source, world, size, stream))
 
         return Worlds(names=names, scope=scope, draw=draw, statistic=statistic)
 
@@ -311,12 +315,12 @@ def _simulate(
 # Default runs per world: for runs of uploads only, and for runs with the server's steps.
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 # Maximum seconds of a game whose messages are slow to compute, and minimum runs per world.
-SECONDS, FEWEST_RUNS = 300.0, 40
+MAX_SECONDS, MIN_RUNS = 300.0, 40
 # Factor by which the number of runs is divided in a quick audit.
-QUICK = 10
+QUICK_RATIO = 10
 # Second delta at which a claim that is a formula is tested, for which a thousand runs suffice.
-RESOLVED = 0.1
-SAME = "no change of a canary's data changes its messages"
+FORMULA_DELTA = 0.1
+NO_CHANGE = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
 _PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum number of pilot runs
 
@@ -327,21 +331,22 @@ class GameInputs:
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
-    ``size``: number of users and number of items of the small population in which games are played.
+    ``shape``: number of users and number of items of the small population in which games are
+    played.
     ``canaries``: number of canaries of the one-run game; None for the default.
     ``quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
-    ``by``: attack by which the adversary guesses in the round and training games; None for
+    ``attack``: attack by which the adversary guesses in the round and training games; None for
         projections.
     """
 
     target: Target
     interactions: Interactions
-    size: tuple[int, int]
+    shape: tuple[int, int]
     canaries: int | None = None
     quick: bool = False
     compute: Compute = DEFAULT
-    by: Attack | None = None
+    attack: Attack | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,49 +355,49 @@ class Setting:
 
     ``target``: the system under audit.
     ``population``: numbers of users and items for which the claims of ``target`` are judged.
-    ``names``: descriptions of the two worlds.
-    ``scopes``: deltas of the bounds, by scope.
+    ``world_names``: descriptions of the two worlds.
+    ``scope_deltas``: deltas of the bounds, by scope.
     ``simulation``: simulates runs of the two worlds.
-    ``text``: description of a run in reports.
-    ``scale``: number of users or items of a run, in words.
+    ``run_text``: description of a run in reports.
+    ``size_text``: number of users or items of a run, in words.
     ``statistic``: description of the adversary's score in reports.
     ``max_runs``: default number of runs per world if a run draws uploads only, otherwise None.
-    ``chunk``: number of runs that are simulated together; None for the game's default.
+    ``chunk_size``: number of runs that are simulated together; None for the game's default.
     ``is_halved``: whether ``SingleRemovalBound`` converts the bounds, because a user without items
         sends a message that is not zero.
-    ``prove``: function that traces the code of the two worlds and computes an exact bound at a
-        delta; None if the code is not available.
+    ``exact_bound``: function that traces the code of the two worlds and computes an exact bound at
+        a delta; None if the code is not available.
     """
 
     target: Target
     population: Population
-    names: tuple[str, str]
-    scopes: Mapping[Scope, tuple[float, ...]]
+    world_names: tuple[str, str]
+    scope_deltas: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
-    text: str
-    scale: str
+    run_text: str
+    size_text: str
     statistic: str
     max_runs: int | None = None
-    chunk: int | None = None
+    chunk_size: int | None = None
     is_halved: bool = False
-    prove: Callable[[float], Proof] | None = None
+    exact_bound: Callable[[float], Proof] | None = None
 
-    def runs(self, quick: bool) -> int:
+    def n_runs(self, quick: bool) -> int:
         """Default number of runs per world, without the pilot runs to which the decision rule is
         fitted.
 
         If messages are slow to compute, it is the number that one processor can make in
-        ``SECONDS``.
+        ``MAX_SECONDS``.
         """
-        usual = (self.max_runs or TRAINING_RUNS) // (QUICK if quick else 1)
-        seconds = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
-        affordable = SECONDS / (QUICK if quick else 1) / max(seconds, 1e-9)
-        return min(usual, max(FEWEST_RUNS, int(affordable)))
+        usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RATIO if quick else 1)
+        seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
+        affordable = MAX_SECONDS / (QUICK_RATIO if quick else 1) / max(seconds, 1e-9)
+        return min(usual, max(MIN_RUNS, int(affordable)))
 
     @property
-    def bounds(self) -> list[tuple[Scope, float]]:
+    def bound_scopes(self) -> list[tuple[Scope, float]]:
         """Scope and delta of each bound that the game measures."""
-        return [(scope, delta) for scope, deltas in self.scopes.items() for delta in deltas]
+        return [(scope, delta) for scope, deltas in self.scope_deltas.items() for delta in deltas]
 
     def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
         """Returns the claims that a bound tests, and further claims that the bound can only refute.
@@ -409,21 +414,21 @@ class Setting:
             for scoped in self.target.scoped_claims(self.population)
             if scoped.scope.covers(scope)
             and scoped.scope.vantage is scope.vantage
-            and scoped.delta <= self.scopes[scope][0]
+            and scoped.delta <= self.scope_deltas[scope][0]
             and not scoped.outside_model
         ]
         same = [scoped for scoped in covering if scoped.scope.unit is scope.unit]
         judged = [scoped for scoped in same if scoped.scope.horizon is scope.horizon] or same
-        if delta == self.scopes[scope][0]:
-            wider = same if is_of_others(self.target) else []
+        if delta == self.scope_deltas[scope][0]:
+            wider = same if is_external(self.target) else []
             if not same:
                 wider = covering
             return judged, [scoped for scoped in wider if scoped not in judged]
-        return [formula for scoped in judged if (formula := scoped.at(delta)) is not None], []
+        return [formula for scoped in judged if (formula := scoped.at_delta(delta)) is not None], []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotRun:
+class Skipped:
     """Scopes in which a game makes no runs, and the reason.
 
     ``scopes``: the scopes; empty for all scopes.
@@ -443,7 +448,7 @@ class GameResult:
     ``estimator``: the estimator of the bound.
     """
 
-    measured: Measured
+    measured: MeasuredBounds
     findings: tuple[Finding, ...]
     estimator: Estimator
 
@@ -453,26 +458,27 @@ class CanaryGame(ABC):
 
     ``name``: name of the game on the command line.
     ``horizon``: time that the adversary observes.
-    ``chunk``: number of runs that are simulated together.
+    ``chunk_size``: number of runs that are simulated together.
 
     Claims that may rely on random sampling of users are tested on runs that sample users.
     """
 
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
-    chunk: ClassVar[int]
+    chunk_size: ClassVar[int]
     is_parallel = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
-    trees = False
-    """Whether a decision rule may be a single feature or boosted trees, see ``Draws.worlds``."""
-    guessable = False
-    """Whether an attack may take the place of the adversary's score (``GameInputs.by``)."""
+    has_trees = False
+    """Whether a decision rule may be a single feature or boosted trees, see ``RunSampler.worlds``.
+    """
+    allows_attack = False
+    """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
     own_estimator: ClassVar[Estimator | None] = None
     """Estimator that replaces the estimator of the plan in this game. None if the runs are draws of
     two worlds, which any estimator can use."""
 
     @abstractmethod
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
         """Yields the worlds of the game, one setting for all scopes that need the same canary.
 
         ``ground``: the target and the data of its users.
@@ -486,7 +492,7 @@ class CanaryGame(ABC):
         """
         return scoped.scope.unit in UNITS and not scoped.outside_model
 
-    def scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
+    def scope_deltas(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
         """Scopes of the bounds that test ``claims``, in the order of the claims, with the deltas of
         the bounds.
 
@@ -495,8 +501,8 @@ class CanaryGame(ABC):
         pair" becomes replacement, because the worlds are two histories. For a single interaction it
         becomes add or remove, because the two values of an interaction are presence and absence. A
         bound is measured at the largest delta of the claims in its scope, and also holds at smaller
-        deltas. If a claim is a formula, a second bound is measured at ``RESOLVED``, except in the
-        one-run game, whose bounds at a delta above 0 have less confidence.
+        deltas. If a claim is a formula, a second bound is measured at ``FORMULA_DELTA``, except in
+        the one-run game, whose bounds at a delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -509,13 +515,15 @@ class CanaryGame(ABC):
             if scoped.curve is not None and self.own_estimator is None:
                 formulas.add(scope)
         return {
-            scope: (delta, RESOLVED) if scope in formulas and delta < RESOLVED else (delta,)
+            scope: (delta, FORMULA_DELTA)
+            if scope in formulas and delta < FORMULA_DELTA
+            else (delta,)
             for scope, delta in deltas.items()
         }
 
-    def count(self, target: Target) -> int:
+    def max_bounds(self, target: Target) -> int:
         """Maximum number of bounds that the game measures for ``target``."""
-        scopes = self.scopes(target.scoped_claims(Population(n_users=2, n_items=8)))
+        scopes = self.scope_deltas(target.scoped_claims(Population(n_users=2, n_items=8)))
         return sum(map(len, scopes.values()))
 
     def play(
@@ -529,7 +537,7 @@ class CanaryGame(ABC):
         confidence: float,
         accountants: Sequence[Accountant],
         rng: np.random.Generator,
-        parallel: Parallel = in_turn,
+        parallel: Parallel = run_serially,
         store: Store | None = None,
     ) -> GameResult:
         """Bounds epsilon from below at ``delta`` in a scope of ``setting``, by ``runs`` runs of
@@ -544,19 +552,21 @@ class CanaryGame(ABC):
         if setting.is_halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = SingleRemovalBound(estimator=estimator, claimed=claimed)
+            estimator = SingleRemovalBound(estimator=estimator, max_claim=claimed)
         # The runs of a single bound are used once, so that storing them would only take memory.
-        once = not (self.is_parallel or len(setting.bounds) > 1 or is_of_others(setting.target))
-        draws = Draws(
+        once = not (
+            self.is_parallel or len(setting.bound_scopes) > 1 or is_external(setting.target)
+        )
+        draws = RunSampler(
             simulation=setting.simulation,
-            name=f"{self.name} {setting.target!r} {setting.text} {setting.names} "
-            f"{list(setting.scopes)}",
-            chunk=setting.chunk or self.chunk,
-            parallel=parallel,
-            store=None if once else store or Memory(),
+            name=f"{self.name} {setting.target!r} {setting.run_text} {setting.world_names} "
+            f"{list(setting.scope_deltas)}",
+            chunk_size=setting.chunk_size or self.chunk_size,
+            run_chunks=parallel,
+            store=None if once else store or MemoryStore(),
         )
         fitting, measuring = rng.spawn(2)
-        worlds, draws_text = self.worlds(draws, setting, scope, runs, fitting)
+        worlds, draws_text = self.make_worlds(draws, setting, scope, runs, fitting)
         measured = measure(
             worlds,
             [scoped.claim for scoped in (*claims, *wider)],
@@ -574,7 +584,7 @@ class CanaryGame(ABC):
         self,
         setting: Setting,
         scope: Scope,
-        measured: Measured,
+        measured: MeasuredBounds,
         claims: Sequence[ScopedClaim],
         draws_text: str,
         accountants: Sequence[Accountant],
@@ -583,17 +593,18 @@ class CanaryGame(ABC):
         is one.
         """
         note = (
-            f"The {self.name} game draws {setting.text}. It compares input '{setting.names[0]}' "
-            f"with '{setting.names[1]}', in {draws_text}. It uses {setting.statistic}."
+            f"The {self.name} game draws {setting.run_text}. It compares input "
+            f"'{setting.world_names[0]}' with '{setting.world_names[1]}', in {draws_text}. "
+            f"It uses {setting.statistic}."
         )
         if setting.is_halved:
             note += (
                 " The bound is half the measured epsilon: a user without items sends messages, too."
             )
-        note += f" {population_of_claim(setting.target)}"
+        note += f" {describe_population(setting.target)}"
         exact: list[Bound] = []
-        if setting.prove is not None:
-            proof = setting.prove(measured.bound.delta)
+        if setting.exact_bound is not None:
+            proof = setting.exact_bound(measured.bound.delta)
             note += f" {capitalized(PROOF_CHECK)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
@@ -604,12 +615,12 @@ class CanaryGame(ABC):
                 setting.population,
                 exact=exact,
                 sampled=(measured.bound,),
-                alarms=(measured.alarm,),
+                alarms=(measured.alarm_bound,),
                 accountants=accountants,
             )
             for scoped in claims
         )
-        game = f"{self.name} game {setting.scale}"
+        game = f"{self.name} game {setting.size_text}"
         return tuple(
             each.model_copy(
                 update={"note": " ".join(filter(None, (note, each.note))), "game": game}
@@ -617,8 +628,8 @@ class CanaryGame(ABC):
             for each in findings
         )
 
-    def worlds(
-        self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+    def make_worlds(
+        self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """Makes the two worlds of ``scope`` with a fitted decision rule; also returns the numbers
         of runs as text.
@@ -627,15 +638,15 @@ class CanaryGame(ABC):
         is a quarter of ``runs``, but at most 2,000.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
-        worlds = draws.worlds(
-            setting.names,
+        worlds = draws.make_worlds(
+            setting.world_names,
             scope,
             source=str(scope.vantage),
             statistic=setting.statistic,
             pilot=pilot,
             rng=rng,
-            budget=SampleBudget(draws=2 * runs, delta=setting.scopes[scope][0], alpha=_ALPHA),
-            trees=self.trees,
+            budget=TestBudget(draws=2 * runs, delta=setting.scope_deltas[scope][0], alpha=_ALPHA),
+            trees=self.has_trees,
         )
         return worlds, f"{runs:,} runs of each world and {pilot:,} more to fit the decision rule"
 

@@ -7,7 +7,7 @@ from fedrec_auditor.auditor.games.crowd_game import RoundGame, TrainingGame
 from fedrec_auditor.auditor.games.local import LocalGame
 from fedrec_auditor.auditor.games.one_run import OneRunGame
 
-LOCAL, ONE_RUN = LocalGame.name, OneRunGame()
+LOCAL_NAME, ONE_RUN_GAME = LocalGame.name, OneRunGame()
 CANARY_GAMES: dict[str, CanaryGame] = {
-    game.name: game for game in (LocalGame(), RoundGame(), TrainingGame(), ONE_RUN)
+    game.name: game for game in (LocalGame(), RoundGame(), TrainingGame(), ONE_RUN_GAME)
 }

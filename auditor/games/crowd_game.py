@@ -17,14 +17,14 @@ from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games import round as rounds
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
-    SAME,
+    NO_CHANGE,
     UPLOAD_RUNS,
     CanaryGame,
     Features,
     GameInputs,
-    NotRun,
     Setting,
     Simulation,
+    Skipped,
     vantages_of,
 )
 from fedrec_auditor.auditor.games.stated import (
@@ -40,8 +40,8 @@ from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 # Maximum rounds of a training in a game. Longer trainings, and their claims, are shortened.
-MOST_ROUNDS = 20
-STATISTIC = (
+MAX_ROUNDS = 20
+STATISTIC_TEXT = (
     "messages of every round minus their expectation at its broadcast, projected on the mean "
     "difference between the canary's messages of the two worlds, combined by logistic regression"
 )
@@ -51,26 +51,26 @@ _COMPARED = 32  # messages of each canary whose means are compared to find the b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trainings:
+class TrainingSimulator:
     """Simulates trainings with a canary in one of two worlds. The canary is the last user.
 
     ``target``: the system.
     ``canary``: the canary and its crowd.
     ``vantages``: vantages for which features are returned. The features are those of
-        ``projection.training_features``, or the score of the attack ``by``.
-    ``by``: attack that scores the items in which the two histories differ, or None.
+        ``projection.training_features``, or the score of the attack ``attack``.
+    ``attack``: attack that scores the items in which the two histories differ, or None.
     ``compute``: device and memory of a training.
     """
 
     target: Target
     canary: Canaries
     vantages: tuple[Vantage, ...]
-    by: Attack | None = None
+    attack: Attack | None = None
     compute: Compute = DEFAULT
     votes: ClassVar[int] = 0
 
     @property
-    def messages(self) -> int:
+    def n_messages(self) -> int:
         """Number of messages per run: two per round for each user of the crowd and each copy of the
         canary.
         """
@@ -85,22 +85,22 @@ class Trainings:
 
     def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
-        data, crowd = self.canary.population(np.array([world == 0])), self.canary.crowd
+        data, crowd = self.canary.join_crowd(np.array([world == 0])), self.canary.crowd
         transcript = self.target.run(data, training, None, self.compute).transcript
-        others = expected_senders(crowd, self.vantages, transcript)
+        others = predicted_users(crowd, self.vantages, transcript)
         known: dict[int, projection.ExpectedMessages] = {}
         features = {}
         for vantage in self.vantages:
             view = transcript.view(vantage, seeing)
-            if self.by is not None:
-                features[vantage] = self._score(self.by, view, guessing)
+            if self.attack is not None:
+                features[vantage] = self._score(self.attack, view, guessing)
                 continue
             last = len(view.rounds) - (vantage is Vantage.PEERS)
             times = [-1] if vantage is Vantage.RELEASE else [*range(last)]
             for t in times:
                 if t not in known:
-                    broadcast, profiles = view.rounds[t].broadcast, self.canary.profiles
-                    known[t] = projection.expect(
+                    broadcast, profiles = view.rounds[t].broadcast, self.canary.histories
+                    known[t] = projection.estimate(
                         self.target, profiles, broadcast, guessing, _COPIES, others
                     )
             at_times = [known[t] for t in times]
@@ -111,7 +111,7 @@ class Trainings:
         """The attack's log-odds that the canary has the first history and not the second, shape
         (1,).
         """
-        first, second = self.canary.profiles.ratings.toarray()
+        first, second = self.canary.histories.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.crowd.n_users)
         guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
@@ -120,27 +120,27 @@ class Trainings:
         return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
 
 
-def expected_senders(
+def predicted_users(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
     """Users of ``crowd`` whose messages the adversary has to predict.
 
     The result is empty if the only vantage is the server's and messages are linked to single users.
     """
-    linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.parties is None
-    return crowd.take(np.arange(0)) if linked else crowd
+    linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
+    return crowd.take_users(np.arange(0)) if linked else crowd
 
 
-def shortened(target: Target, quick: bool) -> Target:
-    """Cuts a training to ``MOST_ROUNDS`` rounds, or to a quarter of this number if ``quick``."""
-    return target.shortened(MOST_ROUNDS // 4 if quick else MOST_ROUNDS)
+def limit_rounds(target: Target, quick: bool) -> Target:
+    """Cuts a training to ``MAX_ROUNDS`` rounds, or to a quarter of this number if ``quick``."""
+    return target.limit_rounds(MAX_ROUNDS // 4 if quick else MAX_ROUNDS)
 
 
-def opening(
+def first_round(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> Transcript:
     """Runs one round of training with an honest server, and returns its transcript."""
-    return target.shortened(1).run(population, rng, None, compute).transcript
+    return target.limit_rounds(1).run(population, rng, None, compute).transcript
 
 
 def opening_with_canary(
@@ -153,17 +153,18 @@ def opening_with_canary(
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
-        return nothing, opening(target, nothing, rng, compute)
+        return nothing, first_round(target, nothing, rng, compute)
     except InputError:
         if not population.n_users:
             raise
     one = population.ratings[[0]].toarray()[0].astype(np.float32)
     somebody = canaries.add_user(population, one)
-    return somebody, opening(target, somebody, rng, compute)
+    return somebody, first_round(target, somebody, rng, compute)
 
 
 def first_broadcast(opening: Transcript) -> Broadcast | None:
-    """The server's broadcast in the first round of ``opening``, or None if nothing is broadcast."""
+    """The server's broadcast in the first round of ``opening``, or None if nothing is
+    broadcast."""
     return opening.rounds[0].broadcast if opening.rounds else None
 
 
@@ -186,13 +187,15 @@ def find_best_canary(
     def read(canary: Canaries) -> list[float]:
         squares = []
         for broadcast in broadcasts:
-            sent = target, canary.profiles, broadcast
-            first, second = (projection.expect(*sent, rng, _COMPARED).apart for _ in range(2))
+            sent = target, canary.histories, broadcast
+            first, second = (
+                projection.estimate(*sent, rng, _COMPARED).difference for _ in range(2)
+            )
             # The product of two independent estimates is unbiased; the square of one is not.
-            squares.append(projection.dot((first[name], second[name]) for name in first))
+            squares.append(projection.inner_sum((first[name], second[name]) for name in first))
         return squares
 
-    every, refused = canaries.read_all(canaries.candidates(scope, population), read)
+    every, refused = canaries.map_canaries(canaries.extreme_canaries(scope, population), read)
     left_out = canaries.describe_refusals(refused, every)
     for canary, squares in every:
         for number, square in enumerate(squares):
@@ -217,11 +220,11 @@ def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | N
 class CrowdGame(CanaryGame):
     """Game with a canary in a small population of the data, from every vantage of the claims."""
 
-    guessable = True
+    allows_attack = True
 
-    def cut_rounds(self, target: Target, quick: bool) -> Target:
+    def limit_rounds(self, target: Target, quick: bool) -> Target:
         """Shortens the target to the number of rounds that this game runs."""
-        return target.shortened(1)
+        return target.limit_rounds(1)
 
     def draws_uploads_only(self, target: Target) -> bool:
         """Whether the game may draw uploads at a fixed broadcast, without running the server's
@@ -229,24 +232,24 @@ class CrowdGame(CanaryGame):
         """
         return True
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
         """Yields the settings of the game, see ``CanaryGame.settings``."""
-        target, by = ground.target, ground.by
-        users = crowd_size(target, ground.size[0], ground.interactions.n_users)
+        target, by = ground.target, ground.attack
+        users = crowd_size(target, ground.shape[0], ground.interactions.n_users)
         population = canaries.small_population(
-            ground.interactions, users, ground.size[1], target.catalogue
+            ground.interactions, users, ground.shape[1], target.required_items
         )
-        sizes = canaries.claim_population(population, count_user_features(population))
+        sizes = canaries.population_of_claims(population, count_user_features(population))
         _, opening = opening_with_canary(target, population, rng, ground.compute)
-        broadcast, parties = first_broadcast(opening), opening.public.parties is not None
-        all_deltas = self.scopes(self.cut_rounds(target, ground.quick).scoped_claims(sizes))
+        broadcast, parties = first_broadcast(opening), opening.public.n_silos is not None
+        all_deltas = self.scope_deltas(self.limit_rounds(target, ground.quick).scoped_claims(sizes))
         if by is not None:
             every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
             if unread := tuple(scope for scope in every if scope not in all_deltas):
-                yield NotRun(scopes=unread, reason="the attack reads nothing from this vantage")
+                yield Skipped(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
             for setting in self.designed_settings(ground, all_deltas, rng):
-                all_deltas = {s: d for s, d in all_deltas.items() if s not in setting.scopes}
+                all_deltas = {s: d for s, d in all_deltas.items() if s not in setting.scope_deltas}
                 yield setting
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
@@ -254,7 +257,7 @@ class CrowdGame(CanaryGame):
             of_uploads = self.draws_uploads_only(target) and not parties and by is None
             if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
                 of_uploads = of_uploads and not samples_users(target)
-            of_uploads = of_uploads and scope.vantage in rounds.UPLOADED
+            of_uploads = of_uploads and scope.vantage in rounds.WITH_UPLOADS
             return str(scope.unit), str(scope.adjacency), of_uploads, hides_user(target, scope)
 
         for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
@@ -269,46 +272,52 @@ class CrowdGame(CanaryGame):
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> Setting | NotRun:
+    ) -> Setting | Skipped:
         """The setting of the best canary for ``scopes``; its runs are uploads if ``of_uploads``, or
         trainings.
         """
-        target, by, short = ground.target, ground.by, self.cut_rounds(ground.target, ground.quick)
-        sizes = canaries.claim_population(population, count_user_features(population))
+        target, by, short = (
+            ground.target,
+            ground.attack,
+            self.limit_rounds(ground.target, ground.quick),
+        )
+        sizes = canaries.population_of_claims(population, count_user_features(population))
         scope, sent = next(iter(scopes)), {"": broadcast}
-        if of_uploads and target.steerable:
+        if of_uploads and target.is_steerable:
             sent = malicious_broadcasts(broadcast)
         halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
         choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return NotRun(scopes=tuple(scopes), reason=SAME)
+            return Skipped(scopes=tuple(scopes), reason=NO_CHANGE)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
         vantages, length = vantages_of(scopes), short.sizes.rounds or 1
         if of_uploads:
-            statistic = rounds.STATISTIC
-            runs: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
+            statistic = rounds.ROUND_STATISTIC
+            runs: Simulation = rounds.RoundSimulator.learn(
+                short, canary, chosen, vantages, rng, length
+            )
         else:
-            statistic = f"the score of an attack: {by.reference}" if by else STATISTIC
-            runs = Trainings(
-                target=short, canary=canary, vantages=vantages, by=by, compute=ground.compute
+            statistic = f"the score of an attack: {by.reference}" if by else STATISTIC_TEXT
+            runs = TrainingSimulator(
+                target=short, canary=canary, vantages=vantages, attack=by, compute=ground.compute
             )
         run_text = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
         return Setting(
             target=short,
             population=sizes,
-            names=canary.names,
-            scopes=scopes,
+            world_names=canary.pair_names,
+            scope_deltas=scopes,
             simulation=runs,
             is_halved=halved,
-            text=(
+            run_text=(
                 f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.NEW_ITEMS} items of the data, "
                 f"{canaries.NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
-            scale=f"of {sizes.n_users:,} users",
+            size_text=f"of {sizes.n_users:,} users",
             statistic=statistic,
             max_runs=UPLOAD_RUNS if of_uploads else None,
         )
@@ -334,7 +343,7 @@ class RoundGame(CrowdGame):
 
     name = "round"
     horizon = Horizon.ROUND
-    chunk = 256
+    chunk_size = 256
 
     def designed_settings(
         self,
@@ -351,7 +360,7 @@ class RoundGame(CrowdGame):
         history.
         """
         target, n_users = ground.target, ground.interactions.n_users
-        scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOADED}
+        scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.WITH_UPLOADS}
         pairs = [each for each in target.designed_pairs() if each.scope.unit is Unit.REPORT]
         if not scopes or not pairs or target.sizes.reports is None:
             return
@@ -360,15 +369,15 @@ class RoundGame(CrowdGame):
         yield Setting(
             target=system,
             population=crowd,
-            names=pair.names,
-            scopes=scopes,
+            world_names=pair.world_names,
+            scope_deltas=scopes,
             simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
-            text=(
+            run_text=(
                 f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
                 "broadcast, where all other users have the second history"
             ),
-            scale=f"of {crowd.n_users:,} users",
-            statistic=rounds.STATISTIC,
+            size_text=f"of {crowd.n_users:,} users",
+            statistic=rounds.ROUND_STATISTIC,
             max_runs=UPLOAD_RUNS,
         )
 
@@ -380,20 +389,20 @@ class TrainingGame(CrowdGame):
 
     name = "training"
     horizon = Horizon.TRAINING
-    chunk = 8
+    chunk_size = 8
 
-    def cut_rounds(self, target: Target, quick: bool) -> Target:
-        """Shortens the target to at most ``MOST_ROUNDS`` rounds. Claims are judged for this number
+    def limit_rounds(self, target: Target, quick: bool) -> Target:
+        """Shortens the target to at most ``MAX_ROUNDS`` rounds. Claims are judged for this number
         of rounds.
         """
-        return shortened(target, quick)
+        return limit_rounds(target, quick)
 
     def draws_uploads_only(self, target: Target) -> bool:
         """Whether the game may draw single uploads at a fixed broadcast in place of trainings.
 
         The server may choose the broadcast, so a bound for it is a bound for the training.
         """
-        return target.steerable
+        return target.is_steerable
 
 
 def _readable_scopes(

@@ -13,10 +13,10 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Labels, Links, Reconstruction, Scores
-from fedrec_auditor.attacks.parts.inputs import ViewWithReadings
+from fedrec_auditor.attacks.parts.inputs import ViewWithInputs
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import Estimate
-from fedrec_auditor.auditor.machine.progress import stage
+from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, SkippedRow, UsersRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
@@ -25,24 +25,24 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import View
 
 # Number of trainings on random halves of the users, in a full audit and in a quick audit.
-COUNT, QUICK_COUNT = 8, 4
+N_HALVES, QUICK_N_HALVES = 8, 4
 # Maximum estimated seconds of all trainings on halves, in a full and in a quick audit.
-HALF_SECONDS, QUICK_HALF_SECONDS = 3600.0, 6.0
+MAX_HALVES_SECONDS, QUICK_MAX_HALVES_SECONDS = 3600.0, 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Halves:
+class HalfRuns:
     """Trainings on random halves of the users, for attacks that infer whether a user is present.
 
-    ``included``: whether each training includes each user (k, n_users).
+    ``is_included``: whether each training includes each user (k, n_users).
     ``views``: the adversary views of the k trainings, by vantage.
     """
 
-    included: NDArray[np.bool_]
+    is_included: NDArray[np.bool_]
     views: Mapping[Vantage, tuple[View, ...]]
 
     @classmethod
-    def of(
+    def train(
         cls,
         target: Target,
         interactions: Interactions,
@@ -51,7 +51,7 @@ class Halves:
         count: int,
         compute: Compute,
         rng: np.random.Generator,
-    ) -> Halves:
+    ) -> HalfRuns:
         """Trains ``target`` ``count`` times, each time on a random half of the users.
 
         Each training includes each user independently with probability 1/2, and has at least one
@@ -68,22 +68,22 @@ class Halves:
         included[:, 0] |= ~included.any(axis=1)
         views: dict[Vantage, list[View]] = {vantage: [] for vantage in vantages}
         for number, half in enumerate(included):
-            stage("training on halves of the users,", number, count)
-            data = interactions.take(np.flatnonzero(half))
+            report_step("training on halves of the users,", number, count)
+            data = interactions.take_users(np.flatnonzero(half))
             transcript = target.run(data, rng, None, compute).transcript
             for vantage in views:
-                views[vantage].append(transcript.view(vantage, rng).by_item())
-        return cls(included=included, views={v: tuple(every) for v, every in views.items()})
+                views[vantage].append(transcript.view(vantage, rng).align_items())
+        return cls(is_included=included, views={v: tuple(every) for v, every in views.items()})
 
 
 # Maximum attacked users in a full and a quick audit, and its smallest value with many items.
-USERS, QUICK_USERS, FEWEST = 2_000, 500, 100
+MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
-NUMBERS = 2**23
+MAX_ENTRIES = 2**23
 # Maximum product of users and items for which messages without senders are attacked.
-SEARCHED = 2**26
-Readings = dict[str, ViewWithReadings]
-"""Tables of the uploads of one training, with their views, by name of the source."""
+MAX_SEARCHED = 2**26
+# Tables of the uploads of one training, with their views, by name of the source.
+UploadTables = dict[str, ViewWithInputs]
 _MANY = 20_000  # users beyond which a row states the number of attacked users
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
@@ -103,7 +103,7 @@ class Game:
     ``attributes``: names of the attributes to infer; None for all attributes.
     ``confidence``: confidence of the intervals.
     ``rng``: random generator of the game.
-    ``condensed``: tables of the uploads, shared by all attacks on the same training.
+    ``upload_tables``: tables of the uploads, shared by all attacks on the same training.
     """
 
     target: str
@@ -112,33 +112,34 @@ class Game:
     view: View
     interactions: Interactions
     user_vectors: Floats | None = None
-    halves: Halves | None = None
+    halves: HalfRuns | None = None
     quick: bool
     per_user: bool = False
     attributes: tuple[str, ...] | None = None
     confidence: float
     rng: np.random.Generator
-    condensed: Readings = field(default_factory=dict)
+    upload_tables: UploadTables = field(default_factory=dict)
 
     @property
     def max_users(self) -> int:
         """Maximum number of attacked users, which is smaller for catalogues with many items."""
-        users = QUICK_USERS if self.quick else USERS
-        return min(users, max(FEWEST, NUMBERS // max(1, self.interactions.n_items)))
+        users = QUICK_MAX_USERS if self.quick else MAX_USERS
+        return min(users, max(MIN_USERS, MAX_ENTRIES // max(1, self.interactions.n_items)))
 
     @property
-    def too_large(self) -> str:
+    def search_refusal(self) -> str:
         """Reason why messages without senders are not attacked, or an empty string if they are
         attacked.
 
-        They are not attacked if the number of users times the number of items exceeds ``SEARCHED``.
+        They are not attacked if the number of users times the number of items exceeds
+        ``MAX_SEARCHED``.
         """
         entries = self.interactions.n_users * self.interactions.n_items
-        if entries <= SEARCHED:
+        if entries <= MAX_SEARCHED:
             return ""
         return (
             f"Messages without senders are searched together: their {entries:,} entries (users "
-            f"times items) exceed the {SEARCHED:,} that fit into memory. Audit fewer users."
+            f"times items) exceed the {MAX_SEARCHED:,} that fit into memory. Audit fewer users."
         )
 
     def skipped(self, reason: str) -> SkippedRow:
@@ -147,7 +148,7 @@ class Game:
         """
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
-    def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
+    def run_attack(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
         """Runs the attack on ``view`` and returns its guess.
 
         ``kind``: expected class of the guess.
@@ -167,20 +168,22 @@ class Game:
                 )
         return guess
 
-    def mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
+    def user_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
         """Estimates the mean over users of ``values`` (n,), each in [``min_value``, 1], with its
         interval.
         """
-        return metrics.mean(values, confidence=self.confidence, rng=self.rng, min_value=min_value)
+        return metrics.user_mean(
+            values, confidence=self.confidence, rng=self.rng, min_value=min_value
+        )
 
-    def share(self, successes: NDArray[np.bool_]) -> Estimate:
+    def user_share(self, successes: NDArray[np.bool_]) -> Estimate:
         """Estimates the share of users for whom an attack succeeded, with its interval.
 
         ``successes``: whether the attack succeeded for each user (n,).
         """
-        return metrics.share(successes, confidence=self.confidence)
+        return metrics.user_share(successes, confidence=self.confidence)
 
-    def roc(
+    def roc_curve(
         self,
         scores: NDArray[Any],
         members: NDArray[np.bool_],
@@ -196,11 +199,11 @@ class Game:
         ``fprs``: false positive rates at which the true positive rate is reported.
         ``more``: further arguments of ``metrics.roc``.
         """
-        return metrics.roc(
+        return metrics.roc_curve(
             scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
         )
 
-    def row(
+    def make_row(
         self,
         metric: str,
         estimate: Estimate,
@@ -223,9 +226,9 @@ class Game:
         ``further``: values of further metrics, by name.
         """
         every = self.interactions.n_users
-        if every > _MANY and estimate.n < every:
-            note = f"{note} The attack was run on {estimate.n:,} of {every:,} users.".lstrip()
-        note = " ".join([note, *self.view.how]).lstrip()
+        if every > _MANY and estimate.n_users < every:
+            note = f"{note} The attack was run on {estimate.n_users:,} of {every:,} users.".lstrip()
+        note = " ".join([note, *self.view.notes]).lstrip()
         return AttackRow(
             target=self.target,
             attack=self.name,
@@ -238,27 +241,27 @@ class Game:
             confidence=estimate.confidence,
             baseline=max(baselines.values(), default=None),
             baselines=baselines,
-            gain=None if gain is None else further_figure(gain),
+            gain=None if gain is None else make_further_figure(gain),
             from_interactions=from_interactions,
-            further={name: further_figure(one) for name, one in further.items()},
-            n=estimate.n if pairs is None else pairs,
+            further={name: make_further_figure(one) for name, one in further.items()},
+            n=estimate.n_users if pairs is None else pairs,
             subject="users" if pairs is None else "candidate pairs",
             reference=self.attack.reference,
             note=note,
         )
 
 
-def further_figure(estimate: Estimate) -> FurtherFigure:
+def make_further_figure(estimate: Estimate) -> FurtherFigure:
     """Converts an estimate into a further metric of a row of the record."""
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 
 # Levels of the quantiles of success over users that the record lists.
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 # Minimum success of the attack on a user with which the record counts the user as exposed.
-SURE = 0.9
+EXPOSED_AT = 0.9
 # Minimum number of users in a group whose mean success the record lists.
-FEWEST_OF_GROUP = 10
+MIN_GROUP_SIZE = 10
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
     "taste": ("rare items", "middle third", "common items"),
@@ -285,13 +288,15 @@ def users_row(
     users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for grouping, group, members in _groups(game, users):
-        if np.count_nonzero(members) >= FEWEST_OF_GROUP:
-            average = game.mean(success[members])
-            groups.setdefault(grouping, {})[group] = further_figure(average)
+        if np.count_nonzero(members) >= MIN_GROUP_SIZE:
+            average = game.user_mean(success[members])
+            groups.setdefault(grouping, {})[group] = make_further_figure(average)
     return UsersRow(
         success=name,
-        quantiles={f"{level:.0%}": _quantile(success, level, game.confidence) for level in LEVELS},
-        sure=further_figure(game.share(success >= SURE)),
+        quantiles={
+            f"{level:.0%}": _quantile(success, level, game.confidence) for level in QUANTILES
+        },
+        sure=make_further_figure(game.user_share(success >= EXPOSED_AT)),
         groups=groups,
         each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.per_user else (),
     )

@@ -16,54 +16,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts.uploads import (
-    OF_THE_MODEL,
+    MODEL_KINDS,
     ModelMessages,
-    blocks,
+    iter_blocks,
+    list_names,
     model_messages,
-    names,
     read_rounds,
 )
-from fedrec_auditor.attacks.readers.noisy_rows import ROUNDS
+from fedrec_auditor.attacks.readers.noisy_rows import MAX_MESSAGES
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 # Maximum absolute value of a usable number. The sum of 10^12 squares fits single precision.
-LARGEST = 1e13
+MAX_NUMBER = 1e13
 _PROBED = 8  # number of first rows that are checked before all rows are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Informative:
+class InformativeView:
     """A view that contains informative messages only, and counts of all messages.
 
     ``view``: the view.
-    ``sent``: number of messages before the removal.
-    ``empty``: number of messages that left the model unchanged.
-    ``oversized``: number of messages with numbers above ``LARGEST``, infinities or NaN.
+    ``n_messages``: number of messages before the removal.
+    ``n_empty``: number of messages that left the model unchanged.
+    ``n_oversized``: number of messages with numbers above ``MAX_NUMBER``, infinities or NaN.
     """
 
     view: View
-    sent: int
-    empty: int
-    oversized: int
+    n_messages: int
+    n_empty: int
+    n_oversized: int
 
     @property
-    def left_out(self) -> str:
+    def removal_note(self) -> str:
         """Sentence that counts the removed messages; empty if no message was removed."""
-        parts = [f"{self.empty:,} left the model as it was"] if self.empty else []
+        parts = [f"{self.n_empty:,} left the model as it was"] if self.n_empty else []
         parts += (
-            [f"{self.oversized:,} hold numbers above {LARGEST:g} or NaN"] if self.oversized else []
+            [f"{self.n_oversized:,} hold numbers above {MAX_NUMBER:g} or NaN"]
+            if self.n_oversized
+            else []
         )
-        return f"Left out of {self.sent:,} messages: {', '.join(parts)}." if parts else ""
+        return f"Left out of {self.n_messages:,} messages: {', '.join(parts)}." if parts else ""
 
     @property
     def refusal(self) -> str:
         """Sentence that says why nothing can be read; empty if a message remains or if none was
         sent.
         """
-        return self.left_out if self.sent and self.empty + self.oversized == self.sent else ""
+        return (
+            self.removal_note
+            if self.n_messages and self.n_empty + self.n_oversized == self.n_messages
+            else ""
+        )
 
 
-def informative(view: View, unread: int = 0) -> Informative:
+def filter_view(view: View, unread: int = 0) -> InformativeView:
     """Removes uninformative messages from ``view``.
 
     ``unread``: number of messages with NaN or infinities that the view already lacks.
@@ -76,22 +82,24 @@ def informative(view: View, unread: int = 0) -> Informative:
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
     read = {
-        id(part) for name in names(filled) for part, _, _ in read_rounds(filled, name, ROUNDS + 1)
+        id(part)
+        for name in list_names(filled)
+        for part, _, _ in read_rounds(filled, name, MAX_MESSAGES + 1)
     }
 
     def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
         if seen.uploads is None or id(seen) not in read:
             return np.zeros(0, dtype=np.bool_)
-        return oversized(seen.uploads)
+        return is_oversized(seen.uploads)
 
     usable, large = _drop_messages(filled, is_too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
     unread = unread if sent else 0
-    return Informative(
+    return InformativeView(
         view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
-        sent=sent + unread,
-        empty=empty,
-        oversized=large + unread,
+        n_messages=sent + unread,
+        n_empty=empty,
+        n_oversized=large + unread,
     )
 
 
@@ -150,23 +158,23 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
     if component.shape and component.shape[0] > _PROBED:
         rows = np.broadcast_to(np.arange(_PROBED), (len(clients), _PROBED))
         if component.kind is Kind.MODEL:
-            assert part.base is not None
-            still = part.base[:_PROBED]
-        moved = _any_entry(component.picked(clients, rows) != still)
+            assert part.broadcast is not None
+            still = part.broadcast[:_PROBED]
+        moved = _any_entry(component.select_rows(clients, rows) != still)
     rest = np.flatnonzero(~moved)
-    whole = ModelMessages(part.users[clients[rest]], component.take(clients[rest]), part.base)
+    whole = ModelMessages(part.users[clients[rest]], component.take(clients[rest]), part.broadcast)
     for block, _, entries in whole.changes():
         moved[rest[block]] = _any_entry(entries)
     return moved
 
 
-def oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Whether each message contains numbers above ``LARGEST`` or NaN (n,)."""
+def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
+    """Whether each message contains numbers above ``MAX_NUMBER`` or NaN (n,)."""
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
-        if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:
-            for rows, sent in blocks(part):
-                out[rows] |= _any_entry(~(np.abs(sent) <= LARGEST))
+        if part.kind in (*MODEL_KINDS, Kind.RATINGS) and part.max_magnitude() > MAX_NUMBER:
+            for rows, sent in iter_blocks(part):
+                out[rows] |= _any_entry(~(np.abs(sent) <= MAX_NUMBER))
     return out
 
 

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Links
-from fedrec_auditor.attacks.linkage import ROUNDS
+from fedrec_auditor.attacks.linkage import PRIOR_ROUNDS
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 # Maximum number of users whose messages are linked, in a full and in a quick audit.
-USERS, QUICK_USERS = 600, 100
+MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 
-def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a linkage attack by top-1 accuracy, mean reciprocal rank, and share of excluded
     candidates.
 
@@ -33,14 +33,16 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     random guess, whose success is the same for every message. If there are too few users for a
     conclusion, the only row gives this reason.
     """
-    hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)
+    hidden = anonymize(
+        game.view, game.view.vantage, QUICK_MAX_USERS if game.quick else MAX_USERS, game.rng
+    )
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
-    if reason := too_few(len(hidden.users), game.confidence):
+    if reason := too_few_text(len(hidden.users), game.confidence):
         return (game.skipped(reason),)
-    guess = game.guess(Links, Background(), hidden.view)
-    place = np.searchsorted(hidden.users, hidden.before)  # index of each candidate's user
-    columns = np.argsort(place, kind="stable")[hidden.truth]
+    guess = game.run_attack(Links, Background(), hidden.view)
+    place = np.searchsorted(hidden.users, hidden.candidates)  # index of each candidate's user
+    columns = np.argsort(place, kind="stable")[hidden.senders]
     true = guess.scores[np.arange(len(columns)), columns][:, None]
     above = (guess.scores > true).sum(axis=1)
     tied = (guess.scores == true).sum(axis=1)
@@ -59,15 +61,15 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
     top, *others = (
-        game.row(metric, game.mean(values), {"random": random}, note)
+        game.make_row(metric, game.user_mean(values), {"random": random}, note)
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    by_user = users_row(game, hidden.users[hidden.truth], linked, "top-1 of a user's message")
+    by_user = users_row(game, hidden.users[hidden.senders], linked, "top-1 of a user's message")
     return top.model_copy(update={"users": by_user}), *others
 
 
-def too_few(users: int, confidence: float) -> str:
+def too_few_text(users: int, confidence: float) -> str:
     """Sentence that says why ``users`` users are too few for a conclusion; empty if they are
     enough.
 
@@ -75,7 +77,7 @@ def too_few(users: int, confidence: float) -> str:
     a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
     that at least 4 users are needed at a confidence of 95%.
     """
-    low = metrics.share(np.ones(users, dtype=np.bool_), confidence=confidence).low
+    low = metrics.user_share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
         return ""
     return (
@@ -85,22 +87,24 @@ def too_few(users: int, confidence: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class UnlinkedView:
     """A view from which senders are removed, and the removed senders.
 
     ``view``: the view that the attack sees.
     ``users``: the c users whose messages are linked, in ascending order (c,).
-    ``truth``: index in ``users`` of the sender of each message of the last round (c,).
-    ``before``: user of each candidate, in the order of the attack's scores (c,).
+    ``senders``: index in ``users`` of the sender of each message of the last round (c,).
+    ``candidates``: user of each candidate, in the order of the attack's scores (c,).
     """
 
     view: View
     users: NDArray[np.int64]
-    truth: NDArray[np.intp]
-    before: NDArray[np.int64]
+    senders: NDArray[np.intp]
+    candidates: NDArray[np.int64]
 
 
-def hide(view: View, vantage: Vantage, max_users: int, rng: np.random.Generator) -> Hidden | None:
+def anonymize(
+    view: View, vantage: Vantage, max_users: int, rng: np.random.Generator
+) -> UnlinkedView | None:
     """Removes the senders of the last round from ``view``; for a shuffled vantage, of all its
     rounds.
 
@@ -111,7 +115,7 @@ def hide(view: View, vantage: Vantage, max_users: int, rng: np.random.Generator)
     a message both in the last round and before.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
-    sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else ROUNDS) :]
+    sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else PRIOR_ROUNDS) :]
     linked = [r.uploads for r in sent if r.uploads is not None]
     if len(linked) < 2:
         return None
@@ -137,9 +141,9 @@ def hide(view: View, vantage: Vantage, max_users: int, rng: np.random.Generator)
         else:
             names = np.arange(len(rows)) if last else uploads.users[rows]
             rounds.append(RoundView(broadcast=seen.broadcast, uploads=Uploads(names, parts)))
-    return Hidden(
+    return UnlinkedView(
         view=replace(view, vantage=vantage, rounds=tuple(rounds)),
         users=users,
-        truth=np.searchsorted(users, order),
-        before=before,
+        senders=np.searchsorted(users, order),
+        candidates=before,
     )

@@ -16,16 +16,16 @@ from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
-    QUICK,
-    SAME,
+    NO_CHANGE,
+    QUICK_RATIO,
     UPLOAD_RUNS,
     CanaryGame,
     GameInputs,
-    NotRun,
     Setting,
+    Skipped,
 )
-from fedrec_auditor.auditor.games.round import Rounds, build_rounds
-from fedrec_auditor.auditor.games.stated import is_of_others, samples_users
+from fedrec_auditor.auditor.games.round import RoundSimulator, build_rounds
+from fedrec_auditor.auditor.games.stated import is_external, samples_users
 from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
 from fedrec_auditor.auditor.worlds.sampler import Sampler
@@ -33,7 +33,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.client import without_exit
+from fedrec_auditor.targets.wrapped.client import block_exits
 
 # Number of steps of the search for a broadcast; each step tries two broadcasts.
 STEPS = 12
@@ -50,18 +50,18 @@ class WorstPair:
     ``canary``: the canary with the two histories.
     ``broadcast``: the broadcast.
     ``text``: description of the broadcast; empty for the broadcast of an honest server.
-    ``tried``: number of combinations of histories and broadcast that were tried.
-    ``left_out``: text on the canaries that the client's code refuses.
+    ``n_tried``: number of combinations of histories and broadcast that were tried.
+    ``refusal_text``: text on the canaries that the client's code refuses.
     """
 
     canary: Canaries
     broadcast: Broadcast | None
     text: str
-    tried: int
-    left_out: str
+    n_tried: int
+    refusal_text: str
 
 
-def search(
+def search_pair(
     target: Target,
     population: Interactions,
     scope: Scope,
@@ -85,15 +85,18 @@ def search(
     if it is an improvement. The search ends if the worlds are ``CERTAIN`` standard deviations
     apart. Returns None if no messages differ.
     """
-    every = [*canaries.candidates(scope, population), *canaries.data_candidates(scope, population)]
+    every = [
+        *canaries.extreme_canaries(scope, population),
+        *canaries.candidates_from_data(scope, population),
+    ]
     if not every:
         return None
     trial = _Trial(target, int(rng.integers(2**63)))
-    pairs, refused = canaries.read_all(every, lambda canary: trial.read(canary, broadcast))
+    pairs, refused = canaries.map_canaries(every, lambda canary: trial.read(canary, broadcast))
     designed, honest = [canary for canary, _ in pairs], [read for _, read in pairs]
     trial.learn_noise(honest)
-    if is_of_others(target) or not _any_differs(honest):
-        items = canaries.item_candidates(scope, population)
+    if is_external(target) or not _any_differs(honest):
+        items = canaries.item_canaries(scope, population)
         single, refused_items = _best_single_items(trial, items, broadcast)
         refused += refused_items
         designed += single
@@ -104,7 +107,7 @@ def search(
         key=lambda pair: pair[0],
     )
     chosen, text = broadcast, ""
-    if steered and broadcast and far < reading.CERTAIN:
+    if steered and broadcast and far < reading.MAX_DISTANCE:
         for name, malicious in _malicious_broadcasts(broadcast):
             distance = trial(canary, malicious)
             if distance > far:
@@ -120,7 +123,7 @@ def search(
     if not _any_differs(honest) and not text:
         return None
     return WorstPair(
-        canary=canary, broadcast=chosen, text=text, tried=trial.tried, left_out=left_out
+        canary=canary, broadcast=chosen, text=text, n_tried=trial.tried, refusal_text=left_out
     )
 
 
@@ -142,24 +145,26 @@ class _Trial:
 
     def read(
         self, canary: Canaries, broadcast: Broadcast | None, *, noisy: bool = False
-    ) -> reading.Readings:
+    ) -> reading.StatisticsMap:
         rng = np.random.default_rng(self.seed)
-        received = projection.received_by(broadcast, projection.CANARY)
-        args = self.target, canary.profiles, received, rng
-        self.count = self.count or reading.copies(*args, limit=_COPIES, numbers=_SEARCH_NUMBERS)
+        received = projection.received_part(broadcast, projection.CANARY_ROWS)
+        args = self.target, canary.histories, received, rng
+        self.count = self.count or reading.choose_count(
+            *args, limit=_COPIES, numbers=_SEARCH_NUMBERS
+        )
         with np.errstate(all="ignore"):
-            readings = reading.readings(*args, self.count, noisy=noisy or not self.noise)
+            readings = reading.learn_stats(*args, self.count, noisy=noisy or not self.noise)
         self.tried += 1
         return readings
 
-    def learn_noise(self, readings: Sequence[reading.Readings]) -> None:
+    def learn_noise(self, readings: Sequence[reading.StatisticsMap]) -> None:
         self.noise = {
             name: np.mean([each[name].variance for each in readings], axis=0)
             for name, first in (readings[0] if readings else {}).items()
-            if first.by_means is None
+            if first.mean_distance is None
         }
 
-    def distance(self, readings: reading.Readings) -> float:
+    def distance(self, readings: reading.StatisticsMap) -> float:
         far = math.hypot(*(each.distance(self.noise.get(name)) for name, each in readings.items()))
         return far if math.isfinite(far) else 0.0
 
@@ -170,8 +175,8 @@ class _Trial:
             return 0.0
 
 
-def _any_differs(honest: Sequence[reading.Readings]) -> bool:
-    return any(part.differs for readings in honest for part in readings.values())
+def _any_differs(honest: Sequence[reading.StatisticsMap]) -> bool:
+    return any(part.may_differ for readings in honest for part in readings.values())
 
 
 def _best_single_items(
@@ -180,8 +185,8 @@ def _best_single_items(
     """The canaries with one item that differ most in a few messages, and the client's errors at
     others.
     """
-    quick = replace(trial, tried=0, count=min(trial.count, reading.FEWEST_COPIES))
-    distances, refused = canaries.read_all(
+    quick = replace(trial, tried=0, count=min(trial.count, reading.MIN_MESSAGES))
+    distances, refused = canaries.map_canaries(
         items, lambda canary: quick.distance(quick.read(canary, broadcast, noisy=True))
     )
     trial.tried += quick.tried
@@ -235,7 +240,7 @@ def _climb(
             best, top, at = sent, distance, sent
         else:
             stride *= 0.8
-        if top >= reading.CERTAIN:
+        if top >= reading.MAX_DISTANCE:
             break
     return best, top
 
@@ -256,9 +261,9 @@ class LocalGame(CanaryGame):
 
     name = "local"
     horizon = Horizon.ROUND
-    chunk = 256
+    chunk_size = 256
     is_parallel = False
-    trees = True
+    has_trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
         """Checks that a claim is about the server's vantage, and about a user, rating, interaction
@@ -268,13 +273,13 @@ class LocalGame(CanaryGame):
         """
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
-    def count(self, target: Target) -> int:
+    def max_bounds(self, target: Target) -> int:
         """Maximum number of bounds that the game measures for ``target``, including those of
         designed pairs.
         """
-        return super().count(target) + len(target.designed_pairs())
+        return super().max_bounds(target) + len(target.designed_pairs())
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
         """Yields the settings of the game, see ``CanaryGame.settings``."""
         yield from self._settings(ground, rng)
         crowd = Population(
@@ -283,63 +288,69 @@ class LocalGame(CanaryGame):
             n_features=count_user_features(ground.interactions),
         )
         for pair in ground.target.designed_pairs():
-            yield designed_setting(ground.target, crowd, pair, rng)
+            yield make_designed_setting(ground.target, crowd, pair, rng)
 
-    def _settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+    def _settings(
+        self, ground: GameInputs, rng: np.random.Generator
+    ) -> Iterator[Setting | Skipped]:
         target = ground.target
-        population = canaries.small_population(ground.interactions, *ground.size, target.catalogue)
-        alone = target.shortened(1)
-        sizes = canaries.claim_population(population, count_user_features(population))
+        population = canaries.small_population(
+            ground.interactions, *ground.shape, target.required_items
+        )
+        alone = target.limit_rounds(1)
+        sizes = canaries.population_of_claims(population, count_user_features(population))
         claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
-        deltas = self.scopes(claims)
+        deltas = self.scope_deltas(claims)
         if not deltas:
-            yield NotRun(
+            yield Skipped(
                 reason="Expected a claim about a user, a rating, an interaction or an attribute "
                 "against an adversary who sees single messages, got none. Play another game"
             )
             return
         everybody, opening = crowd_game.opening_with_canary(alone, population, rng, ground.compute)
-        if opening.public.parties is not None:
-            yield NotRun(
+        if opening.public.n_silos is not None:
+            yield Skipped(
                 reason="Expected messages of one client each, got messages of parties, which hold "
                 'several users or a part of each user\'s data. Play "training"'
             )
             return
         broadcast = crowd_game.first_broadcast(opening)
-        received = projection.received_by(broadcast, projection.CANARY)
-        numbers = _count_numbers(alone, everybody.take(np.array([-1])), received, rng)
+        received = projection.received_part(broadcast, projection.CANARY_ROWS)
+        numbers = _count_numbers(alone, everybody.take_users(np.array([-1])), received, rng)
         if not numbers:
-            yield NotRun(
+            yield Skipped(
                 reason="Expected messages of single clients, got none: no client sends a message "
                 "of its own. Play another game"
             )
             return
         local_model = all(each.scope.adjacency is Adjacency.ANY_PAIR for each in claims)
-        steered = target.steerable or local_model
+        steered = target.is_steerable or local_model
         for scope in deltas:
             if samples_users(target) and any(deltas[scope]):
                 reason = "a delta may rely on the random sampling of users: play round or training"
-                yield NotRun(scopes=(scope,), reason=reason)
+                yield Skipped(scopes=(scope,), reason=reason)
                 continue
-            pair = search(alone, population, scope, broadcast, steered=steered, rng=rng)
+            pair = search_pair(alone, population, scope, broadcast, steered=steered, rng=rng)
             if pair is None:
-                yield NotRun(scopes=(scope,), reason=SAME)
+                yield Skipped(scopes=(scope,), reason=NO_CHANGE)
                 continue
             yield Setting(
                 target=alone,
                 population=sizes,
-                names=pair.canary.names,
-                scopes={scope: deltas[scope]},
-                simulation=Rounds.of(alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng),
-                text=(
-                    f"the first message of a client over {sizes.n_items} items{pair.text}, for the "
-                    f"most revealing of {pair.tried} tried pairs of histories and broadcasts"
-                    f"{pair.left_out}"
+                world_names=pair.canary.pair_names,
+                scope_deltas={scope: deltas[scope]},
+                simulation=RoundSimulator.learn(
+                    alone, pair.canary, pair.broadcast, (Vantage.SERVER,), rng
                 ),
-                scale=f"over {sizes.n_items:,} items",
-                statistic=reading.STATISTIC,
+                run_text=(
+                    f"the first message of a client over {sizes.n_items} items{pair.text}, for the "
+                    f"most revealing of {pair.n_tried} tried pairs of histories and broadcasts"
+                    f"{pair.refusal_text}"
+                ),
+                size_text=f"over {sizes.n_items:,} items",
+                statistic=reading.STATISTIC_TEXT,
                 max_runs=int(np.clip(_NUMBERS // numbers, _FEW_RUNS, UPLOAD_RUNS)),
-                prove=_make_prover(alone, pair, QUICK if ground.quick else 1),
+                exact_bound=_make_prover(alone, pair, QUICK_RATIO if ground.quick else 1),
             )
 
 
@@ -349,28 +360,28 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
 
     The trace is checked against real draws, whose usual number is divided by ``one_in``.
     """
-    received = projection.received_by(pair.broadcast, projection.CANARY)
-    code = target.client_code(pair.canary.profiles, received)
+    received = projection.received_part(pair.broadcast, projection.CANARY_ROWS)
+    code = target.client_code(pair.canary.histories, received)
     if code is None or len(code[1]) != 2:
         return None
     message, histories = code
 
     def traced(delta: float) -> Proof:
-        with without_exit():
+        with block_exits():
             return prove(
-                Sampler(str(target), flatten_outputs(message), sized=False),
+                Sampler(str(target), flatten_outputs(message), takes_size=False),
                 histories,
                 delta,
                 enough=0.0,
                 paced=lambda sampler, most: (sampler, most // one_in),
                 seed=np.random.SeedSequence(0),
-                names=pair.canary.names,
+                names=pair.canary.pair_names,
             )
 
     return traced
 
 
-def designed_setting(
+def make_designed_setting(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
 ) -> Setting:
     """The setting of a designed pair, whose messages differ by as much as ``target`` allows.
@@ -383,14 +394,16 @@ def designed_setting(
     return Setting(
         target=target,
         population=population,
-        names=pair.names,
-        scopes={pair.scope: (0.0,)},
-        simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.read),
-        text=f"one message of a client over {items} items, at the worst broadcast by design",
-        scale=f"over {items:,} items",
-        statistic=reading.STATISTIC if pair.read is None else "the part that the design reads",
+        world_names=pair.world_names,
+        scope_deltas={pair.scope: (0.0,)},
+        simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.reducer),
+        run_text=f"one message of a client over {items} items, at the worst broadcast by design",
+        size_text=f"over {items:,} items",
+        statistic=reading.STATISTIC_TEXT
+        if pair.reducer is None
+        else "the part that the design reads",
         max_runs=DESIGNED_RUNS,
-        chunk=_TOGETHER,
+        chunk_size=_TOGETHER,
     )
 
 

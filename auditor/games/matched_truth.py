@@ -16,14 +16,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
-from fedrec_auditor.targets.recorded.recording_writer import Truth
-from fedrec_auditor.targets.recorded.tensors import check_regular
-from fedrec_auditor.targets.side_tables import index_of
+from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
+from fedrec_auditor.targets.recorded.tensors import check_file
+from fedrec_auditor.targets.side_tables import find_indices
 
 # Maximum size in bytes of a file with senders and users.
-LARGEST = 2**31
+MAX_BYTES = 2**31
+# User of each sender: a mapping or a CSV file. None if senders have the names of users.
 Senders = str | Path | Mapping[Any, Any] | None
-"""User of each sender: a mapping or a CSV file. None if senders have the names of users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +31,17 @@ class MatchedTruth:
     """True interactions, expressed in the items and senders of a recording.
 
     ``interactions``: the true interactions, over the recording's items.
-    ``positions``: row in ``interactions`` of each sender, -1 if the sender is not a user of the
+    ``sender_rows``: row in ``interactions`` of each sender, -1 if the sender is not a user of the
         truth.
     ``notes``: sentences on data that were left out.
     """
 
     interactions: Interactions
-    positions: NDArray[np.int64]
+    sender_rows: NDArray[np.int64]
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
+    def match(cls, recording: Recording, truth: GroundTruth | None, senders: Senders) -> Self:
         """Matches ``truth`` to a recording. Without a truth, the users have no known interactions.
 
         ``senders``: user of each sender, see ``attack_recording``.
@@ -54,17 +54,17 @@ class MatchedTruth:
             sizes = [file.count for part in recording.rounds for file in part.uploads]
             nothing = sparse.csr_array((max(1, len(names), *sizes, 0), manifest.n_items))
             return cls(
-                interactions=Interactions.of(nothing, name=recording.path.name),
-                positions=np.arange(len(names)) if parties is None else parties,
+                interactions=Interactions.create(nothing, name=recording.path.name),
+                sender_rows=np.arange(len(names)) if parties is None else parties,
             )
         interactions, notes = _reindex_items(truth.interactions, manifest)
         if parties is not None:
-            return cls(interactions=interactions, positions=parties, notes=notes)
+            return cls(interactions=interactions, sender_rows=parties, notes=notes)
         positions = _find_rows(_translate(names, senders), interactions)
         unknown = np.flatnonzero(positions < 0)
         if len(unknown):
             example = str(names[unknown[0]])[:40]
-            route = manifest.route or recording.shown
+            route = manifest.route or recording.max_vantage
             if len(unknown) == len(names) or route is not Vantage.SERVER:
                 hint = "Give a truth with all senders, or --senders sender,user for pseudonyms."
                 raise InputError(
@@ -75,7 +75,7 @@ class MatchedTruth:
                 f"{len(unknown):,} of {len(names):,} senders, such as {example!r}, are not in the "
                 "truth: their messages are left out.",
             )
-        return cls(interactions=interactions, positions=positions, notes=notes)
+        return cls(interactions=interactions, sender_rows=positions, notes=notes)
 
 
 def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ def _translate(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
 
 
 def _read_senders(path: Path) -> dict[str, str]:
-    check_regular(path, LARGEST, "a table of senders and users")
+    check_file(path, MAX_BYTES, "a table of senders and users")
     users: dict[str, str] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -150,7 +150,7 @@ def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.in
         wanted, among = _to_integers(names), interactions.users
     if wanted is None or not len(among):
         return np.full(len(names), -1)
-    return index_of(wanted, among)
+    return find_indices(wanted, among)
 
 
 def _reindex_items(
@@ -165,7 +165,7 @@ def _reindex_items(
         items = np.array(interactions.titles or interactions.items.astype(np.str_), dtype=np.str_)
     if np.array_equal(ids, items):
         return interactions, ()
-    column = index_of(items, ids)
+    column = find_indices(items, ids)
     if (column < 0).all():
         raise InputError(
             f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got other "
@@ -173,7 +173,7 @@ def _reindex_items(
         )
     table = interactions.ratings
     is_recorded = column[table.indices] >= 0
-    some = interactions.keep(is_recorded)
+    some = interactions.keep_where(is_recorded)
     to = column[some.ratings.indices]
     rows = np.repeat(np.arange(interactions.n_users), np.diff(some.ratings.indptr))
     order = np.lexsort((to, rows))

@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve
+from fedrec_auditor.attacks.parts.profile_fit import MAX_PROFILES, can_solve_sums
 from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, further_figure, users_row
+from fedrec_auditor.auditor.games.game import Game, make_further_figure, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 # False positive rates at which TPR is reported: in a row of its own, and as further metrics.
-FPR, FURTHER = 0.01, (0.001, 0.1)
-PAIRS = 20
+MAIN_FPR, FURTHER_FPRS = 0.01, (0.001, 0.1)
+MAX_MEMBERS = 20
 # Number of items per user that the adversary knows if whole messages are seen without senders.
 N_KNOWN_ITEMS = 5
 
 
-def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack on interactions by AUC with the ROC curve, and by TPR at 1% FPR.
 
     Candidates are up to 20 members and equally many non-members per user, drawn uniformly from the
@@ -39,8 +39,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         return ()
     interactions, known_items, known_note = game.interactions, None, ""
     if as_pseudonymous(game.view) is not None:
-        if game.too_large:
-            return (game.skipped(game.too_large),)
+        if game.search_refusal:
+            return (game.skipped(game.search_refusal),)
         known_items, interactions = split_known_items(interactions, game.rng)
         known_note = f" The adversary knows {N_KNOWN_ITEMS} items per user, to identify messages."
     pairs, members = draw_candidates(interactions, subjects(game.view), game.max_users, game.rng)
@@ -57,27 +57,28 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     prior = log_odds(popularity[pairs[:, 1]] - members, interactions.n_users - 1)
-    background = Background(candidates=pairs, prior=prior, met=known_items)
-    scores, users = game.guess(Scores, background, game.view).values, pairs[:, 0]
+    background = Background(candidates=pairs, prior=prior, met_items=known_items)
+    scores, users = game.run_attack(Scores, background, game.view).values, pairs[:, 0]
     # With fewer than 100 non-members, TPR is reported at the smallest FPR that they can resolve.
-    fpr = max(FPR, 1 / negatives)
-    curve = game.roc(scores, members, users, sorted({fpr, *FURTHER}), baseline=prior)
+    fpr = max(MAIN_FPR, 1 / negatives)
+    curve = game.roc_curve(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
         "other users have each item. "
-        f"Tests use up to {PAIRS} members and as many non-members of each of {curve.auc.n} users. "
-        f"The interval is over users.{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
+        f"Tests use up to {MAX_MEMBERS} members and as many non-members of each of "
+        f"{curve.auc.n_users} users. The interval is over users."
+        f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
-    by_user = metrics.auc_of_users(scores, members, users)
+    by_user = metrics.roc_area_per_user(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", (prior, members), note)
     unresolved = (
         f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
-        for rate in FURTHER
+        for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
     update = {
         "further": {
-            f"TPR at FPR {rate:.2g}": further_figure(one)
+            f"TPR at FPR {rate:.2g}": make_further_figure(one)
             for rate, one in curve.tpr.items()
             if rate != fpr
         },
@@ -101,7 +102,7 @@ def _rows(
     ``baseline``: score of each candidate without messages (m,), which is the baseline of the gains
         in ``curve``, and whether each candidate is a member (m,).
     """
-    figures = [("AUC", curve.auc, curve.auc_gain, 0.5, metrics.auc(*baseline))] + [
+    figures = [("AUC", curve.auc, curve.auc_gain, 0.5, metrics.roc_area(*baseline))] + [
         (
             f"TPR at FPR {fpr:.2g}",
             curve.tpr[fpr],
@@ -112,7 +113,7 @@ def _rows(
         for fpr in fprs
     ]
     area, *others = (
-        game.row(
+        game.make_row(
             metric,
             estimate,
             {"random": random, name: scored},
@@ -163,7 +164,7 @@ def split_known_items(
     place = np.empty(ratings.nnz, dtype=np.int64)
     place[order] = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], sizes)
     is_known = place < np.minimum(N_KNOWN_ITEMS, sizes // 2)[whose]
-    return interactions.keep(is_known).ratings, interactions.keep(~is_known)
+    return interactions.keep_where(is_known).ratings, interactions.keep_where(~is_known)
 
 
 def draw_candidates(
@@ -182,12 +183,12 @@ def draw_candidates(
     sizes = np.diff(ratings.indptr)
     able = among[(sizes[among] > 0) & (sizes[among] < interactions.n_items)]
     users = np.sort(rng.permutation(able)[:max_users])
-    count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), PAIRS)
+    count = np.minimum(np.minimum(sizes[users], interactions.n_items - sizes[users]), MAX_MEMBERS)
     touched = ratings[users].toarray() != 0
     parts = []
     for kind in (touched, ~touched):
         keys = np.where(kind, rng.random(kind.shape, dtype=np.float32), np.float32(2))
-        width = min(PAIRS, interactions.n_items)
+        width = min(MAX_MEMBERS, interactions.n_items)
         nearest = np.argpartition(keys, width - 1, axis=1)[:, :width]
         order = np.argsort(np.take_along_axis(keys, nearest, axis=1), axis=1, kind="stable")
         drawn = np.take_along_axis(nearest, order, axis=1)
@@ -200,7 +201,7 @@ def draw_candidates(
 USER_FPRS = (0.1, 0.01, 0.001)
 
 
-def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores an attack on the presence of users by AUC, and by TPR at 10%, 1% and 0.1% FPR.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
@@ -214,9 +215,9 @@ def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
-    halves, client = game.halves, game.view.public.client
+    halves, client = game.halves, game.view.public.device_code
     views = tuple(
-        replace(view, public=replace(view.public, client=client))
+        replace(view, public=replace(view.public, device_code=client))
         for view in halves.views[game.view.vantage]
     )
     ratings = game.interactions.ratings
@@ -224,7 +225,7 @@ def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     users = np.sort(game.rng.permutation(able)[: game.max_users])
     profiled = able if len(able) <= MAX_PROFILES else users
     scored, profiles = np.isin(profiled, users), ratings[profiled]
-    included = halves.included[:, users]
+    included = halves.is_included[:, users]
     if included.all() or not included.any():
         return (
             game.skipped(f"Too few users: {len(users)} with ratings, all in all halves or none."),
@@ -234,9 +235,9 @@ def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         background = Background(
             profiles=profiles,
             references=views[:k] + views[k + 1 :],
-            included=np.delete(halves.included[:, profiled], k, axis=0),
+            is_included=np.delete(halves.is_included[:, profiled], k, axis=0),
         )
-        scores.append(game.guess(Scores, background, view).values[scored])
+        scores.append(game.run_attack(Scores, background, view).values[scored])
     values, members = np.concatenate(scores), included.ravel()
     sizes = np.tile(np.diff(ratings.indptr)[users], len(views))
     whose = np.tile(users, len(views))
@@ -246,10 +247,10 @@ def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "halves of the users, each of which includes each user with probability 1/2. "
         f"{len(views)} trainings are attacked in turn. The interval is over users and trainings."
     )
-    if can_solve(views[0], len(profiled)):
+    if can_solve_sums(views[0], len(profiled)):
         note += " Clients draw nothing at random: the adversary computes all profiles' messages."
     trainings = np.repeat(np.arange(len(views)), len(users))
-    curve = game.roc(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
+    curve = game.roc_curve(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
     note += "".join(
         f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
         for fpr in USER_FPRS

@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
-from fedrec_auditor.attacks.parts.supervised import f1_of_classes, macro_f1, placements
+from fedrec_auditor.attacks.parts.supervised import auc_influences, f1_of_classes, macro_f1
 from fedrec_auditor.targets.compiled import compiled
 
 # Success of an attack: point estimates with confidence intervals over users.
@@ -33,7 +33,7 @@ from fedrec_auditor.targets.compiled import compiled
 
 REPLICATES = 1000
 # Number of points at which a ROC curve is stored.
-POINTS = 60
+CURVE_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +43,17 @@ class Estimate:
     ``value``: the point estimate.
     ``low``, ``high``: ends of the interval.
     ``confidence``: confidence of the interval.
-    ``n``: number of independent subjects (users).
+    ``n_users``: number of independent subjects (users).
     """
 
     value: float
     low: float
     high: float
     confidence: float
-    n: int
+    n_users: int
 
 
-def mean(
+def user_mean(
     values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
     """Estimates the mean of ``values`` (n,), one per user in [``min_value``, 1], with a bootstrap
@@ -64,18 +64,18 @@ def mean(
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
         raise InputError("Expected finite values of users, got none or NaN. Correct the attack.")
-    replicates = draw_weights(len(data), rng) @ data / len(data)
+    replicates = bootstrap_weights(len(data), rng) @ data / len(data)
     return percentile_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
-def share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
+def user_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
     """Estimates the share of true entries in ``successes`` (n,), with the exact Clopper-Pearson
     interval.
     """
     n, k = len(successes), int(np.count_nonzero(successes))
     ends = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
     return Estimate(
-        value=k / n, low=float(ends.low), high=float(ends.high), confidence=confidence, n=n
+        value=k / n, low=float(ends.low), high=float(ends.high), confidence=confidence, n_users=n
     )
 
 
@@ -125,7 +125,7 @@ class Roc:
     tpr_gain: Mapping[float, Estimate] = field(default_factory=dict)
 
 
-def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
+def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2.
 
     ``scores``: score per candidate (m,).
@@ -148,11 +148,11 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
     return float(_curve(scores, members, np.array([fpr]))[1])
 
 
-def auc_of_users(
+def roc_area_per_user(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Computes ``auc`` over the candidates of each user separately, shape (n,), users in ascending
-    order.
+    """Computes ``roc_area`` over the candidates of each user separately, shape (n,), users in
+    ascending order.
 
     ``users``: user of each candidate (m,).
 
@@ -174,7 +174,7 @@ def auc_of_users(
     return np.asarray(np.divide(total, pairs, out=np.full(len(names), np.nan), where=pairs > 0))
 
 
-def roc(
+def roc_curve(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     users: NDArray[np.integer[Any]],
@@ -203,16 +203,16 @@ def roc(
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
     resolved = [fpr for fpr in fprs if _is_resolved(fpr, negatives)]
-    grid = np.geomspace(1 / max(negatives, 1), 1.0, POINTS)
+    grid = np.geomspace(1 / max(negatives, 1), 1.0, CURVE_POINTS)
     rates = np.concatenate([resolved, grid])
-    weights = draw_weights(len(names), rng)
+    weights = bootstrap_weights(len(names), rng)
     groups, group = np.unique(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
-    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
+    again = bootstrap_weights(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
-        return areas_and_heights(scored, members, rates, (cluster, group), (weights, again))
+        return weighted_roc_curves(scored, members, rates, (cluster, group), (weights, again))
 
     value, replicates = _curve(scores, members, rates), drawn(scores)
     # A replicate without members or without non-members has no curve.
@@ -239,7 +239,7 @@ def _curve(
 ) -> NDArray[np.float64]:
     """Area under the curve, and its heights at ``rates`` (k,), as one array (1 + k,)."""
     cluster, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
-    (curve,) = areas_and_heights(scores, members, rates, (cluster, cluster), (once, once))
+    (curve,) = weighted_roc_curves(scores, members, rates, (cluster, cluster), (once, once))
     return np.asarray(curve)
 
 
@@ -272,7 +272,7 @@ def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
         )
 
 
-def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws bootstrap weights (REPLICATES, n): how often each of n subjects occurs in each
     replicate.
     """
@@ -300,7 +300,7 @@ def percentile_interval(
         low = value - missed * (value - min_value)
     if high - value <= 1e-9:
         high = value + missed * (1 - value)
-    return Estimate(value=value, low=low, high=high, confidence=confidence, n=n)
+    return Estimate(value=value, low=low, high=high, confidence=confidence, n_users=n)
 
 
 def _interval_ends(
@@ -325,7 +325,7 @@ def _interval_ends(
 # ROC curves of the same candidates for many bootstrap weights at once, in compiled code.
 
 
-def areas_and_heights(
+def weighted_roc_curves(
     scores: NDArray[Any],
     members: NDArray[np.bool_],
     rates: NDArray[np.float64],
@@ -437,8 +437,8 @@ def _fill(
 # intervals. For balanced accuracy, a class without users in the sample counts as 0 in one
 # computation and as 1 in another.
 
-CLASS_KNOWN = -1
-MACRO, BALANCED, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
+KNOWN_CLASS_CODE = -1
+MACRO_F1, BALANCED_ACC, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
 GAIN = "gain"
 
 
@@ -446,61 +446,62 @@ GAIN = "gain"
 class Guesses:
     """Guesses of the class of each of n users, in r draws of the known users.
 
-    ``truth``: code of each user's true class (n,).
-    ``guessed``: guessed codes (r, n); ``CLASS_KNOWN`` for users whose class is known in a draw.
-    ``classes``: number C of classes.
+    ``true_codes``: code of each user's true class (n,).
+    ``guessed_codes``: guessed codes (r, n); ``KNOWN_CLASS_CODE`` for users whose class is known in
+    a draw.
+    ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
-    ``shares``: probabilities with which a random guesser names each class in a draw (r, C), or
-        None. If given, ``tallies`` has expected numbers of right guesses, and ``guessed`` only
-        marks known users.
+    ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
+        None. If given, ``class_counts`` has expected numbers of right guesses, and
+        ``guessed_codes`` only marks known users.
     """
 
-    truth: NDArray[np.int64]
-    guessed: NDArray[np.int64]
-    classes: int
+    true_codes: NDArray[np.int64]
+    guessed_codes: NDArray[np.int64]
+    n_classes: int
     scores: NDArray[np.float64] | None = None
-    shares: NDArray[np.float64] | None = None
+    guess_probs: NDArray[np.float64] | None = None
 
     @property
-    def tallies(self) -> NDArray[np.float64]:
+    def class_counts(self) -> NDArray[np.float64]:
         """Counts (r, n, 3, C) per draw, user and class: of right guesses, of true classes, and of
         guesses.
         """
-        eye = np.eye(self.classes + 1, self.classes)  # the last row is 0, for CLASS_KNOWN
-        is_unknown = (self.guessed != CLASS_KNOWN)[:, :, None]
-        truth = eye[self.truth][None] * is_unknown
-        guess = eye[self.guessed] if self.shares is None else self.shares[:, None]
+        eye = np.eye(self.n_classes + 1, self.n_classes)  # the last row is 0, for CLASS_KNOWN
+        is_unknown = (self.guessed_codes != KNOWN_CLASS_CODE)[:, :, None]
+        truth = eye[self.true_codes][None] * is_unknown
+        guess = eye[self.guessed_codes] if self.guess_probs is None else self.guess_probs[:, None]
         guessed = guess * is_unknown
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
 
 def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean F1 over classes, weighted by their frequencies."""
-    return ratio(
+    return safe_ratio(
         (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """F1 of all guesses together, which is the share of right guesses."""
-    return ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+    return safe_ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean recall of the classes that occur in the truth."""
-    recalls = ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
-    return ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+    recalls = safe_ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return safe_ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
 
 _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    MACRO: macro_f1,
+    MACRO_F1: macro_f1,
     "micro F1": _micro_f1,
     "weighted F1": _weighted_f1,
-    BALANCED: _balanced,
+    BALANCED_ACC: _balanced,
 }
 
 
-def estimates(
+def estimate_all(
     guess: Guesses, *, confidence: float, rng: np.random.Generator, baseline: Guesses | None = None
 ) -> dict[str, Estimate]:
     """Estimates every metric of ``guess``, as means over draws with intervals, by name of the
@@ -510,10 +511,10 @@ def estimates(
     ``baseline``, ``GAIN`` is the macro F1 of ``guess`` minus that of ``baseline`` in the same
     draws.
     """
-    tallies = guess.tallies
+    tallies = guess.class_counts
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
-    weights = draw_weights(n, rng)
+    weights = bootstrap_weights(n, rng)
     per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
     occurring = float((per_draw[:, 1] > 0).mean())
     # Half a user more in each class, guessed right with probability 1/2: (b, 3, C).
@@ -523,13 +524,13 @@ def estimates(
     for name, figure in _FIGURES.items():
         figures = figure(per_draw)
         value, drawn = float(figures.mean()), [figure(replicates).mean(axis=0)]
-        if name == MACRO:
+        if name == MACRO_F1:
             drawn.append(figure(replicates + coins).mean(axis=0))
-        if name == BALANCED:
+        if name == BALANCED_ACC:
             drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
         out[name] = _hull(value, drawn, figures, subjects, confidence)
-        if name == MACRO and baseline is not None:
-            guessing, random = baseline.tallies, macro_f1_per_draw(baseline)
+        if name == MACRO_F1 and baseline is not None:
+            guessing, random = baseline.class_counts, macro_f1_per_draw(baseline)
             bias = macro_f1(guessing.sum(axis=1)) - random  # F1 of mean counts minus mean F1
             below = macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
             drawn, gained = [one - below for one in drawn], figures - random
@@ -540,14 +541,14 @@ def estimates(
 
 
 def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
-    """Macro F1 of each draw (r,). If guesses are random (``shares``), it is the exact
+    """Macro F1 of each draw (r,). If guesses are random (``guess_probs``), it is the exact
     expectation.
     """
-    per_draw = guesses.tallies.sum(axis=1)
-    if guesses.shares is None:
+    per_draw = guesses.class_counts.sum(axis=1)
+    if guesses.guess_probs is None:
         return macro_f1(per_draw)
-    pairs = zip(per_draw[:, 1], guesses.shares, strict=True)
-    return np.array([stratified_guess_f1(counts, shares) for counts, shares in pairs])
+    pairs = zip(per_draw[:, 1], guesses.guess_probs, strict=True)
+    return np.array([expected_random_f1(counts, shares) for counts, shares in pairs])
 
 
 def mean_macro_f1(guesses: Guesses) -> float:
@@ -555,7 +556,7 @@ def mean_macro_f1(guesses: Guesses) -> float:
     return float(macro_f1_per_draw(guesses).mean())
 
 
-def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
+def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
     """Exact expected macro F1 of a guesser who names class c with probability p_c for every user.
 
     ``counts``: number n_c of users of each class (C,), with sum n.
@@ -601,11 +602,11 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
     classes.
     """
     assert guesses.scores is not None
-    influence = np.zeros(len(guesses.truth))
-    areas = np.full(len(guesses.guessed), 0.5)
-    for draw, guessed in enumerate(guesses.guessed):
-        unknown = np.flatnonzero(guessed != CLASS_KNOWN)
-        placed = placements(guesses.truth[unknown], guesses.scores[draw][unknown])
+    influence = np.zeros(len(guesses.true_codes))
+    areas = np.full(len(guesses.guessed_codes), 0.5)
+    for draw, guessed in enumerate(guesses.guessed_codes):
+        unknown = np.flatnonzero(guessed != KNOWN_CLASS_CODE)
+        placed = auc_influences(guesses.true_codes[unknown], guesses.scores[draw][unknown])
         if not placed:
             continue
         areas[draw] = np.mean([area for area, _ in placed])
@@ -615,7 +616,7 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
     if half > 0 and 0 < value < 1 and subjects > 1:
         half *= float(stats.t.isf((1 - confidence) / 2, subjects - 1)) / (value * (1 - value))
         low, high = (float(expit(logit(value) + side * half)) for side in (-1, 1))
-        users = Estimate(value=value, low=low, high=high, confidence=confidence, n=subjects)
+        users = Estimate(value=value, low=low, high=high, confidence=confidence, n_users=subjects)
     else:
         users = percentile_interval(value, np.array([value]), subjects, confidence)
     return _widen(users, areas)
@@ -633,10 +634,10 @@ def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0
         low=max(min_value, users.value - float(np.hypot(users.value - users.low, spread))),
         high=min(1.0, users.value + float(np.hypot(users.high - users.value, spread))),
         confidence=users.confidence,
-        n=users.n,
+        n_users=users.n_users,
     )
 
 
-def ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def safe_ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """Computes ``part / whole`` elementwise, and 0 where ``whole`` is not positive."""
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))

@@ -22,17 +22,17 @@ from fedrec_auditor.auditor.games import canary, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
-    Draws,
     Features,
     GameInputs,
-    NotRun,
+    RunSampler,
     Setting,
+    Skipped,
     vantages_of,
 )
-from fedrec_auditor.auditor.games.crowd_game import expected_senders
+from fedrec_auditor.auditor.games.crowd_game import predicted_users
 from fedrec_auditor.auditor.games.projection import Array
 from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
-from fedrec_auditor.auditor.worlds.one_run import OneRun, with_coins
+from fedrec_auditor.auditor.worlds.one_run import OneRun, one_run_worlds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
@@ -41,7 +41,7 @@ from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
-STATISTIC = (
+STATISTIC_TEXT = (
     "messages of every round minus their expectation at the first broadcast, solved for the "
     "difference of each canary's messages there; in item tables, for items of its histories only"
 )
@@ -53,7 +53,7 @@ _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class CanaryDirection:
     """Difference between the messages for the two histories of each of m canaries, in one
     component.
 
@@ -61,22 +61,22 @@ class Direction:
         canary's own items, which contain nearly all information on its history; in a user table, to
         its own row.
     ``matrix``: the differences at their places in ``Canaries.new_rows``, in one dimension (m, p).
-    ``middle``: inner product of each difference with the mean of the two messages (m,).
+    ``mid_products``: inner product of each difference with the mean of the two messages (m,).
     ``shape``: shape of ``Canaries.new_rows`` of the component.
-    ``total``: expected sum of all messages, of this shape, if each canary sends the mean of its two
-        messages; None if the sum has no expectation.
+    ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
+        its two messages; None if the sum has no expectation.
     """
 
     values: NDArray[np.float32]
     matrix: NDArray[np.float32] | sparse.csr_array
-    middle: Array
+    mid_products: Array
     shape: tuple[int, ...]
-    total: Array | None
+    message_sum: Array | None
 
     @classmethod
-    def of(
+    def compute(
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
-    ) -> Direction:
+    ) -> CanaryDirection:
         """Computes the direction of one component.
 
         ``sent``: one message per history: first histories of all canaries, then all second
@@ -97,10 +97,10 @@ class Direction:
         shape, matrix = sent.shape, values
         if canaries.is_item_table(shape):
             shape = canaries.new_shape(shape)
-            matrix = _place_values(values, canaries.items - canaries.known, width, shape[0])
+            matrix = _place_values(values, canaries.own_items - canaries.n_known, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Kind.REPORTS, Kind.BITS):
-            total = 0.5 * canaries.new_total(sent) + canaries.new_total(others)
+            total = 0.5 * canaries.new_rows_total(sent) + canaries.new_rows_total(others)
             total = total - (count + len(others)) * canaries.new_rows(start)
         return cls(values, matrix, middle, shape, total)
 
@@ -113,16 +113,16 @@ class Scorer:
     ``directions``: direction of each component. If clients send models, it is of changes of the
         model. For reports, it is of the gradients before randomization if they are stored, and
         otherwise of the reports, whose sums have no expectation.
-    ``shapes``: arrays with the shapes of the directions, filled with 0 if the direction is 0, else
+    ``masks``: arrays with the shapes of the directions, filled with 0 if the direction is 0, else
         with 1.
     """
 
     canaries: Canaries
-    directions: Mapping[str, Direction]
-    shapes: Mapping[str, Array]
+    directions: Mapping[str, CanaryDirection]
+    masks: Mapping[str, Array]
 
     @classmethod
-    def of(
+    def build(
         cls,
         target: Target,
         canaries: Canaries,
@@ -136,16 +136,16 @@ class Scorer:
         """
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
         received, rest = (
-            projection.received_by(broadcast, rows) for rows in (own, np.arange(others.n_users))
+            projection.received_part(broadcast, rows) for rows in (own, np.arange(others.n_users))
         )
         sending, crowding = rng.spawn(2)
-        sent = target.upload(canaries.profiles, received, sending, 1, compute).components
+        sent = target.upload(canaries.histories, received, sending, 1, compute).components
         crowd: Mapping[str, Component] = {}
         if others.n_users:
             crowd = target.upload(others, rest, crowding, 1, compute).components
-        plain, base_of = projection.before_noise, projection.base_of
+        plain, base_of = projection.noiseless_messages, projection.base_value
         directions = {
-            name: Direction.of(
+            name: CanaryDirection.compute(
                 plain(part),
                 plain(crowd[name]) if name in crowd else None,
                 base_of(part, name, received),
@@ -170,20 +170,20 @@ class Scorer:
         """
         rounds = view.rounds
         models = [self._new_rows(each.broadcast) for each in rounds]
-        steps = itertools.starmap(projection.model_step, itertools.pairwise(models))
+        steps = itertools.starmap(projection.model_difference, itertools.pairwise(models))
         if vantage is Vantage.RELEASE:
             scores = [self._solve_sums(models, 1)]
         elif vantage is Vantage.PEERS:
             scores = [self._solve_sums(steps, len(rounds) - 1)]
-        elif vantage is Vantage.SERVER and view.public.parties is None:
+        elif vantage is Vantage.SERVER and view.public.n_silos is None:
             sources = [
                 [(sent, seen.broadcast) for seen in rounds if (sent := seen.uploads) is not None],
-                [(sent, seen.broadcast) for seen in rounds if (sent := seen.clear) is not None],
+                [(sent, seen.broadcast) for seen in rounds if (sent := seen.cleartext) is not None],
             ]
             scores = [_by_stage(list(itertools.starmap(self._score_own, s))) for s in sources if s]
         else:
             scores = [self._solve_sums(self._yield_sums(view, models), len(rounds))]
-            if any(seen.clear is not None for seen in rounds):
+            if any(seen.cleartext is not None for seen in rounds):
                 scores.append(self._solve_sums(steps, len(rounds) - 1))
         return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
@@ -196,8 +196,8 @@ class Scorer:
         """Yields the sum of the messages minus the broadcast, for each round."""
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
-            totals = {name: self.canaries.new_total(part) for name, part in parts.items()}
-            yield projection.subtract(totals, model, max(map(len, parts.values()), default=0))
+            totals = {name: self.canaries.new_rows_total(part) for name, part in parts.items()}
+            yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
         """Projections of the canaries' own messages on their directions, relative to the middle
@@ -212,11 +212,11 @@ class Scorer:
         parts = {name: part.take(rows) for name, part in uploads.components.items()}
         pairs = self._match({name: self.canaries.new_shape(p.shape) for name, p in parts.items()})
         for name, key in pairs:
-            along, start = self.directions[key], projection.base_of(parts[name], name, broadcast)
+            along, start = self.directions[key], projection.base_value(parts[name], name, broadcast)
             for block, sent in _read_changes(parts[name], whose, start, self.canaries):
                 values = along.values[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
-                scores[block] -= along.middle[block] if key == name else 0.0
+                scores[block] -= along.mid_products[block] if key == name else 0.0
                 squares[block] += np.einsum("ij,ij->i", values, values)
         return np.asarray(scores / np.sqrt(squares))
 
@@ -256,13 +256,13 @@ class Scorer:
         """
         pairs = self._match({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
-        expected = {name: self.directions[key].total for name, key in pairs}
+        expected = {name: self.directions[key].message_sum for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
-        share = projection.dot((rest[name], total) for name, total in known.items())
-        share /= projection.dot((total, total) for total in known.values()) + _TINY
+        share = projection.inner_sum((rest[name], total) for name, total in known.items())
+        share /= projection.inner_sum((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = projection.dot((part, part) for part in rest.values())
+        square = projection.inner_sum((part, part) for part in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
@@ -276,9 +276,9 @@ class Scorer:
         pairs = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.match_component(name, shape, self.shapes)) is not None
+            if (key := projection.match_component(name, shape, self.masks)) is not None
         ]
-        own = [(name, key) for name, key in pairs if name == key and self.shapes[key].any()]
+        own = [(name, key) for name, key in pairs if name == key and self.masks[key].any()]
         return own or [(name, key) for name, key in pairs if shapes[name]]
 
 
@@ -293,15 +293,15 @@ def _read_changes(
     In item tables, only the rows of a canary's own items are read.
     """
     picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
-    shape = (canaries.items.shape[1], *sent.shape[1:]) if picks else sent.shape
+    shape = (canaries.own_items.shape[1], *sent.shape[1:]) if picks else sent.shape
     step = max(1, _NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):
         block = np.arange(at, min(at + step, len(whose)))
-        rows = canaries.items[whose[block]]
+        rows = canaries.own_items[whose[block]]
         base_rows: Any = base
         if base.ndim and (picks or _is_user_row(sent, base)):
             base_rows = base[rows if picks else block[:, None]]
-        numbers = (sent.picked(block, rows) if picks else sent.dense(block)) - base_rows
+        numbers = (sent.select_rows(block, rows) if picks else sent.dense(block)) - base_rows
         yield whose[block], np.asarray(numbers, np.float32).reshape(len(block), -1)
 
 
@@ -333,7 +333,7 @@ def _by_stage(scores: Sequence[Array]) -> Array:
 
 
 # Name of the features that are 1 for canaries with their first history, and otherwise 0.
-COINS = "coins"
+TRUTH_KEY = "coins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,23 +357,23 @@ class SharedTraining:
     votes: ClassVar[int] = 0
 
     @property
-    def messages(self) -> int:
+    def n_messages(self) -> int:
         """Number of users in the training."""
         return self.canaries.crowd.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Runs one training, and returns scores (m, f) by vantage, and the true histories (m, 1) as
-        ``COINS``.
+        ``TRUTH_KEY``.
 
         ``world`` and ``size`` are ignored.
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
-        data = self.canaries.population(first)
+        data = self.canaries.join_crowd(first)
         transcript = self.target.run(data, crowd_game, None, self.compute).transcript
-        results = {COINS: first[:, None].astype(np.float64)}
+        results = {TRUTH_KEY: first[:, None].astype(np.float64)}
         scorers: dict[bool, Scorer] = {}
-        others = expected_senders(self.canaries.crowd, self.vantages, transcript)
+        others = predicted_users(self.canaries.crowd, self.vantages, transcript)
         with one_thread():
             for vantage in self.vantages:
                 # Sums are computed from the messages, and only in scored rows, in any order.
@@ -383,7 +383,7 @@ class SharedTraining:
                 if view.rounds:
                     if last not in scorers:
                         broadcast = view.rounds[0].broadcast
-                        scorers[last] = Scorer.of(
+                        scorers[last] = Scorer.build(
                             self.target, self.canaries, others, broadcast, guessing, self.compute
                         )
                     features = scorers[last].features(view, vantage)
@@ -399,27 +399,27 @@ class OneRunGame(CanaryGame):
 
     name = "one-run"
     horizon = Horizon.TRAINING
-    chunk = 1
+    chunk_size = 1
     own_estimator = OneRun()
 
-    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
         """Yields the settings of the game, see ``CanaryGame.settings``.
 
         Scopes with the same unit and adjacency share one training. Raises InputError if the
         catalogue of the target is fixed, because canaries need new items.
         """
         target, interactions = ground.target, ground.interactions
-        if target.catalogue is not None:
+        if target.required_items is not None:
             raise InputError(
                 f"Expected a model for any number of items, because canaries have new items, got "
-                f"a model of {target.catalogue} items. Give a function that makes the model."
+                f"a model of {target.required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(ground), _n_canaries(ground)
         features = count_user_features(interactions)
         crowd = Population(
             n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
         )
-        scopes = self.scopes(trained.scoped_claims(crowd))
+        scopes = self.scope_deltas(trained.scoped_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
             return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
@@ -428,44 +428,44 @@ class OneRunGame(CanaryGame):
             same = tuple(group)
             canaries = canary.design_canaries(same[0], interactions, count, rng)
             if canaries is None:
-                yield NotRun(scopes=same, reason="all ratings of the data have the same value")
+                yield Skipped(scopes=same, reason="all ratings of the data have the same value")
                 continue
             if hides_user(target, same[0]) and _absent_moves(trained, interactions, same[0], rng):
                 reason = (
                     "the message of an empty history moves something, so that adding or removing a "
                     "canary is two changes: play training"
                 )
-                yield NotRun(scopes=same, reason=reason)
+                yield Skipped(scopes=same, reason=reason)
                 continue
             sizes = Population(
                 n_users=canaries.crowd.n_users + count,
                 n_items=canaries.crowd.n_items,
                 n_features=features,
             )
-            deltas = self.scopes(trained.scoped_claims(sizes))
+            deltas = self.scope_deltas(trained.scoped_claims(sizes))
             yield Setting(
                 target=trained,
                 population=sizes,
-                names=canaries.names,
-                scopes={scope: deltas[scope] for scope in same},
+                world_names=canaries.pair_names,
+                scope_deltas={scope: deltas[scope] for scope in same},
                 simulation=SharedTraining(
                     target=trained,
                     canaries=canaries,
                     vantages=vantages_of(same),
                     compute=ground.compute,
                 ),
-                text=(
+                run_text=(
                     f"one training of {trained.sizes.rounds or 1} rounds of "
                     f"{canaries.crowd.n_users:,} users and {interactions.n_items:,} items of the "
                     f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
-                scale=f"of {sizes.n_users:,} users",
-                statistic=STATISTIC,
+                size_text=f"of {sizes.n_users:,} users",
+                statistic=STATISTIC_TEXT,
             )
 
-    def worlds(
-        self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
+    def make_worlds(
+        self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
         """The canaries of one training, as draws of two worlds, and the canaries' probabilities as
         text.
@@ -475,13 +475,14 @@ class OneRunGame(CanaryGame):
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores, first = (
-                draws.features(source, 0, 1, stream) for source in (str(scope.vantage), COINS)
+                draws.draw_features(source, 0, 1, stream)
+                for source in (str(scope.vantage), TRUTH_KEY)
             )
             return scores, first[:, 0] > 0.5
 
-        return with_coins(setting.names, scope, coins), "each with probability 1/2"
+        return one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
 
-    def largest(self, ground: GameInputs) -> tuple[Target, Interactions]:
+    def max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
         """The system, and the largest data on which the game trains it, for an estimate of the
         workload.
         """
@@ -489,18 +490,18 @@ class OneRunGame(CanaryGame):
         data, count, rng = ground.interactions, _n_canaries(ground), np.random.default_rng(0)
         canaries = canary.design_canaries(scope, data, count, rng)
         assert canaries is not None  # histories differ in items, for any ratings
-        return _target_at_length(ground), canaries.worlds[0]
+        return _target_at_length(ground), canaries.populations[0]
 
 
 def _n_canaries(ground: GameInputs) -> int:
-    return ground.canaries or canary.default_canaries(ground.interactions, ground.quick)
+    return ground.canaries or canary.default_canary_count(ground.interactions, ground.quick)
 
 
 def _target_at_length(ground: GameInputs) -> Target:
-    """The target with all of its rounds, or with at most ``MOST_ROUNDS`` rounds if the audit is
+    """The target with all of its rounds, or with at most ``MAX_ROUNDS`` rounds if the audit is
     quick.
     """
-    return crowd_game.shortened(ground.target, quick=False) if ground.quick else ground.target
+    return crowd_game.limit_rounds(ground.target, quick=False) if ground.quick else ground.target
 
 
 def _absent_moves(
@@ -509,5 +510,5 @@ def _absent_moves(
     """Whether a user without items sends a message that changes the view of an adversary in
     ``scope``.
     """
-    opening = crowd_game.opening(target, interactions.take(np.arange(1)), rng)
+    opening = crowd_game.first_round(target, interactions.take_users(np.arange(1)), rng)
     return sends_when_absent(target, interactions, scope, crowd_game.first_broadcast(opening), rng)

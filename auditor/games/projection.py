@@ -20,13 +20,13 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 Array = NDArray[np.float64]
+# Difference of the canary's mean messages between the two worlds, by component.
 Directions = Mapping[str, Array]
-"""Difference of the canary's mean messages between the two worlds, by component."""
 _NUMBERS = 1 << 20  # maximum numbers of messages in memory at once
 _MOST = 16  # maximum number of entries of a release that are features by themselves
 _TINY = 1e-30
 _ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
-CANARY, OTHERS = slice(-1, None), slice(None, -1)
+CANARY_ROWS, OTHER_ROWS = slice(-1, None), slice(None, -1)
 _NOTHING = Uploads(np.arange(0), {})
 _NOBODY: Mapping[str, Component] = {}
 
@@ -35,31 +35,32 @@ _NOBODY: Mapping[str, Component] = {}
 class ExpectedMessages:
     """Expected messages at one broadcast, by component, for an adversary who knows all data.
 
-    ``apart``: mean message of the canary in the first world minus that in the second world.
-    ``own``: mean message of the canary, averaged over both worlds.
-    ``total``: ``own`` plus the sum of the messages of all other users.
+    ``difference``: mean message of the canary in the first world minus that in the second world.
+    ``own_mean``: mean message of the canary, averaged over both worlds.
+    ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``own`` and ``total`` are changes of the model. In all
+    If clients send models, ``own_mean`` and ``message_sum`` are changes of the model. In all
     cases, components of reports and bits are left out, because each of their values is random.
     """
 
-    apart: Directions
-    own: Directions
-    total: Directions
+    difference: Directions
+    own_mean: Directions
+    message_sum: Directions
 
 
-def received_by(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
+def received_part(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
     """The part of ``broadcast`` that some users receive: only their rows of a table with one row
     per user.
 
-    ``rows``: indices of the users. ``CANARY`` is the last user, and ``OTHERS`` are all other users.
+    ``rows``: indices of the users. ``CANARY_ROWS`` is the last user, and ``OTHER_ROWS`` are all
+    other users.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
     return {**broadcast, "users": np.asarray(broadcast["users"])[rows]}
 
 
-def expect(
+def estimate(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -77,25 +78,25 @@ def expect(
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    received = received_by(broadcast, CANARY)
-    pair = send_in_pairs(target, profiles, received, drawn, size)
+    received = received_part(broadcast, CANARY_ROWS)
+    pair = upload_pairs(target, profiles, received, drawn, size)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
-        crowd = target.upload(others, received_by(broadcast, OTHERS), crowding).components
+        crowd = target.upload(others, received_part(broadcast, OTHER_ROWS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
-        base = base_of(part, name, received)
+        base = base_value(part, name, received)
         apart[name] = first - second
         if part.kind in (Kind.REPORTS, Kind.BITS):
             continue
         total[name] = own[name] = 0.5 * (first + second) - base
         if name in crowd:
-            total[name] = own[name] + before_noise(crowd[name]).total() - count * base
+            total[name] = own[name] + noiseless_messages(crowd[name]).total() - count * base
     return ExpectedMessages(apart, own, total)
 
 
-def base_of(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
+def base_value(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     """Value that is subtracted from the messages ``sent`` to get changes of the model.
 
     If clients send models, the value is the broadcast of the same ``name``, otherwise 0.
@@ -104,7 +105,7 @@ def base_of(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     return np.asarray(known.get(name, 0.0), float)
 
 
-def before_noise(sent: Component) -> Component:
+def noiseless_messages(sent: Component) -> Component:
     """Messages before they are randomized if the component ``sent`` stores these; otherwise
     ``sent``.
     """
@@ -112,7 +113,7 @@ def before_noise(sent: Component) -> Component:
     return sent if clean is None else clean
 
 
-def send_in_pairs(
+def upload_pairs(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -123,7 +124,7 @@ def send_in_pairs(
     seed = int(rng.integers(2**63))
     first, second = (
         target.upload(
-            profiles.take(np.array([world])), broadcast, np.random.default_rng(seed), size
+            profiles.take_users(np.array([world])), broadcast, np.random.default_rng(seed), size
         ).components
         for world in (0, 1)
     )
@@ -132,7 +133,7 @@ def send_in_pairs(
 
 def _mean(sent: Component) -> Array:
     """Mean message, before it is randomized if the component stores it."""
-    before = before_noise(sent)
+    before = noiseless_messages(sent)
     return np.asarray(before.dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
@@ -189,12 +190,16 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
             for part in model.values()
             if np.ndim(part) == 2 and len(part) == view.public.n_items
         ]
-        ratio = _ratio(model, known[0].apart, {})
+        ratio = _ratio(model, known[0].difference, {})
         return np.concatenate([_summary([ratio]), *rows[:1]])
     if view.vantage is Vantage.PEERS:
         return _summary(
             [
-                _ratio(model_step(before.broadcast, after.broadcast), each.apart, each.total)
+                _ratio(
+                    model_difference(before.broadcast, after.broadcast),
+                    each.difference,
+                    each.message_sum,
+                )
                 for before, after, each in zip(view.rounds, view.rounds[1:], known, strict=False)
             ]
         )
@@ -202,12 +207,14 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
         sums, clear = [], []
         for seen, expected in zip(view.rounds, known, strict=True):
             count = 0 if seen.senders is None else len(seen.senders)
-            moved = subtract(seen.aggregate or {}, seen.broadcast, count)
-            sums.append(_ratio(moved, expected.apart, expected.total))
-            if seen.clear is not None:
-                clear.append(_ratio(sum_components(seen.clear.components), expected.apart, {}))
+            moved = subtract_base(seen.aggregate or {}, seen.broadcast, count)
+            sums.append(_ratio(moved, expected.difference, expected.message_sum))
+            if seen.cleartext is not None:
+                clear.append(
+                    _ratio(sum_components(seen.cleartext.components), expected.difference, {})
+                )
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
-    if view.vantage is Vantage.SHUFFLED or view.public.parties is not None:
+    if view.vantage is Vantage.SHUFFLED or view.public.n_silos is not None:
         return _unlinked(view, known)
     return _linked(view, known, canary)
 
@@ -219,16 +226,18 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
     sources: dict[str, list[tuple[float, float, float]]] = {}
     grown: list[tuple[float, float]] = []
     for seen, expected in zip(view.rounds, known, strict=True):
-        for name, uploads in (("uploads", seen.uploads), ("clear", seen.clear)):
+        for name, uploads in (("uploads", seen.uploads), ("clear", seen.cleartext)):
             if uploads is None:
                 continue
             rows = np.flatnonzero(uploads.users == canary)
             parts = {n: part.take(rows) for n, part in uploads.components.items()}
-            own = subtract(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
-            middle = expected.own if name == "uploads" else {}
-            sources.setdefault(name, []).append(_ratio(own, expected.apart, middle, known=True))
+            own = subtract_base(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
+            middle = expected.own_mean if name == "uploads" else {}
+            sources.setdefault(name, []).append(
+                _ratio(own, expected.difference, middle, known=True)
+            )
             if own:
-                grown.append(_along(own, expected.apart))
+                grown.append(_along(own, expected.difference))
     return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
 
 
@@ -237,8 +246,8 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
     direction.
     """
     parts = [(message[name], d) for name, d in along.items() if name in message]
-    length = math.sqrt(dot((d, d) for _, d in parts))
-    return length, dot(parts) / max(length, _TINY)
+    length = math.sqrt(inner_sum((d, d) for _, d in parts))
+    return length, inner_sum(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -269,14 +278,14 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
         parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
         whole = {n: part for n, part in parts.items() if part.kind is not Kind.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        total, apart = subtract(sum_components(parts), broadcast, count), expected.apart
-        sums.append(_ratio(total, apart, expected.total))
+        total, apart = subtract_base(sum_components(parts), broadcast, count), expected.difference
+        sums.append(_ratio(total, apart, expected.message_sum))
         places = range(count if whole else 0)
         messages = (
             {name: part.dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
         singles.append(
-            [_ratio(subtract(message, broadcast, 1), apart, {})[0] for message in messages]
+            [_ratio(subtract_base(message, broadcast, 1), apart, {})[0] for message in messages]
         )
     if not all(singles):
         return _summary(sums)
@@ -291,7 +300,7 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
     return {name: part.total() for name, part in parts.items()}
 
 
-def subtract(
+def subtract_base(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
     """Subtracts ``count`` times the broadcast from each part, if that reduces the norm of the part.
@@ -311,7 +320,7 @@ def subtract(
     return results
 
 
-def model_step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+def model_difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
     """Difference ``after`` minus ``before`` of two broadcasts, by component."""
     first, second = before or {}, after or {}
     return {
@@ -321,7 +330,7 @@ def model_step(before: Broadcast | None, after: Broadcast | None) -> dict[str, A
     }
 
 
-def dot(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+def inner_sum(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
     """Sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
@@ -356,11 +365,11 @@ def _ratio(
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
-        c = dot(pairs) / (dot((m, m) for _, m in pairs) + _TINY)
+        c = inner_sum(pairs) / (inner_sum((m, m) for _, m in pairs) + _TINY)
     rests = [x if m is None else x - c * m for x, _, m in parts]
-    square = dot((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
-    total, apart = dot((x, d) for x, d, _ in parts), dot((d, d) for _, d, _ in parts)
-    expected = dot((m, d) for _, d, m in parts if m is not None)
+    square = inner_sum((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
+    total, apart = inner_sum((x, d) for x, d, _ in parts), inner_sum((d, d) for _, d, _ in parts)
+    expected = inner_sum((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0
     return total / square, expected / square, apart / square

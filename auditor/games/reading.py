@@ -20,15 +20,15 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 Array = NDArray[np.float64]
 # Minimum and maximum number of messages per world from which differences are learnt.
-FEWEST_COPIES, COPIES = 16, 512
+MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
-NUMBERS = 1 << 22
-STATISTIC = (
+MAX_NUMBERS = 1 << 22
+STATISTIC_TEXT = (
     "features of each message component (how far the two inputs differ in means, squares, exact "
     "zeros and sent rows, the length, and the largest entry)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
-CERTAIN = 1e3
+MAX_DISTANCE = 1e3
 _REPORT_COPIES = 16  # factor of the number of messages, if each has only a few entries
 _BLOCK = 1 << 18  # maximum numbers of messages in memory at once
 _ERRORS = 4.5  # standard errors of a significant difference; one of 10^4 exceeds it with P = 1/15
@@ -67,40 +67,42 @@ class _Moments:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MessageStats:
     """Statistics of one component by which messages of the two worlds differ.
 
     All arrays have one value per entry of a message, in one dimension.
 
-    ``start``: value that is subtracted from messages to get changes of the model.
-    ``middle``: average over both worlds of the mean message.
-    ``apart``: mean message of the first world minus that of the second world.
-    ``chance``: squared standard error of ``apart``, due to the client's randomness without added
-        noise.
+    ``base_value``: value that is subtracted from messages to get changes of the model.
+    ``average_mean``: average over both worlds of the mean message.
+    ``difference``: mean message of the first world minus that of the second world.
+    ``squared_se``: squared standard error of ``difference``, due to the client's randomness without
+        added noise.
     ``variance``: variance of a message within a world.
-    ``sure``: difference between the means of the two worlds over ``variance``; 0 if it is not
+    ``weight``: difference between the means of the two worlds over ``variance``; 0 if it is not
         significant.
-    ``squares``, ``zeros``, ``rows``: weights of squared deviations, of exact zeros and of rows that
-        are sent; 0 if their difference is not significant.
-    ``by_means``: squared distance of the worlds due to their means, in standard deviations within a
-        world. None if noise is added to known means; ``distance`` then computes it.
-    ``by_others``: squared distance due to squares, zeros and rows.
+    ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
+        zeros and of rows that are sent; 0 if their difference is not significant.
+    ``mean_distance``: squared distance of the worlds due to their means, in standard deviations
+        within a world. None if noise is added to known means; ``distance`` then computes it.
+    ``other_distance``: squared distance due to squares, zeros and rows.
     """
 
-    start: Array
-    middle: Array
-    apart: Array
-    chance: Array
+    base_value: Array
+    average_mean: Array
+    difference: Array
+    squared_se: Array
     variance: Array
-    sure: Array
-    squares: Array
-    zeros: Array
-    rows: Array
-    by_means: float | None
-    by_others: float
+    weight: Array
+    square_weight: Array
+    zero_weight: Array
+    row_weight: Array
+    mean_distance: float | None
+    other_distance: float
 
     @classmethod
-    def of(cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True) -> Reading:
+    def learn(
+        cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True
+    ) -> MessageStats:
         """Learns the statistics from messages of both worlds, drawn in pairs with the same
         randomness.
 
@@ -152,17 +154,17 @@ class Reading:
             spread = _ERRORS * math.sqrt(2.0 * float(np.sum((error / variance) ** 2)))
             by_means = max(sure, excess if excess > spread else 0.0)
         return cls(
-            start=start,
-            middle=middle,
-            apart=apart,
-            chance=chance,
+            base_value=start,
+            average_mean=middle,
+            difference=apart,
+            squared_se=chance,
             variance=variance,
-            sure=np.where(certain, measured / variance, 0.0),
-            squares=squares,
-            zeros=zeros,
-            rows=rows,
-            by_means=by_means,
-            by_others=by_squares + by_zeros + by_rows if noisy else 0.0,
+            weight=np.where(certain, measured / variance, 0.0),
+            square_weight=squares,
+            zero_weight=zeros,
+            row_weight=rows,
+            mean_distance=by_means,
+            other_distance=by_squares + by_zeros + by_rows if noisy else 0.0,
         )
 
     def distance(self, variance: Array | None = None) -> float:
@@ -171,20 +173,20 @@ class Reading:
         ``variance``: variance of the noise per entry, which replaces the measured variance; None to
             keep it.
         """
-        means = self.by_means
+        means = self.mean_distance
         if means is None or variance is not None:
             within = self.variance if variance is None else variance
-            means = max(0.0, float(np.sum((self.apart**2 - self.chance) / within)))
-        return math.sqrt(means + self.by_others)
+            means = max(0.0, float(np.sum((self.difference**2 - self.squared_se) / within)))
+        return math.sqrt(means + self.other_distance)
 
     @property
-    def differs(self) -> bool:
+    def may_differ(self) -> bool:
         """Whether messages of the two worlds may differ.
 
         The result is true for all random messages whose means before added noise are not stored.
         """
-        random = self.by_means is not None and self.variance.max(initial=0.0) > 2 * _TINY
-        return bool(self.apart.any()) or self.by_others > 0.0 or random
+        random = self.mean_distance is not None and self.variance.max(initial=0.0) > 2 * _TINY
+        return bool(self.difference.any()) or self.other_distance > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
         """Nine features of each of n messages (n, 9), from which a decision rule infers the world.
@@ -195,26 +197,26 @@ class Reading:
         The features are, in this order: inner product with ``along``; sum of signed entries clipped
         between the two means (the optimal statistic for Laplace noise); weighted sums of entries
         with significant differences, of squared deviations, of exact zeros, and of rows sent;
-        number of exact zeros and rows sent; squared distance from ``middle``; largest absolute
-        entry.
+        number of exact zeros and rows sent; squared distance from ``average_mean``; largest
+        absolute entry.
         """
         out = np.empty((len(part), 9))
         step = _step(part)
-        differ = np.flatnonzero(self.apart)
-        half, signs = np.abs(self.apart[differ]) / 2, np.sign(self.apart[differ])
+        differ = np.flatnonzero(self.difference)
+        half, signs = np.abs(self.difference[differ]) / 2, np.sign(self.difference[differ])
         signs = signs / np.sqrt(self.variance[differ])
         for at in range(0, len(part), step):
             block = np.arange(at, min(at + step, len(part)))
-            x, sent = _flat_numbers(part, block, self.start), _sent(part, block)
-            moved = (x - self.middle) ** 2
+            x, sent = _flat_numbers(part, block, self.base_value), _sent(part, block)
+            moved = (x - self.average_mean) ** 2
             columns = out[at : at + len(block)]
             columns[:, 0] = x @ along
-            columns[:, 1] = np.clip(x[:, differ] - self.middle[differ], -half, half) @ signs
-            columns[:, 2] = x @ self.sure
-            columns[:, 3] = moved @ self.squares
+            columns[:, 1] = np.clip(x[:, differ] - self.average_mean[differ], -half, half) @ signs
+            columns[:, 2] = x @ self.weight
+            columns[:, 3] = moved @ self.square_weight
             zero = x == 0.0
-            columns[:, 4] = zero @ self.zeros
-            columns[:, 5] = sent @ self.rows
+            columns[:, 4] = zero @ self.zero_weight
+            columns[:, 5] = sent @ self.row_weight
             columns[:, 6] = zero.sum(axis=1) + sent.sum(axis=1)
             columns[:, 7] = moved.sum(axis=1)
             columns[:, 8] = np.abs(x).max(axis=1, initial=0.0)
@@ -222,15 +224,15 @@ class Reading:
 
     def _typical_sizes(self, along: Array) -> Array:
         """Typical size of each feature (9,), to which features are rounded."""
-        size = np.abs(self.middle) + np.sqrt(self.variance)
+        size = np.abs(self.average_mean) + np.sqrt(self.variance)
         return np.array(
             [
                 np.abs(along) @ size,
-                (np.abs(self.apart) / np.sqrt(self.variance)).sum(),
-                np.abs(self.sure) @ size,
-                np.abs(self.squares) @ self.variance,
-                np.abs(self.zeros).sum(),
-                np.abs(self.rows).sum(),
+                (np.abs(self.difference) / np.sqrt(self.variance)).sum(),
+                np.abs(self.weight) @ size,
+                np.abs(self.square_weight) @ self.variance,
+                np.abs(self.zero_weight).sum(),
+                np.abs(self.row_weight).sum(),
                 1.0,
                 self.variance.sum(),
                 size.max(initial=0.0),
@@ -238,17 +240,17 @@ class Reading:
         )
 
 
-Readings = Mapping[str, Reading]
+StatisticsMap = Mapping[str, MessageStats]
 
 
-def copies(
+def choose_count(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     *,
-    limit: int = COPIES,
-    numbers: int = NUMBERS,
+    limit: int = MAX_MESSAGES,
+    numbers: int = MAX_NUMBERS,
 ) -> int:
     """Number of messages of each profile from which differences between the worlds are learnt.
 
@@ -259,11 +261,11 @@ def copies(
     """
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
-    count = int(np.clip(numbers // max(1, size), min(FEWEST_COPIES, limit), limit))
+    count = int(np.clip(numbers // max(1, size), min(MIN_MESSAGES, limit), limit))
     return count * (_REPORT_COPIES if any(part.kind is Kind.REPORTS for part in parts) else 1)
 
 
-def readings(
+def learn_stats(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
@@ -271,21 +273,22 @@ def readings(
     count: int,
     *,
     noisy: bool = True,
-) -> Readings:
+) -> StatisticsMap:
     """Learns how messages of the two ``profiles`` differ, by component, from ``count`` messages of
     each.
 
-    ``noisy``: whether messages are read with the noise that is added to them, see ``Reading.of``.
+    ``noisy``: whether messages are read with the noise that is added to them, see
+    ``MessageStats.of``.
     """
-    first, second = projection.send_in_pairs(target, profiles, broadcast, rng, count)
+    first, second = projection.upload_pairs(target, profiles, broadcast, rng, count)
     return {
-        name: Reading.of((part, second[name]), _base(name, part, broadcast), noisy=noisy)
+        name: MessageStats.learn((part, second[name]), _base(name, part, broadcast), noisy=noisy)
         for name, part in first.items()
     }
 
 
-def directions(readings: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Direction of the first feature of each component, in one dimension: ``apart`` over
+def directions(readings: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Direction of the first feature of each component, in one dimension: ``difference`` over
     ``variance``.
 
     ``shapes``: shape of the messages of each component.
@@ -293,7 +296,8 @@ def directions(readings: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dic
     A component that replaces the noise of another component has the direction of that component.
     """
     shaped = {
-        name: (each.apart / each.variance).reshape(shapes[name]) for name, each in readings.items()
+        name: (each.difference / each.variance).reshape(shapes[name])
+        for name, each in readings.items()
     }
     keys = {name: projection.match_component(name, shape, shaped) for name, shape in shapes.items()}
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
@@ -364,7 +368,7 @@ def _flat_numbers(part: Component, clients: NDArray[np.intp], start: Array) -> A
 
 
 def _sent(part: Component, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
-    return part.sent(clients).reshape(len(clients), -1)
+    return part.sent_rows(clients).reshape(len(clients), -1)
 
 
 def _step(part: Component) -> int:

@@ -25,7 +25,7 @@ _KNOWS = (
 )
 
 
-def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a reconstruction attack: rows of guessed sets, certain entries, ratings and user
     vectors.
 
@@ -38,12 +38,16 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if game.attack.refusal(game.view):
         return ()
     if (hidden := as_pseudonymous(game.view)) is not None:
-        return (game.skipped(game.too_large),) if game.too_large else _anonymous(game, hidden)
+        return (
+            (game.skipped(game.search_refusal),)
+            if game.search_refusal
+            else _anonymous(game, hidden)
+        )
     users = subjects(game.view).astype(np.int64)
     users = np.sort(game.rng.permutation(users)[: game.max_users])
     popularity = np.bincount(game.interactions.ratings.indices, minlength=game.interactions.n_items)
     background = Background(subjects=users, prior=log_odds(popularity, game.interactions.n_users))
-    guess = game.guess(Reconstruction, background, game.view)
+    guess = game.run_attack(Reconstruction, background, game.view)
     ratings = game.interactions.ratings[guess.users].toarray()
     truth = ratings != 0
     rows = []
@@ -52,8 +56,8 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         success = metrics.set_f1(guess.items, truth)
         by_user = users_row(game, guess.users, success, "F1 of a user's items")
         rows += [f1.model_copy(update={"users": by_user}), exact]
-    if guess.certain is not None and guess.items is not None:
-        rows.append(_proved(game, guess.certain, guess.items != truth))
+    if guess.is_proved is not None and guess.items is not None:
+        rows.append(_proved(game, guess.is_proved, guess.items != truth))
     if guess.ratings is not None and guess.items is not None:
         rows.append(_ratings(game, np.where(guess.items, guess.ratings, 0), ratings))
     if guess.vectors is not None and game.user_vectors is not None:
@@ -68,7 +72,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
     Each guessed set counts for one user. Because a user sends once per round, the count of a set is
     the largest number of its occurrences in one round.
     """
-    guess = game.guess(Reconstruction, Background(), game.view)
+    guess = game.run_attack(Reconstruction, Background(), game.view)
     if guess.items is None:
         return ()
     truth = game.interactions.ratings.toarray() != 0
@@ -81,10 +85,10 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
         is_guessed[user] = counts[bytes(row)] > 0
         counts[bytes(row)] -= 1
     return (
-        game.row(
+        game.make_row(
             "sets reconstructed exactly, without names",
-            game.share(is_guessed),
-            {"popular items": float((truth == popular_set(truth)).all(axis=1).mean())},
+            game.user_share(is_guessed),
+            {"popular items": float((truth == is_popular(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. The figure is the share of all users whose whole "
             "interaction set was read from a message; each message counts once.",
@@ -99,9 +103,9 @@ def _rounds(count: int) -> str:
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """Rows of the F1 of guessed sets, and of the share of users whose set is guessed exactly."""
     hits = np.count_nonzero(guess & truth, axis=1)
-    precision = metrics.ratio(hits, np.count_nonzero(guess, axis=1))
-    recall = metrics.ratio(hits, np.count_nonzero(truth, axis=1))
-    chosen = np.broadcast_to(popular_set(truth), truth.shape)
+    precision = metrics.safe_ratio(hits, np.count_nonzero(guess, axis=1))
+    recall = metrics.safe_ratio(hits, np.count_nonzero(truth, axis=1))
+    chosen = np.broadcast_to(is_popular(truth), truth.shape)
     return [
         _row(
             game,
@@ -113,9 +117,9 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
             },
             f"Means over users: precision = {precision.mean():.3f}, recall = {recall.mean():.3f}.",
         ),
-        game.row(
+        game.make_row(
             "users reconstructed exactly",
-            game.share((guess == truth).all(axis=1)),
+            game.user_share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} The figure is the share of users whose interaction set is guessed exactly.",
         ),
@@ -134,8 +138,8 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
     return _row(
         game,
         "ratings exact",
-        metrics.ratio(exact, sizes),
-        {"most frequent rating": metrics.ratio((truth == usual).sum(axis=1), sizes)},
+        metrics.safe_ratio(exact, sizes),
+        {"most frequent rating": metrics.safe_ratio((truth == usual).sum(axis=1), sizes)},
         "Share of a user's ratings guessed exactly; the baseline knows which items are rated.",
     )
 
@@ -158,10 +162,10 @@ def _row(
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate, gain = (
-        game.mean(v, low) for v, low in ((values, min_value), (values - best, min_value - 1.0))
+        game.user_mean(v, low) for v, low in ((values, min_value), (values - best, min_value - 1.0))
     )
     paired = gain if np.ptp(best) > 0 else None
-    return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
+    return game.make_row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
 
 
 def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
@@ -186,10 +190,10 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     """The row of the cosine between guessed and true user vectors, both of shape (n_users, F)."""
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
-    cosine = metrics.ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
+    cosine = metrics.safe_ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    of_mean = metrics.ratio(truth @ mean, lengths * np.linalg.norm(mean))
+    of_mean = metrics.safe_ratio(truth @ mean, lengths * np.linalg.norm(mean))
     return _row(
         game,
         "user vector cosine",
@@ -200,7 +204,7 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     )
 
 
-def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def is_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether each item is among the n most popular ones (M,), for the n with the best mean F1 over
     users.
 

@@ -14,15 +14,15 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import Features
-from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, CoordinateVotes
+from fedrec_auditor.auditor.worlds.pilot_rules import N_VOTES, CoordinateVotes
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target
 from fedrec_auditor.targets.transcript import Broadcast
 
 # Vantages that see uploads, so that no step of the server has to be simulated.
-UPLOADED = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-STATISTIC = (
+WITH_UPLOADS = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+ROUND_STATISTIC = (
     "projections of messages on the mean difference of the canary's messages, their sum and their "
     "maximum by component, combined by logistic regression"
 )
@@ -31,44 +31,44 @@ _NUMBERS = 1 << 22  # maximum numbers of messages in memory at once
 # Limits for learning votes of coordinates: messages (or sums) per world, summed messages, numbers
 # in all messages, and seconds.
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
-Read = Callable[[Mapping[str, Component]], projection.Array]
-"""Reduces n messages to features (n, f), for scopes about a part of a message."""
+# Reduces n messages to features (n, f), for scopes about a part of a message.
+Reducer = Callable[[Mapping[str, Component]], projection.Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rounds:
+class RoundSimulator:
     """Simulates runs of independent rounds of uploads, with a canary in one of two worlds.
 
     ``target``: the system.
     ``canary``: the canary and its crowd, who all send in every round.
     ``broadcast``: the broadcast of every round.
-    ``along``: difference of the canary's mean messages between the worlds, by component.
-    ``readings``: statistics that determine the features of the canary's own messages.
+    ``directions``: difference of the canary's mean messages between the worlds, by component.
+    ``statistics``: statistics that determine the features of the canary's own messages.
     ``vantages``: vantages for which features are returned.
-    ``length``: number of rounds of a run. Each feature is a sum over the rounds.
-    ``read``: reduces the canary's message to features of a part of it; None to use the whole
+    ``n_rounds``: number of rounds of a run. Each feature is a sum over the rounds.
+    ``reducer``: reduces the canary's message to features of a part of it; None to use the whole
         message.
-    ``voters``: by component, the rules that let each coordinate of a message vote for a world.
+    ``coord_votes``: by component, the rules that let each coordinate of a message vote for a world.
     ``sum_voters``: by component, such rules for the sum of all messages.
 
     The server sees the canary's own messages. Behind a shuffler, features are the sum and the
-    maximum of the projections of all messages on ``along``. With secure aggregation, they are the
-    sum. The votes are the last features.
+    maximum of the projections of all messages on ``directions``. With secure aggregation, they are
+    the sum. The votes are the last features.
     """
 
     target: Target
     canary: Canaries
     broadcast: Broadcast | None
-    along: projection.Directions
-    readings: reading.Readings
+    directions: projection.Directions
+    statistics: reading.StatisticsMap
     vantages: tuple[Vantage, ...]
-    length: int = 1
-    read: Read | None = None
-    voters: Mapping[str, CoordinateVotes] = field(default_factory=dict)
+    n_rounds: int = 1
+    reducer: Reducer | None = None
+    coord_votes: Mapping[str, CoordinateVotes] = field(default_factory=dict)
     sum_voters: Mapping[str, CoordinateVotes] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def learn(
         cls,
         target: Target,
         canary: Canaries,
@@ -76,8 +76,8 @@ class Rounds:
         vantages: tuple[Vantage, ...],
         rng: np.random.Generator,
         length: int = 1,
-        read: Read | None = None,
-    ) -> Rounds:
+        read: Reducer | None = None,
+    ) -> RoundSimulator:
         """Learns the features that distinguish the worlds best from copies of the canary's
         messages.
 
@@ -85,21 +85,23 @@ class Rounds:
         """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.expect(target, canary.profiles, broadcast, rng, _COPIES).apart
-        readings: reading.Readings = {}
-        received = projection.received_by(broadcast, projection.CANARY)
+            along = projection.estimate(
+                target, canary.histories, broadcast, rng, _COPIES
+            ).difference
+        readings: reading.StatisticsMap = {}
+        received = projection.received_part(broadcast, projection.CANARY_ROWS)
         if Vantage.SERVER in vantages and read is None:
-            count = reading.copies(target, canary.profiles, received, rng)
-            readings = reading.readings(target, canary.profiles, received, rng, count)
+            count = reading.choose_count(target, canary.histories, received, rng)
+            readings = reading.learn_stats(target, canary.histories, received, rng, count)
         without_votes = cls(
             target=target,
             canary=canary,
             broadcast=broadcast,
-            along=along,
-            readings=readings,
+            directions=along,
+            statistics=readings,
             vantages=vantages,
-            length=length,
-            read=read,
+            n_rounds=length,
+            reducer=read,
         )
         # A separate generator, so that other draws from ``rng`` do not depend on the votes.
         bits = _separate_bits(rng)
@@ -108,29 +110,31 @@ class Rounds:
     @property
     def votes(self) -> int:
         """Number of features, at the end of each row, that are votes of coordinates."""
-        return 0 if self.read else VOTES
+        return 0 if self.reducer else N_VOTES
 
     @property
-    def messages(self) -> int:
+    def n_messages(self) -> int:
         """Number of messages per run: of the canary, and of the crowd unless the server is the only
         vantage.
         """
         is_single = set(self.vantages) <= {Vantage.SERVER}
-        return self.length * (1 if is_single else 1 + self.canary.crowd.n_users)
+        return self.n_rounds * (1 if is_single else 1 + self.canary.crowd.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
         """Simulates ``size`` runs of a world (0 or 1) and returns their features by vantage."""
-        rng, runs, size = np.random.default_rng(seed), size, size * self.length
-        sent = self._upload(self.canary.profiles.take(np.array([world])), rng, size)
+        rng, runs, size = np.random.default_rng(seed), size, size * self.n_rounds
+        sent = self._upload(self.canary.histories.take_users(np.array([world])), rng, size)
         features = {}
         if Vantage.SERVER in self.vantages:
             features[Vantage.SERVER] = (
-                [self.read(sent)] if self.read else [self._read_own(sent), self._vote(sent, size)]
+                [self.reducer(sent)]
+                if self.reducer
+                else [self._read_own(sent), self._vote(sent, size)]
             )
         if set(self.vantages) - {Vantage.SERVER}:
             own = self._project(sent, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
-            sample = self._upload(self.canary.profiles.take(np.array([0])), rng, 1)
+            sample = self._upload(self.canary.histories.take_users(np.array([0])), rng, 1)
             # Each report is a message: the adversary does not see which reports have one sender.
             linked = {name for name, part in sample.items() if part.kind is not Kind.REPORTS}
             tops = {name: sums[name].copy() for name in sums if name in linked}
@@ -140,7 +144,7 @@ class Rounds:
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
             totals = {name: _sum_users(sent[name], size) for name in self.sum_voters}
-            own_votes = np.zeros((0, size, VOTES))
+            own_votes = np.zeros((0, size, N_VOTES))
             if Vantage.SHUFFLED in self.vantages:
                 own_votes = self._vote(sent, size)[None]
             shuffled = _combine_votes(own_votes)
@@ -151,54 +155,56 @@ class Rounds:
                 projections = self._project(others, runs_of)
                 for name, total in totals.items():
                     total[part] += _sum_users(others[name], runs_of)
-                if Vantage.SHUFFLED in self.vantages and self.voters:
+                if Vantage.SHUFFLED in self.vantages and self.coord_votes:
                     votes = self._vote(others, len(next(iter(others.values()))))
-                    votes = votes.reshape(-1, runs_of, VOTES)
+                    votes = votes.reshape(-1, runs_of, N_VOTES)
                     shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
                 for name, values in projections.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
-            sum_votes = np.zeros((size, VOTES))
+            sum_votes = np.zeros((size, N_VOTES))
             for name, voter in self.sum_voters.items():
                 sum_votes += voter(totals[name])
             features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
             features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
         return {
-            str(v): np.column_stack(features[v]).reshape(runs, self.length, -1).sum(axis=1)
+            str(v): np.column_stack(features[v]).reshape(runs, self.n_rounds, -1).sum(axis=1)
             for v in self.vantages
         }
 
     def _upload(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
-        rows = projection.OTHERS if profiles is self.canary.crowd else projection.CANARY
-        received = projection.received_by(self.broadcast, rows)
+        rows = projection.OTHER_ROWS if profiles is self.canary.crowd else projection.CANARY_ROWS
+        received = projection.received_part(self.broadcast, rows)
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
         """Features (n, f) of the canary's own n messages ``sent``."""
-        along = reading.directions(self.readings, {name: part.shape for name, part in sent.items()})
+        along = reading.directions(
+            self.statistics, {name: part.shape for name, part in sent.items()}
+        )
         return np.column_stack(
-            [self.readings[name].features(part, along[name]) for name, part in sent.items()]
+            [self.statistics[name].features(part, along[name]) for name, part in sent.items()]
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
         """Votes of the coordinates of ``size`` messages, shape (``size``, VOTES)."""
-        votes = np.zeros((size, VOTES))
-        for name, voter in self.voters.items():
+        votes = np.zeros((size, N_VOTES))
+        for name, voter in self.coord_votes.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
                 votes[block] += voter(_flat(sent[name], block))
         return votes
 
-    def _learn_votes(self, rng: np.random.Generator) -> Rounds:
+    def _learn_votes(self, rng: np.random.Generator) -> RoundSimulator:
         """A copy with votes that are learnt from messages of both worlds, drawn with the same
         randomness.
         """
-        received = projection.received_by(self.broadcast, projection.CANARY)
-        profile = self.canary.profiles.take(np.array([0]))
+        received = projection.received_part(self.broadcast, projection.CANARY_ROWS)
+        profile = self.canary.histories.take_users(np.array([0]))
         sample = self.target.upload(profile, received, rng, 1).components
         names = [n for n, part in sample.items() if part.kind not in (Kind.REPORTS, Kind.BITS)]
         numbers = sum(math.prod(sample[name].shape) for name in names)
@@ -207,7 +213,7 @@ class Rounds:
         sum_voters: dict[str, CoordinateVotes] = {}
         if names and linked:
             count = self._n_voting(numbers, 2)
-            pair = projection.send_in_pairs(self.target, self.canary.profiles, received, rng, count)
+            pair = projection.upload_pairs(self.target, self.canary.histories, received, rng, count)
             voters = {
                 name: CoordinateVotes.of(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
@@ -215,13 +221,13 @@ class Rounds:
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.crowd.n_users
             count = self._n_voting(numbers * (users + 1) // 4, users + 2)
-            pair = projection.send_in_pairs(self.target, self.canary.profiles, received, rng, count)
+            pair = projection.upload_pairs(self.target, self.canary.histories, received, rng, count)
             crowd = self._upload(self.canary.crowd, rng, count) if users else {}
             for name in names:
                 rest = _sum_users(crowd[name], count) if users else 0.0
                 worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateVotes.of(*worlds)
-        return replace(self, voters=voters, sum_voters=sum_voters)
+        return replace(self, coord_votes=voters, sum_voters=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:
         """Number of messages, or of sums of ``messages`` messages, per world from which votes are
@@ -230,15 +236,15 @@ class Rounds:
         seconds = self.target.upload_seconds * messages
         limit = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
         limit = min(limit, _VOTING_MESSAGES / messages)
-        return int(np.clip(limit, reading.FEWEST_COPIES, _VOTING))
+        return int(np.clip(limit, reading.MIN_MESSAGES, _VOTING))
 
     def _project(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
         """Projections of all messages on the canary's direction (``size``, users), by component."""
         projections = {}
         for name, part in sent.items():
-            key = projection.match_component(name, part.shape, self.along)
+            key = projection.match_component(name, part.shape, self.directions)
             if key is not None:
-                values = projection.project(part, self.along[key])
+                values = projection.project(part, self.directions[key])
                 projections[name] = values.reshape(-1, size).T
         return projections
 
@@ -279,15 +285,15 @@ def build_rounds(
     vantages: tuple[Vantage, ...],
     rng: np.random.Generator,
     others: int = 0,
-    read: Read | None = None,
-) -> Rounds:
+    read: Reducer | None = None,
+) -> RoundSimulator:
     """Makes the rounds of a designed pair of histories, at the broadcast of the pair.
 
     ``pair``: the two histories and the broadcast.
     ``system``: the system whose clients send.
     ``others``: number of other users, who all have the second history.
-    ``read``: reduces the canary's message to features, see ``Rounds``.
+    ``read``: reduces the canary's message to features, see ``RoundSimulator``.
     """
-    crowd = pair.profiles.take(np.ones(others, dtype=np.int64))
-    canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=crowd)
-    return Rounds.of(system, canary, pair.broadcast, vantages, rng, read=read)
+    crowd = pair.profiles.take_users(np.ones(others, dtype=np.int64))
+    canary = Canaries(pair_names=pair.world_names, histories=pair.profiles, crowd=crowd)
+    return RoundSimulator.learn(system, canary, pair.broadcast, vantages, rng, read=read)

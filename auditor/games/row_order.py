@@ -17,9 +17,9 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading, row_places
 from fedrec_auditor.attacks.parts.row_places import (
-    DEVIATIONS,
-    SHIFTS,
-    SPECIAL,
+    MAX_SPECIAL,
+    MIN_SUPPORT,
+    ROW_OFFSETS,
     Floats,
     Ints,
     compute_support,
@@ -27,22 +27,22 @@ from fedrec_auditor.attacks.parts.row_places import (
     standardise_evidence,
 )
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    HELD,
+    MAX_SECONDS,
     MAX_SHADOWS,
+    MAX_VALUES,
     MIN_SHADOWS,
-    SECONDS,
     Bits,
     draw_histories,
     run_on_accepted,
 )
 from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
-from fedrec_auditor.attacks.readers.base import SURE
-from fedrec_auditor.auditor.games.informative import LARGEST, informative, oversized
+from fedrec_auditor.attacks.readers.base import CERTAIN
+from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view, is_oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Manifest, Recording
-from fedrec_auditor.targets.recorded.recording_writer import Truth
+from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.recorded.tensors import Form
 from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import (
@@ -64,42 +64,42 @@ class SimulatedClient:
     users.
 
     ``target``: the system whose ``upload`` is called.
-    ``nobody``: the catalogue without users.
-    ``values``: distinct values of the ratings.
-    ``times``: smallest and largest timestamp.
-    ``sizes``: minimum and maximum number of items per user, among users with items.
+    ``catalogue``: the catalogue without users.
+    ``rating_set``: distinct values of the ratings.
+    ``time_range``: smallest and largest timestamp.
+    ``size_range``: minimum and maximum number of items per user, among users with items.
 
     Ratings, timestamps and attributes of invented users are drawn at random from these values.
     """
 
     target: Target
-    nobody: Interactions
-    values: NDArray[np.float32]
-    times: tuple[int, int]
-    sizes: tuple[int, int]
+    catalogue: Interactions
+    rating_set: NDArray[np.float32]
+    time_range: tuple[int, int]
+    size_range: tuple[int, int]
 
     @classmethod
-    def of(cls, target: Target, data: Interactions) -> Self:
+    def make(cls, target: Target, data: Interactions) -> Self:
         """Makes the client of ``target`` from public properties of ``data``."""
         times, sizes = data.timestamps, np.diff(data.ratings.indptr)
         sizes = sizes[sizes > 0]
         return cls(
             target=target,
-            nobody=data.take(np.arange(0)),
-            values=np.unique(data.ratings.data),
-            times=(0, 0) if times is None else (int(times.min()), int(times.max())),
-            sizes=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
+            catalogue=data.take_users(np.arange(0)),
+            rating_set=np.unique(data.ratings.data),
+            time_range=(0, 0) if times is None else (int(times.min()), int(times.max())),
+            size_range=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
         )
 
     @property
-    def seconds(self) -> float:
+    def call_seconds(self) -> float:
         """Processor time to compute one message, in seconds; 0 if it is negligible."""
         return self.target.upload_seconds
 
     @property
-    def others(self) -> bool:
+    def is_external(self) -> bool:
         """Whether the target is a system of another project than this one."""
-        return origin_of(self.target).others
+        return origin_of(self.target).is_external
 
     def __call__(
         self,
@@ -110,19 +110,21 @@ class SimulatedClient:
         """Computes the uploads of n users who have the items or ratings ``met`` (n, n_items)."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
-            ratings.data[:] = rng.choice(self.values, ratings.nnz)
+            ratings.data[:] = rng.choice(self.rating_set, ratings.nnz)
         else:
             ratings = met
         count: int = ratings.shape[0]
-        timed = self.nobody.timestamps is not None
+        timed = self.catalogue.timestamps is not None
         profiles = replace(
-            self.nobody,
+            self.catalogue,
             users=np.arange(count),
             ratings=ratings,
-            timestamps=rng.integers(*self.times, ratings.nnz, endpoint=True) if timed else None,
+            timestamps=rng.integers(*self.time_range, ratings.nnz, endpoint=True)
+            if timed
+            else None,
             attributes={
                 name: replace(each, codes=rng.integers(len(each.categories), size=count))
-                for name, each in self.nobody.attributes.items()
+                for name, each in self.catalogue.attributes.items()
             },
         )
         try:
@@ -134,20 +136,22 @@ class SimulatedClient:
             if accepted.all():
                 raise
             raise HistoriesRefused(f"{type(error).__name__}: {error}", accepted) from error
-        if (large := oversized(sent)).any():
-            raise HistoriesRefused(f"the code sends numbers above {LARGEST:g} or NaN", ~large)
+        if (large := is_oversized(sent)).any():
+            raise HistoriesRefused(f"the code sends numbers above {MAX_NUMBER:g} or NaN", ~large)
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
         """Whether the target's code accepts the history of this user if it is sent alone."""
         try:
-            self.target.upload(profiles.take(np.array([user])), broadcast, np.random.default_rng(0))
+            self.target.upload(
+                profiles.take_users(np.array([user])), broadcast, np.random.default_rng(0)
+            )
         except Exception:
             return False
         return True
 
 
-DOUBT = (
+CAVEAT = (
     "Messages of the client's code depend on the invented histories (by {:.1f} standard errors), "
     "but no order of the rows that was tried matches rows to items: a failure proves nothing. Give "
     "rows=FUNCTION, the rows of items."
@@ -158,34 +162,38 @@ DOUBT = (
 class ClientOrder:
     """Row of each item in those parts of messages whose rows are not in the order of the items.
 
-    ``orders``: row of each item (M,), by name of the part. Parts in the order of the items are
+    ``item_rows``: row of each item (M,), by name of the part. Parts in the order of the items are
         absent.
-    ``doubt``: sentence that says why an attack without success proves nothing, or an empty string.
+    ``caveat``: sentence that says why an attack without success proves nothing, or an empty string.
     """
 
-    orders: Mapping[str, Ints] = field(default_factory=dict)
-    doubt: str = ""
+    item_rows: Mapping[str, Ints] = field(default_factory=dict)
+    caveat: str = ""
 
     @classmethod
-    def of(cls, view: View) -> Self:
+    def find(cls, view: View) -> Self:
         """Finds the order of the rows in ``view``, by running the clients' code on invented
         histories.
 
         The result is empty unless the view contains client code of another project.
         """
-        client, public, rng = view.public.client, view.public, np.random.default_rng(0)
-        sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.in_clear]
-        if client is None or not client.others or public.rows is not None or not sent:
+        client, public, rng = view.public.device_code, view.public, np.random.default_rng(0)
+        sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.is_in_clear]
+        if client is None or not client.is_external or public.item_rows is not None or not sent:
             return cls()
         uploads, broadcast = sent[-1]
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
-        if size * MIN_SHADOWS > HELD or any(part.kind in LIST_KINDS for part in parts.values()):
+        if size * MIN_SHADOWS > MAX_VALUES or any(
+            part.kind in LIST_KINDS for part in parts.values()
+        ):
             return cls()
-        max_count = int(min(MAX_SHADOWS, HELD // size, SECONDS / max(1e-9, client.seconds)))
+        max_count = int(
+            min(MAX_SHADOWS, MAX_VALUES // size, MAX_SECONDS / max(1e-9, client.call_seconds))
+        )
         results: dict[str, tuple[Ints | None, float]] = {}
         for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
-            histories = draw_histories(count, public.n_items, client.sizes, rng)
+            histories = draw_histories(count, public.n_items, client.size_range, rng)
 
             def send(some: NDArray[np.intp], drawn: Bits = histories) -> Mapping[str, Component]:
                 return client(drawn[some], broadcast, rng).components
@@ -204,33 +212,33 @@ class ClientOrder:
         own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
         known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
         orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(orders, "" if known or errors < DEVIATIONS else DOUBT.format(errors))
+        return cls(orders, "" if known or errors < MIN_SUPPORT else CAVEAT.format(errors))
 
     @property
-    def assumed(self) -> str:
+    def assumption(self) -> str:
         """Sentence that states the order of the rows; empty if rows are in the order of the
         items.
         """
         text = "; ".join(
-            f"{name!r}: {order[0]}, {order[1]}, ..." for name, order in self.orders.items()
+            f"{name!r}: {order[0]}, {order[1]}, ..." for name, order in self.item_rows.items()
         )
         return f"By the client's code items 0, 1, ... stand in the rows of {text}." if text else ""
 
-    def read(self, view: View) -> View:
+    def reorder(self, view: View) -> View:
         """Reorders ``view`` so that rows are in the order of the items, in models, messages and
         client code.
         """
-        if not self.orders or view.public.client is None:
+        if not self.item_rows or view.public.device_code is None:
             return view
         models = [seen.broadcast for seen in view.rounds if seen.broadcast is not None]
-        client = _InOrder(view.public.client, self, models[0] if models else {})
-        public = replace(view.public, client=client)
-        return replace(view, public=public, rounds=tuple(map(self.at, view.rounds)))
+        client = _InOrder(view.public.device_code, self, models[0] if models else {})
+        public = replace(view.public, device_code=client)
+        return replace(view, public=public, rounds=tuple(map(self.in_round, view.rounds)))
 
-    def at(self, seen: RoundView) -> RoundView:
+    def in_round(self, seen: RoundView) -> RoundView:
         """Reorders the rows in one round, so that they are in the order of the items."""
-        for name, order in self.orders.items():
-            seen = seen.at(order, only=name)
+        for name, order in self.item_rows.items():
+            seen = seen.restrict(order, only=name)
         return seen
 
 
@@ -246,23 +254,23 @@ class _InOrder:
     code: DeviceCode
     order: ClientOrder
     first: Broadcast
-    others: bool = True
+    is_external: bool = True
 
     @property
-    def seconds(self) -> float:
-        return self.code.seconds
+    def call_seconds(self) -> float:
+        return self.code.call_seconds
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        return self.code.sizes
+    def size_range(self) -> tuple[int, int]:
+        return self.code.size_range
 
     def __call__(self, met: Any, broadcast: Broadcast | None, rng: np.random.Generator) -> Uploads:
         raw = dict(broadcast or {})
-        for name in self.order.orders.keys() & raw.keys() & self.first.keys():
+        for name in self.order.item_rows.keys() & raw.keys() & self.first.keys():
             rows, raw[name] = raw[name], self.first[name].copy()
-            raw[name][self.order.orders[name]] = rows
+            raw[name][self.order.item_rows[name]] = rows
         sent = self.code(met, None if broadcast is None else raw, rng)
-        uploads = self.order.at(RoundView(broadcast=None, uploads=sent)).uploads
+        uploads = self.order.in_round(RoundView(broadcast=None, uploads=sent)).uploads
         assert uploads is not None
         return uploads
 
@@ -287,18 +295,18 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
         for x in (rows.reshape(len(rows), -1), *numbers[:2])
     )
     count, n_items = rows.shape[1], histories.shape[1]
-    if abs(count - n_items) > SHIFTS[-1]:
+    if abs(count - n_items) > ROW_OFFSETS[-1]:
         return None, errors
     known = sparse.csr_array(histories.astype(np.float64))
     units = [row_places.standardise_evidence(part, known) for part in numbers]
-    orders = [row_places.fill_order(np.arange(n_items) + shift, count) for shift in SHIFTS]
+    orders = [row_places.fill_order(np.arange(n_items) + shift, count) for shift in ROW_OFFSETS]
     values = [
         max(row_places.check_uniform_support(*unit, order) for unit in units) for order in orders
     ]
     best = max(range(len(orders)), key=values.__getitem__)
     is_even, best_support = values[best]
-    is_plain = best_support >= (values[0][1] if best else 0.0) + DEVIATIONS
-    if not (is_plain and is_even) and is_last and errors >= DEVIATIONS:
+    is_plain = best_support >= (values[0][1] if best else 0.0) + MIN_SUPPORT
+    if not (is_plain and is_even) and is_last and errors >= MIN_SUPPORT:
         fits = [fit for unit in units if (fit := row_places.fit_order(*unit)) is not None]
         if fits:
             return row_places.fill_order(max(fits, key=lambda fit: fit[1])[0], count), errors
@@ -310,10 +318,10 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
 # the truth by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by rank of
-# the identifier, and as stated in the manifest, each with up to ``SPECIAL`` special rows. Finally
-# the order that fits the evidence best is tried.
+# the identifier, and as stated in the manifest, each with up to ``MAX_SPECIAL`` special rows. The
+# last is the order that fits the evidence best.
 
-_PLAIN = 0.4 * SURE  # evidence from which an item counts as determined with certainty
+_PLAIN = 0.4 * CERTAIN  # evidence from which an item counts as determined with certainty
 _MAX_USERS = 400  # maximum number of users whose evidence is compared with the truth
 
 
@@ -322,28 +330,29 @@ class ItemOrder:
     """A recording whose manifest states the item of each row, if this order could be found.
 
     ``recording``: the recording.
-    ``assumed``: sentence on the order, if the original manifest does not state it; otherwise empty.
-    ``doubt``: sentence that says why an attack without success proves nothing, if no order agrees
+    ``assumption``: sentence on the order, if the original manifest does not state it; otherwise
+    empty.
+    ``caveat``: sentence that says why an attack without success proves nothing, if no order agrees
         with the truth; otherwise empty.
     """
 
     recording: Recording
-    assumed: str = ""
-    doubt: str = ""
+    assumption: str = ""
+    caveat: str = ""
 
     @classmethod
-    def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
+    def find(cls, recording: Recording, truth: GroundTruth | None, senders: Senders) -> Self:
         """Finds the order of a recording's rows. Without a truth, the recording is not changed.
 
         ``truth``: the true interactions, or None.
-        ``senders``: user of each sender, see ``MatchedTruth.of``.
+        ``senders``: user of each sender, see ``MatchedTruth.match``.
         """
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
         rows, data = _count_rows(recording), truth.interactions
         by_truth = {"n_items": data.n_items, "items": tuple(data.items.tolist()), "rows": None}
-        matched = MatchedTruth.of(
+        matched = MatchedTruth.match(
             replace(recording, manifest=manifest.model_copy(update=by_truth)),
             replace(truth, interactions=replace(data, titles=())),
             senders,
@@ -356,32 +365,32 @@ class ItemOrder:
         values = [compute_support(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
         value, order = values[best], orders[best]
-        fits = value >= (values[0] if best else 0.0) + DEVIATIONS  # if not, both are possible
+        fits = value >= (values[0] if best else 0.0) + MIN_SUPPORT  # if not, both are possible
         fit = None if is_declared and not best else fit_order(evidence, items)
         if fit is not None and fit[1] > value:
             fits, (order, value) = True, fit
         if not fits:
             is_doubtful = is_certain or not is_declared
             doubt = _describe_doubt(max(values), is_declared, place) if is_doubtful else ""
-            return cls(recording=recording, doubt=doubt)
+            return cls(recording=recording, caveat=doubt)
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
         assumed = _assumption(names, order, rows, (value, values[0]), place)
-        return cls(recording=_name_rows(read, data.items, order, rows), assumed=assumed)
+        return cls(recording=_name_rows(read, data.items, order, rows), assumption=assumed)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The sentences ``assumed`` and ``doubt``, without empty ones."""
-        return tuple(filter(None, (self.assumed, self.doubt)))
+        """The sentences ``assumption`` and ``caveat``, without empty ones."""
+        return tuple(filter(None, (self.assumption, self.caveat)))
 
 
-def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
+def component_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
     """Shapes of the models, sums and messages of a recording, by component."""
     rounds = recording.rounds
     stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]
     shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
-    for file in (file for part in rounds for file in (*part.uploads, *part.clear)):
-        shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
+    for file in (file for part in rounds for file in (*part.uploads, *part.cleartext)):
+        shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is Form.FULL}
     declared = recording.manifest.components.items()
     return shapes | {n: part.shape for n, part in declared if part.shape is not None}
 
@@ -390,10 +399,10 @@ def _count_rows(recording: Recording) -> int:
     """Number of rows of the item table: ``n_items``, or the number of rows of a part that is
     nearest to it.
     """
-    count, shapes = recording.manifest.n_items, table_shapes(recording).values()
+    count, shapes = recording.manifest.n_items, component_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
-    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= SPECIAL]
+    near = [shape[0] for shape in shapes if shape and abs(shape[0] - count) <= MAX_SPECIAL]
     return min(near, key=lambda rows: abs(rows - count), default=count)
 
 
@@ -406,20 +415,20 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     data, rng = matched.interactions, np.random.default_rng(0)
     system = RecordedSystem(
         recording=recording,
-        positions=matched.positions,
+        sender_rows=matched.sender_rows,
         users=data.users,
         rounds=len(recording.rounds),
     )
     transcript = system.run(data, rng).transcript
-    view = informative(transcript.view(transcript.shown, rng)).view.by_item()
+    view = filter_view(transcript.view(transcript.max_vantage, rng)).view.align_items()
     hidden = as_pseudonymous(view)
     readable = hidden or view
     users = np.arange(readable.public.n_users) if hidden else subjects(view).astype(np.int64)
     users = np.sort(rng.permutation(users)[:_MAX_USERS])
-    ratio = None if reading.refusal(readable) else reading.evidence(readable, users).log_ratio
+    ratio = None if reading.refusal(readable) else reading.read_evidence(readable, users).log_ratio
     evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
-        evidence += np.clip(ratio, -SURE, SURE)
+        evidence += np.clip(ratio, -CERTAIN, CERTAIN)
     items = data.ratings.astype(np.bool_).astype(np.float64)
     if hidden:
         evidence = evidence.mean(axis=0, keepdims=True)
@@ -440,8 +449,8 @@ def _candidate_orders(
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
         at = {item: row for row, item in enumerate(manifest.items)}
-        bases.insert(0, np.array([at.get(item, -rows - SPECIAL) for item in wanted.tolist()]))
-    shifted = (base + shift for shift in SHIFTS for base in bases)
+        bases.insert(0, np.array([at.get(item, -rows - MAX_SPECIAL) for item in wanted.tolist()]))
+    shifted = (base + shift for shift in ROW_OFFSETS for base in bases)
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
 
@@ -476,7 +485,7 @@ def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "
-        f"senders' items (by {support:.1f} standard errors at most, of {DEVIATIONS:g} needed): a "
+        f"senders' items (by {support:.1f} standard errors at most, of {MIN_SUPPORT:g} needed): a "
         f'failure proves nothing. Give "items": [...] in {place}, and '
         "see that senders are users of the truth."
     )

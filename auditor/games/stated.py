@@ -17,7 +17,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import Broadcast
 
-NO_BOUND = (
+WHY_NO_BOUND = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
 )
@@ -25,25 +25,25 @@ _NEARLY = 0.02  # maximum relative error of the share of sampled users
 _COPIES = 8  # number of messages that are checked for being zero
 
 
-def is_of_others(target: Target) -> bool:
+def is_external(target: Target) -> bool:
     """Whether ``target`` is a system of another project, whose claims are the same for any
     population.
     """
-    return origin_of(target).others
+    return origin_of(target).is_external
 
 
-def why_not_run(target: Target) -> str:
+def no_game_reason(target: Target) -> str:
     """Reason why no game was run for a system of another project, if no row of the record
     states it.
     """
-    return "no game was run." if origin_of(target).at_hand else NO_BOUND
+    return "no game was run." if origin_of(target).at_hand else WHY_NO_BOUND
 
 
-def population_of_claim(target: Target) -> str:
+def describe_population(target: Target) -> str:
     """Sentence that states the population for which the claim is made."""
-    if not is_of_others(target):
+    if not is_external(target):
         return "The claim is computed for this population and number of rounds."
-    if (users := origin_of(target).users) is not None:
+    if (users := origin_of(target).n_users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
@@ -52,7 +52,7 @@ def samples_users(target: Target) -> bool:
     """Whether the claims may rely on random sampling of users, so that a user sends in some rounds
     only.
     """
-    return origin_of(target).share < 1
+    return origin_of(target).send_rate < 1
 
 
 def crowd_size(target: Target, users: int, max_users: int) -> int:
@@ -68,18 +68,18 @@ def crowd_size(target: Target, users: int, max_users: int) -> int:
     claims assume.
     """
     origin = origin_of(target)
-    if not origin.others:
+    if not origin.is_external:
         return users
-    if origin.users is not None:
-        if origin.users - 1 > max_users:
+    if origin.n_users is not None:
+        if origin.n_users - 1 > max_users:
             raise InputError(
-                f"Expected data of at least {origin.users - 1:,} users, as the claims assume, got "
-                f"{max_users:,} users. Give data of more users, or claims for fewer users."
+                f"Expected data of at least {origin.n_users - 1:,} users, as the claims assume, "
+                f"got {max_users:,} users. Give data of more users, or claims for fewer users."
             )
-        return origin.users - 1
+        return origin.n_users - 1
     totals = np.arange(min(users, max_users), max_users + 1) + 1
-    sampled = np.maximum(1, np.round(origin.share * totals))
-    is_near = np.abs(sampled / totals - origin.share) <= _NEARLY * origin.share
+    sampled = np.maximum(1, np.round(origin.send_rate * totals))
+    is_near = np.abs(sampled / totals - origin.send_rate) <= _NEARLY * origin.send_rate
     return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 
@@ -96,8 +96,8 @@ def sends_when_absent(
     """
     if not hides_user(target, scope):
         return False
-    received = projection.received_by(broadcast, projection.CANARY)
-    nobody = add_user(population.take(np.arange(0)), np.zeros(population.n_items, np.float32))
+    received = projection.received_part(broadcast, projection.CANARY_ROWS)
+    nobody = add_user(population.take_users(np.arange(0)), np.zeros(population.n_items, np.float32))
     return not _is_neutral(target, nobody, received, rng)
 
 
@@ -106,7 +106,7 @@ def hides_user(target: Target, scope: Scope) -> bool:
 
     Only claims of systems of other projects count, from vantages other than the server's.
     """
-    return scope.is_presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
+    return scope.is_user_presence and scope.vantage is not Vantage.SERVER and is_external(target)
 
 
 def _is_neutral(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.crosscheck import cross_check
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.pure import why_infinite
+from fedrec_auditor.accountants.losses.pure import infinite_reason
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_exact_bound
+from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.objects import with_settings
 from fedrec_auditor.auditor.worlds.measure import too_few_trainings
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
@@ -38,7 +38,7 @@ def all_accountants() -> tuple[Accountant, ...]:
     """Returns one instance of every accountant. The simplest comes first, because it wins ties."""
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
-    return tuple(family.member(name)() for name in names)
+    return tuple(family.member_class(name)() for name in names)
 
 
 def smallest_upper_bound(
@@ -59,14 +59,14 @@ def smallest_upper_bound(
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
     different = [event for place, event in enumerate(events) if event not in events[:place]]
-    bounds = [least_of_event(event, scope, delta, accountants) for event in different]
+    bounds = [event_upper_bound(event, scope, delta, accountants) for event in different]
     least = _least_of([bound for bound in bounds if bound is not None])
     if least is not None and target.assumes:
         least = replace(least, assumptions=(*least.assumptions, *target.assumes))
     return least
 
 
-def least_of_event(
+def event_upper_bound(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
 ) -> Bound | None:
     """Computes the smallest upper bound on the epsilon of ``event``; None if no accountant supports
@@ -115,7 +115,7 @@ def _exact(
     return tuple(
         exact_lower_bound(mechanism, scope, delta)
         for mechanism, scope, delta in mechanisms
-        if mechanism is not None and has_curve(mechanism, delta)
+        if mechanism is not None and has_exact_bound(mechanism, delta)
     )
 
 
@@ -171,9 +171,9 @@ def judge_scoped_claim(
             "that probability."
         )
     if accounted is not None and math.isinf(accounted.epsilon):
-        reason = target.unproved
+        reason = target.why_unproved
         if not reason:
-            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+            reason = infinite_reason(target.event(scoped.scope, population), scoped.delta)
         elif violated:
             reason = ""  # a refuted claim has no proof
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
@@ -181,7 +181,7 @@ def judge_scoped_claim(
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 
 
-def judge_all(
+def judge_claims(
     target: Claimant, population: Population
 ) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
     """Computes the exact bounds of a target, and judges all its scoped claims by them and by
@@ -232,7 +232,7 @@ def _largest_lower_bound(
     )
 
 
-def without_refuted_proofs(
+def drop_refuted_proofs(
     findings: Iterable[Finding], proof_of: Callable[[str, Bound], Bound | None]
 ) -> tuple[Finding, ...]:
     """Judges findings again without the proofs whose assumptions are refuted by a lower bound.
@@ -244,7 +244,7 @@ def without_refuted_proofs(
     bound exceeds the proved epsilon.
     """
     findings = tuple(findings)
-    shown = dict.fromkeys((each.target, each.shown) for each in findings)
+    shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)
     proofs = [(each.target, each.accounted) for each in findings]
     refuted = [
         (target, set(upper.assumptions), lower)
@@ -270,7 +270,7 @@ def without_refuted_proofs(
     return tuple(map(without_proof, findings))
 
 
-def with_untested(
+def mark_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """Returns the findings, with a reason added to claims that no measurement could have refuted
@@ -309,7 +309,7 @@ def _with_untested(
         why = f"No game tested the claim: {reason}"
     else:
         why = too_few_trainings(finding.claim, measured)
-    return finding if not why else finding.model_copy(update={"untested": why}).judged_again()
+    return finding if not why else finding.model_copy(update={"untested": why}).with_new_judgement()
 
 
 def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
@@ -331,7 +331,7 @@ def _repair(
     """
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired
-        for paper in papers().values()
+        for paper in load_papers().values()
         for entry in paper.entries
         if target.name in entry.system
         and entry.repaired

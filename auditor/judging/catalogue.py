@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.judging.accounting import (
     exact_bounds,
     judge_scoped_claim,
 )
-from fedrec_auditor.auditor.machine.workers import results
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.machine.workers import run_parallel
+from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents.catalogue import (
     CatalogueRow,
@@ -44,7 +44,7 @@ class ReleasedCode:
     """Released code that a catalogue entry describes, without a system to run here.
 
     - ``name``: name of the code.
-    - ``draws``: name of the mechanism that protects the data, or ``NOTHING`` or ``ANYTHING``.
+    - ``protection``: name of the mechanism that protects the data, or ``NOTHING`` or ``ANYTHING``.
     - ``assumes``: assumptions of the entry.
     - ``drawn``: the mechanism, if there is one.
     - ``sizes``: number of rounds.
@@ -53,12 +53,12 @@ class ReleasedCode:
     """
 
     name: str
-    draws: str
+    protection: str
     assumes: tuple[str, ...]
     drawn: Mechanism | None
     sizes: Sizes
 
-    unproved: ClassVar[str] = ""
+    why_unproved: ClassVar[str] = ""
 
     @classmethod
     def of(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
@@ -70,7 +70,7 @@ class ReleasedCode:
         if entry.draws not in ("", NOTHING, ANYTHING):
             counts = {Product: own.pop("entries", 1), Repeated: own.pop("times", 1)}
             try:
-                drawn = FAMILIES["mechanisms"].member(entry.draws)(**own)
+                drawn = FAMILIES["mechanisms"].member_class(entry.draws)(**own)
             except TypeError as error:
                 raise InputError(
                     f"Expected settings of {entry.draws}, got {own}: {error}. Correct the entry."
@@ -78,7 +78,7 @@ class ReleasedCode:
             for uses, count in counts.items():
                 drawn = drawn if count == 1 else uses(drawn, count)
         name, draws = entry.system[0], entry.draws
-        return cls(name=name, draws=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
+        return cls(name=name, protection=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns an empty tuple, because the only claim is that of the catalogue entry."""
@@ -92,11 +92,11 @@ class ReleasedCode:
         """Returns the accounting event in the scope of the entry. Raises InputError if the entry
         declares no mechanism.
         """
-        if not self.draws:
+        if not self.protection:
             raise InputError(
                 f"Expected a value of draws in the entry of {self.name}, got none. Give draws."
             )
-        if self.draws == NOTHING:
+        if self.protection == NOTHING:
             return dp.NoOpDpEvent()
         return (self.drawn or Identity()).event()
 
@@ -108,7 +108,7 @@ _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
-def entries(of: str | None = None) -> tuple[Entry, ...]:
+def list_entries(of: str | None = None) -> tuple[Entry, ...]:
     """Lists all numbered catalogue entries, sorted by heading and part, or only those of the paper
     ``of``.
     """
@@ -120,7 +120,7 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
     same number.
     """
     found: dict[str, tuple[Paper, Entry]] = {}
-    for paper in papers().values():
+    for paper in load_papers().values():
         for entry in paper.entries:
             if entry.number in found:
                 raise InputError(
@@ -129,7 +129,7 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
                 )
             if entry.number:
                 found[entry.number] = paper, entry
-    return dict(sorted(found.items(), key=lambda item: (item[1][1].heading, item[1][1].part)))
+    return dict(sorted(found.items(), key=lambda item: (item[1][1].base_number, item[1][1].letter)))
 
 
 def find_entries(number: str) -> tuple[Entry, ...]:
@@ -137,9 +137,9 @@ def find_entries(number: str) -> tuple[Entry, ...]:
     InputError if there is none.
     """
     text = number.strip().lower()
-    found = tuple(e for e in entries() if text in (e.number, str(e.heading)))
+    found = tuple(e for e in list_entries() if text in (e.number, str(e.base_number)))
     if not found:
-        last = max((entry.heading for entry in entries()), default=0)
+        last = max((entry.base_number for entry in list_entries()), default=0)
         raise InputError(
             f"Expected the number of a catalogue entry, 1 to {last} with or without a part such as "
             f"2b, got {number!r}. `auditor claims --all` lists the numbers."
@@ -147,7 +147,7 @@ def find_entries(number: str) -> tuple[Entry, ...]:
     return found
 
 
-def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
+def judge_all(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
     """Judges the ``chosen`` entries with ``jobs`` worker processes, and returns their rows in the
     same order.
 
@@ -157,7 +157,7 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
     for entry in chosen:
         alike[f"{entry.system[0]} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
     tasks = [(tuple(numbers),) for numbers in alike.values()]
-    made = {row.number: row for rows in results(_judge_all, tasks, jobs=jobs) for row in rows}
+    made = {row.number: row for rows in run_parallel(_judge_all, tasks, jobs=jobs) for row in rows}
     return tuple(made[entry.number] for entry in chosen)
 
 
@@ -196,7 +196,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
     target = _claimant(paper, entry, settings)
     return CatalogueRow(
         number=entry.number,
-        heading=entry.heading,
+        heading=entry.base_number,
         paper=_paper(paper.heading),
         kind=entry.kind,
         basis=entry.basis,
@@ -204,9 +204,9 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         settings=settings,
         n_users=population.n_users,
         n_items=population.n_items,
-        statement=paper.statement(entry, target, population),
+        statement=paper.fill_statement(entry, target, population),
         source=entry.source,
-        scope=paper.scope(entry),
+        scope=paper.entry_scope(entry),
         delta=None if finding is None else finding.delta,
         claimed=entry.claimed,
         claimed_epsilon=None if finding is None else finding.claim.epsilon,
@@ -243,9 +243,9 @@ def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> 
     """The entry's claim, evaluated on its system with these settings; None if it has no scope."""
     own, population = _split(settings)
     target = _claimant(paper, entry, own)
-    if paper.scope(entry) is None:
+    if paper.entry_scope(entry) is None:
         return None
-    scoped = paper.scoped(entry, target, population)
+    scoped = paper.scoped_claim(entry, target, population)
     return judge_scoped_claim(
         target,
         scoped,
@@ -255,7 +255,7 @@ def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> 
     )
 
 
-def claimant(row: CatalogueRow) -> Claimant:
+def make_claimant(row: CatalogueRow) -> Claimant:
     """Creates the system of a catalogue row, with its settings."""
     return _claimant(*_numbered()[row.number], row.settings)
 
@@ -277,7 +277,7 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
     )
 
 
-def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
+def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
     """Computes the tables of epsilons that papers print, of all systems or one, next to the printed
     values.
 
@@ -291,7 +291,7 @@ def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, 
     found = []
     for name, paper in papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed.epsilons) is not None:
-            made = dict(results(_table_row, enumerate(paper.epsilons()), jobs=jobs))
+            made = dict(run_parallel(_table_row, enumerate(paper.epsilon_rows()), jobs=jobs))
             rows = tuple(made[place] for place in sorted(made))
             found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
     return tuple(found)
@@ -301,7 +301,7 @@ def papers_with_tables() -> Mapping[str, Paper]:
     """Returns the papers that print tables of epsilons, by the name of the system in the tables."""
     return {
         declared.system.lower(): paper
-        for paper in papers().values()
+        for paper in load_papers().values()
         if (declared := paper.printed.epsilons) is not None
     }
 

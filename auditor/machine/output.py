@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 _LONGEST = 4_000  # characters of a line
 
 
-def open_closed() -> None:
+def open_std_streams() -> None:
     """Opens closed standard streams on the null device, so that no other file receives their file
     descriptors.
     """
@@ -31,9 +31,9 @@ def print_message(message: str) -> None:
 
     The middle of a very long line, which may quote a user's input, is omitted.
     """
-    from fedrec_auditor.reports.say import printable
+    from fedrec_auditor.reports.say import make_printable
 
-    line = printable(message)
+    line = make_printable(message)
     if len(line) > _LONGEST:
         line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
     with suppress(OSError):
@@ -41,7 +41,7 @@ def print_message(message: str) -> None:
 
 
 @contextmanager
-def spare_output(otherwise: str) -> Iterator[None]:
+def summary_output(otherwise: str) -> Iterator[None]:
     """Context manager for printing a summary, which prints the sentence ``otherwise`` on standard
     error if printing fails.
 

@@ -24,17 +24,17 @@ from rich.text import Text
 from fedrec_auditor.reports.say import duration
 from fedrec_auditor.reports.writers.paragraph import paragraph
 
+# Function that receives progress: the name of the counted things (rounds, draws, runs), the
+# finished number, the total.
 Listener = Callable[[str, int, int], None]
-"""Function that receives progress: the name of the counted things (rounds, draws, runs), the
-finished number, the total."""
 # Name under which the training of a system counts its rounds.
 TRAINING = "training"
 _listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Context manager in whose thread ``listener`` is called by every call of ``stage``."""
+def stage_listener(listener: Listener) -> Iterator[None]:
+    """Context manager in whose thread ``listener`` is called by every call of ``report_step``."""
     token = _listening.set(listener)
     try:
         yield
@@ -42,14 +42,14 @@ def listening(listener: Listener) -> Iterator[None]:
         _listening.reset(token)
 
 
-def stage(what: str, done: int, of: int) -> None:
+def report_step(what: str, done: int, of: int) -> None:
     """Reports to the current listener that ``done`` of ``of`` steps of the work ``what`` are
     finished.
 
     No result may depend on this function.
 
-    >>> with listening(print):
-    ...     stage("draw", 12, 300)
+    >>> with stage_listener(print):
+    ...     report_step("draw", 12, 300)
     draw 12 300
     """
     listener = _listening.get()
@@ -61,7 +61,7 @@ def stage(what: str, done: int, of: int) -> None:
 # a thousand, which settings do not predict.
 #
 # Tasks of any process write their progress to a file (``noting``). A thread reads the file
-# (``Watch``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or a
+# (``Tracker``) and calls an observer: a progress bar in a terminal, log lines elsewhere, or a
 # caller's function.
 
 logger = logging.getLogger(__name__)
@@ -92,11 +92,11 @@ class ProgressReport:
     elapsed: float = 0.0
 
 
+# Function that receives the progress of an audit, when a task finishes and about once a second.
 Observer = Callable[[ProgressReport], None]
-"""Function that receives the progress of an audit, when a task finishes and about once a second."""
 
 
-class Watch:
+class Tracker:
     """Tracker of the progress of an audit, which passes it to an observer.
 
     - ``observe``: the observer, or None. If it raises an exception, it is not called again.
@@ -110,7 +110,7 @@ class Watch:
         self._running: dict[str, str] = {}
         self._started = self._notified = time.monotonic()
 
-    def at(self, task: str, what: str, done: int, of: int) -> None:
+    def record(self, task: str, what: str, done: int, of: int) -> None:
         """Records that ``task`` has finished ``done`` of ``of`` steps of the work ``what``.
 
         If ``what`` is empty, the task itself begins (0 of 1) or ends (1 of 1).
@@ -151,9 +151,9 @@ class Watch:
             self._observe = None
 
     @contextmanager
-    def notes(self) -> Iterator[Path]:
+    def open_notes(self) -> Iterator[Path]:
         """Context manager for a file to which any process of this machine can write its progress
-        with ``note``.
+        with ``write_note``.
 
         On exit, all remaining notes are read.
         """
@@ -167,7 +167,7 @@ class Watch:
                     over = ended.wait(_POLL)
                     *lines, rest = (rest + file.read()).split("\n")
                     for line in lines:
-                        self.at(*json.loads(line))
+                        self.record(*json.loads(line))
                     if time.monotonic() - self._notified >= _PULSE:
                         self.notify()
 
@@ -181,7 +181,7 @@ class Watch:
                     reader.join()
 
 
-def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
+def write_note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
     """Appends the progress of a task to the file of notes atomically. A full disk is ignored."""
     if path is None:
         return
@@ -207,10 +207,10 @@ def noting(path: Path | None, task: str) -> Iterator[None]:
         now = time.monotonic()
         if what != last[0] or done in (0, of) or now - last[1] >= _OFTEN:
             last = what, now
-            note(path, task, what, done, of)
+            write_note(path, task, what, done, of)
 
     listen("", 0, 1)
-    with listening(listen):
+    with stage_listener(listen):
         yield
 
 
@@ -229,7 +229,7 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
     if progress is False or (progress is None and not is_interactive):
         yield None
         return
-    with show(console) as observe:
+    with display(console) as observe:
         yield observe
 
 
@@ -249,12 +249,12 @@ def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
                 at = f"{name}, {what} {done:,} of {of:,}"
                 observe(ProgressReport(done=0, total=1, running=(at,), elapsed=now - started))
 
-        with listening(update):
+        with stage_listener(update):
             yield
 
 
 @contextmanager
-def show(console: Console) -> Iterator[Observer]:
+def display(console: Console) -> Iterator[Observer]:
     """Context manager that provides an observer which displays progress on ``console``."""
     if not console.is_terminal:
         yield _log(console)
@@ -264,7 +264,7 @@ def show(console: Console) -> Iterator[Observer]:
         task = bar.add_task("starting", total=None)
 
         def observe(standing: ProgressReport) -> None:
-            bar.running = running(standing)
+            bar.running = running_lines(standing)
             bar.update(task, completed=standing.done, total=standing.total)
 
         yield observe
@@ -293,20 +293,20 @@ def _log(console: Console) -> Observer:
             return
         last = now
         with suppress(OSError):  # an audit does not depend on a reader of its log
-            print(line(standing), file=console.file, flush=True)
+            print(log_line(standing), file=console.file, flush=True)
 
     return observe
 
 
-def line(standing: ProgressReport) -> str:
+def log_line(standing: ProgressReport) -> str:
     """Returns a log line: finished and total tasks, the finished task or the running tasks, and the
     elapsed time.
     """
-    what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
+    what = standing.finished or "; ".join(running_lines(standing)) or "nothing runs yet"
     return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
 
 
-def running(standing: ProgressReport) -> tuple[str, ...]:
+def running_lines(standing: ProgressReport) -> tuple[str, ...]:
     """Returns lines that name the running tasks, one per task, and the number of further tasks."""
     first = standing.running[:_LINES]
     more = len(standing.running) - len(first)

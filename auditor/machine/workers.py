@@ -36,7 +36,7 @@ _LONGEST = 1e6
 _GRACE = 5.0
 
 
-def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     """Runs ``work`` in a child process and returns its exit code and text, within ``seconds``.
 
     Raises InputError if ``work`` takes longer, or if its process ends without an answer. An
@@ -140,7 +140,7 @@ def _timeout_error(seconds: float) -> InputError:
 Result = TypeVar("Result")
 
 
-def results(
+def run_parallel(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
 ) -> Iterator[Result]:
     """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes, and yields results

@@ -9,17 +9,17 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
+from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
-from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, Partition, named
+from fedrec_auditor.targets.wrapped.flower.flower_client import DataLoader, FlowerClient, named
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
     METADATA_NOTE,
-    Chain,
+    ModChain,
+    find_promises,
     is_app,
-    masks,
-    need_flower,
-    promises,
+    is_secagg,
+    require_flower,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 
@@ -82,20 +82,20 @@ def wrap(
     Raises InputError for an object that is not an app, for a ``ClientApp`` without data, and for
     settings with which Flower would fail.
     """
-    need_flower()
+    require_flower()
     written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
     around = _mods_around(app, data, mods)
     if is_app(app):
-        written = [Chain.of(app).own, *written[1:], *around]
+        written = [ModChain.from_app(app).owner_fn, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
-    promised = promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
+    promised = find_promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
     if metadata:
         promised = [replace(p, lacks=p.lacks or "metadata have no noise.") for p in promised]
     clip = getattr(strategy, "clipping_norm", None)
     client = FlowerClient(
         app=app,
         mods=tuple(mods),
-        partition=None if data is None else Partition.of(data, adapt),
+        partition=None if data is None else DataLoader.create(data, adapt),
         config={**(config or {}), **({} if clip is None else {"clipping_norm": float(clip)})},
         run_config=run_config or {},
         node_config=node_config or {},
@@ -110,10 +110,10 @@ def wrap(
         rounds=rounds,
         share=share,
         title=title,
-        stated=tuple(each.scoped() for each in listed(claim)),
+        stated=tuple(each.scoped() for each in as_tuple(claim)),
         promises=tuple(promised),
         kinds={} if by_items else dict.fromkeys(first, Kind.MODEL),
-        route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,
+        route=Vantage.AGGREGATE if any(map(is_secagg, around)) else Vantage.SERVER,
         settings=dict(public or {}),
         scores=scores,
         obeys=obeys,
@@ -135,7 +135,7 @@ def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
                 "Expected data, the function by which the app loads its partition, got none. Give "
                 'its name, such as "my_app.task:load_data", so that the audit can replace it.'
             )
-        return Chain.of(app).mods
+        return ModChain.from_app(app).mods
     if not callable(app):
         raise InputError(
             f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
@@ -162,14 +162,16 @@ def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[S
     mean, and an epsilon if they have an accountant. SecAgg+ claims no epsilon. Raises InputError
     for settings with which Flower would fail.
     """
-    need_flower()
-    flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]
-    promised = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
+    require_flower()
+    flat = [
+        mod for part in parts for mod in (ModChain.from_app(part).mods if is_app(part) else (part,))
+    ]
+    promised = find_promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
     more = {
         p: f"No proof is credited: {p.lacks} {METADATA_NOTE}" if p.lacks else METADATA_NOTE
         for p in promised
     }
-    scoped = ((promise, s) for promise in promised for s in promise.scoped(rounds))
+    scoped = ((promise, s) for promise in promised for s in promise.iter_claims(rounds))
     return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in scoped)
 
 

@@ -13,23 +13,23 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
-from fedrec_auditor.auditor.games.row_order import ItemOrder, table_shapes
+from fedrec_auditor.auditor.games.row_order import ItemOrder, component_shapes
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
-from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
+from fedrec_auditor.auditor.plan.plan import ALL_NAME, Plan, amend_plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
-from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
+from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.auditor.run.tasks import Audit, tried_on
+from fedrec_auditor.auditor.run.tasks import Audit, try_target
 from fedrec_auditor.auditor.run.workload import check_recording
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import MANIFEST, TRUTH, Recording, channel_values
-from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter, Truth
+from fedrec_auditor.targets.recorded.recording import MANIFEST, TRUTH, Recording, describe_channel
+from fedrec_auditor.targets.recorded.recording_writer import GroundTruth, RecordingWriter
 from fedrec_auditor.targets.systems.base import Run, Target
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -65,7 +65,7 @@ def record_uploads(
     name = target if isinstance(target, str) else target.name
     more = {"targets": name, "columns": columns, "settings": {name: settings} if settings else None}
     sides = {key: fields.pop(key, None) for key in ("users", "items")}
-    interactions, plan = prepare_data(data, amend(None, {**fields, **more}), **sides)
+    interactions, plan = prepare_data(data, amend_plan(None, {**fields, **more}), **sides)
     resources = make_resources(1, "cpu", memory)
     return record_plan(
         plan, resources, Path(out), with_truth=with_truth, interactions=interactions, systems=own
@@ -85,7 +85,7 @@ def record_plan(
 
     See ``record_uploads`` for the parameters.
     """
-    if len(plan.targets) != 1 or ALL in plan.targets:
+    if len(plan.targets) != 1 or ALL_NAME in plan.targets:
         raise InputError(
             f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Give one."
         )
@@ -96,17 +96,19 @@ def record_plan(
     audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
     (name,) = audit.targets
     with one_thread(None):
-        data, run = AuditedTarget(audit, name).trained
+        data, run = AuditedTarget(audit, name).training
         _write(name, run, data.train, out)
         if with_truth:
-            Truth(data.train, run.user_vectors).write(out / TRUTH)
+            GroundTruth(data.train, run.user_vectors).write(out / TRUTH)
     return out
 
 
 def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
     """Writes all messages, with the identifiers of users and items from the data."""
     transcript, public = run.transcript, run.transcript.public
-    first = [sent for r in transcript.rounds for sent in (r.uploads, r.clear) if sent is not None]
+    first = [
+        sent for r in transcript.rounds for sent in (r.uploads, r.cleartext) if sent is not None
+    ]
     parts = {key: part for sent in first for key, part in sent.components.items()}
     users = interactions.users
     with RecordingWriter(
@@ -119,17 +121,17 @@ def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
         shapes={key: part.shape for key, part in parts.items()},
         magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.route.value,
-        parties=public.parties,
-        rows=None if public.rows is None else public.rows.tolist(),
+        parties=public.n_silos,
+        rows=None if public.item_rows is None else public.item_rows.tolist(),
         settings=dict(public.settings),
-        channel=channel_values(public.channel),
+        channel=describe_channel(public.channel),
     ) as writer:
         for number, record in enumerate(transcript.rounds, 1):
             writer.round(number, record.broadcast)
-            for sent in (record.uploads, record.clear):
+            for sent in (record.uploads, record.cleartext):
                 if sent is not None:
-                    senders = sent.users if public.parties is not None else users[sent.users]
-                    writer.uploads(senders, sent.components, clear=sent is record.clear)
+                    senders = sent.users if public.n_silos is not None else users[sent.users]
+                    writer.uploads(senders, sent.components, clear=sent is record.cleartext)
             if public.route is Vantage.AGGREGATE:
                 sums = {key: part.total() for key, part in record.uploads.components.items()}
                 writer.aggregate(sums, users[record.uploads.users])
@@ -181,28 +183,28 @@ def attack_recording(
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
-    recording, unread = recording.readable()
-    plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
-    plan.resolved()  # raises InputError for unknown attacks, before files are read
+    recording, unread = recording.drop_nonfinite()
+    plan = amend_plan(None, {"columns": columns, "claims": as_tuple(claim), **fields})
+    plan.resolve()  # raises InputError for unknown attacks, before files are read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     order = ItemOrder(recording=recording)
     if client is None:  # otherwise the client's code determines the order of the rows
-        order = ItemOrder.of(recording, known, senders)
+        order = ItemOrder.find(recording, known, senders)
     recording = order.recording
-    matched = MatchedTruth.of(recording, known, senders)
+    matched = MatchedTruth.match(recording, known, senders)
     system = RecordedSystem(
         recording=recording,
-        positions=matched.positions,
+        sender_rows=matched.sender_rows,
         users=matched.interactions.users,
         rounds=len(recording.rounds),
         stated=tuple(each.scoped() for each in plan.claims),
         user_vectors=None if known is None else known.user_vectors,
         notes=(*unread, *matched.notes, *order.notes, *_blind(recording), *_itemless(recording)),
-        assumed=order.assumed,
-        doubt=order.doubt,
+        assumed=order.assumption,
+        doubt=order.caveat,
     )
     if client is not None:
-        system = replace(system, code=_code(client, plan, system, matched.interactions))
+        system = replace(system, simulator=_code(client, plan, system, matched.interactions))
     plan = plan.model_copy(update={"targets": (system.name,)})
     with show_progress(progress) as observe:
         return run_plan(
@@ -226,14 +228,14 @@ def _code(
             f"Expected a truth with client={client!r}, got none. Without a truth, interactions are "
             "not attacked. Give the truth, or leave the client out."
         )
-    code, _ = tried_on(
+    code, _ = try_target(
         make_target(client, plan) if isinstance(client, str) else client, interactions
     )
     rng = np.random.default_rng(0)
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:
         return code
-    profile = interactions.take(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
+    profile = interactions.take_users(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
     try:
         sends = _forms(code.upload(profile, first.broadcast, rng))
     except InputError as error:
@@ -272,7 +274,7 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
     """A note if no component has one row or column per item, for example because ``n_items`` is
     wrong.
     """
-    manifest, shapes = recording.manifest, table_shapes(recording)
+    manifest, shapes = recording.manifest, component_shapes(recording)
     sizes = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
     if not sizes or any(manifest.n_items in shape for shape in shapes.values()):
         return ()
@@ -285,11 +287,11 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
 
 def _truth(
     recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
-) -> tuple[Truth | None, Plan]:
+) -> tuple[GroundTruth | None, Plan]:
     """The true data of the senders, or None; and the plan, which names the data."""
     if truth is not None:
         read, plan = prepare_data(truth, plan, **sides)
-        return Truth(load_planned(plan) if read is None else read), plan
+        return GroundTruth(load_planned(plan) if read is None else read), plan
     if plan.columns is not None:
         raise InputError("Expected a truth with columns, got columns only. Also give --truth.")
     source = {"data": str(recording.truth or recording.path)}
@@ -297,6 +299,6 @@ def _truth(
         if any(side is not None for side in sides.values()):
             raise InputError("Expected a truth with users or items, got none. Also give --truth.")
         return None, plan.model_copy(update=source)
-    own = Truth.read(recording.truth)
+    own = GroundTruth.read(recording.truth)
     read, plan = prepare_data(own.interactions, plan, **sides)
     return replace(own, interactions=read or own.interactions), plan.model_copy(update=source)

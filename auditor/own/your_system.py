@@ -12,16 +12,16 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, show_progress
 from fedrec_auditor.auditor.plan.objects import as_target, with_claims
-from fedrec_auditor.auditor.plan.plan import Plan, amend
+from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
 from fedrec_auditor.auditor.plan.planned_data import prepare_data
-from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
+from fedrec_auditor.auditor.plan.stated_claim import Claims, as_tuple
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient
-from fedrec_auditor.targets.wrapped.wrapped_system import PROVED, UNTITLED, WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE, HORIZONS, WrappedSystem
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -35,7 +35,7 @@ def wrap_system(
     rounds: int = 1,
     share: float = 1.0,
     claim: Claims = (),
-    title: str = UNTITLED,
+    title: str = DEFAULT_TITLE,
     kinds: Mapping[str, str] | str | None = None,
     route: str | None = None,
     public: Mapping[str, float] | None = None,
@@ -98,7 +98,7 @@ def wrap_system(
     >>> system.name, system.rounds
     ('plain-bits', 1)
     """
-    stated = tuple(each.scoped() for each in listed(claim))
+    stated = tuple(each.scoped() for each in as_tuple(claim))
     strongest = [each.scope.vantage for each in stated]
     vantages = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
     if model is None and isinstance(client, TorchClient):
@@ -153,7 +153,7 @@ def audit_system(
     claim : one or several claims about the system (``fedrec_auditor.Claim``).
     columns : names of the columns for user, item, rating and timestamp, if they are unusual.
     users, items : attributes of users and of items, by identifier: DataFrames or paths. (The number
-        of users for which claims are made is ``n_users``.)
+        of users for which claims are made is ``users``.)
     games : games to play: "local" (one message), "round", "training", "one-run". They are played
         independently of the chosen ``attacks``.
     out : directory for the reports. An interrupted audit resumes there. None to write no files.
@@ -176,7 +176,7 @@ def audit_system(
     >>> [str(finding.verdict) for finding in record.findings if finding.measured]
     ['VIOLATED']
     """
-    claims = listed(claim)
+    claims = as_tuple(claim)
     fields = {name: given.pop(name) for name in list(given) if name in Plan.model_fields}
     target: Target
     if hasattr(client, "scoped_claims"):
@@ -190,7 +190,7 @@ def audit_system(
         target = wrap_system(client, claim=claims, **given)
     more = {"targets": target.name, "columns": columns, "games": games, "claims": claims}
     interactions, plan = prepare_data(
-        data, amend(None, {**fields, **more}), users=users, items=items
+        data, amend_plan(None, {**fields, **more}), users=users, items=items
     )
     with show_progress(progress) as observe:
         return run_plan(
@@ -213,7 +213,7 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
         return {}
     by_name = proof if isinstance(proof, Mapping) else {"round": proof}
     events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
-    if unread := [horizon for horizon in events if horizon not in PROVED]:
+    if unread := [horizon for horizon in events if horizon not in HORIZONS]:
         raise InputError(
             f"Expected a proof for a round or a training, got one for a {unread[0]}. Give the "
             "event of a whole round."

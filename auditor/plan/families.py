@@ -10,9 +10,9 @@ Related members may have a package of their own inside the family; a package ``p
 members share. A module has several members, named like its public classes, if its name ends in the
 name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
 (``learners``). A member of "papers" is a package. The systems in it, which are modules or lines of
-a table, are members of "targets". Other distributions add members to the families in ``OPEN`` by
-entry points of the group ``fedrec_auditor.<family>``. A plug-in that cannot be loaded is left out,
-and a message says so.
+a table, are members of "targets". Other distributions add members to the families in ``EXTENSIBLE``
+by entry points of the group ``fedrec_auditor.<family>``. A plug-in that cannot be loaded is left
+out, and a message says so.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
 # Names of the families to which other distributions may add members.
-OPEN = ("targets", "papers", "attacks", "mechanisms", "datasets")
+EXTENSIBLE = ("targets", "papers", "attacks", "mechanisms", "datasets")
 _CLOSED = (
-    f"Expected a member of {', '.join(OPEN)}: other families accept no plug-ins. Uninstall it."
+    f"Expected a member of {', '.join(EXTENSIBLE)}, because other families accept no plug-ins. "
+    "Uninstall it."
 )
 
 
@@ -52,47 +53,47 @@ class Family:
     ``kind``: name of the family on the command line.
     ``package``: package of its members.
     ``protocols``: names of protocols in its ``base``. A plug-in must satisfy one of them.
-    ``settable``: whether the fields of a member are its settings.
-    ``alone``: whether a member can be constructed without settings.
+    ``has_settings``: whether the fields of a member are its settings.
+    ``has_default``: whether a member can be constructed without settings.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
-    >>> FAMILIES["accountants"].member("pure").__name__
+    >>> FAMILIES["accountants"].member_class("pure").__name__
     'Pure'
     """
 
     kind: str
     package: str
     protocols: tuple[str, ...] = ()
-    settable: bool = False
-    alone: bool = True
+    has_settings: bool = False
+    has_default: bool = True
 
     def names(self) -> tuple[str, ...]:
         """Returns the names of all members, sorted, without importing them."""
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
-    def able(self) -> tuple[str, ...]:
+    def loadable(self) -> tuple[str, ...]:
         """Returns the names of all members, sorted, without plug-ins that cannot be loaded."""
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
         return tuple(name for name in self.names() if name not in broken)
 
-    def left_out(self) -> tuple[str, ...]:
+    def load_errors(self) -> tuple[str, ...]:
         """Returns a message for each plug-in that cannot be loaded, or whose name another member
         has.
         """
         own, first = self._modules(), self._plugins()
         lines = []
         for plugin in plugins.plugins(self.kind):
-            if self.kind not in OPEN:
-                lines.append(f"Left out: the {self.noun} {plugin}. {_CLOSED}")
+            if self.kind not in EXTENSIBLE:
+                lines.append(f"Left out: the {self.singular} {plugin}. {_CLOSED}")
                 continue
             loaded = self._load(plugin)
             is_taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
             if is_taken:
                 loaded = "a name that is taken"
             if isinstance(loaded, str):
-                lines.append(f"Left out: the {self.noun} {plugin}. {_expected(loaded)}")
+                lines.append(f"Left out: the {self.singular} {plugin}. {_expected(loaded)}")
         return tuple(lines)
 
     def missing(self, value: object) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ class Family:
         named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
-    def plugin(self, member: type[Any]) -> plugins.Plugin | None:
+    def find_plugin(self, member: type[Any]) -> plugins.Plugin | None:
         """Returns the plug-in that defines the class ``member``, or None for a member of this
         package.
         """
@@ -118,26 +119,26 @@ class Family:
             None,
         )
 
-    def check(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
         """Raises InputError with similar names unless the family has a member ``name``."""
         check_name(self.kind, name, self.names())
 
-    def member(self, name: str) -> type[Any]:
+    def member_class(self, name: str) -> type[Any]:
         """Returns the class of the member ``name``. Raises InputError with similar names if there
         is none.
         """
-        self.check(name)
+        self.check_name(name)
         modules = self._modules()
         if name in modules:
             module, _, kind = modules[name].partition(":")
             if not kind:
-                return member_class(module, self.noun)
+                return member_class(module, self.singular)
             composed: type[Any] = getattr(importlib.import_module(module), kind)
             return composed
         plugin = self._plugins()[name]
         loaded = self._load(plugin)
         if isinstance(loaded, str):
-            raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
+            raise InputError(f"In the {self.singular} {plugin}: {_expected(loaded)}")
         foreign: type[Any] = loaded
         return foreign
 
@@ -152,7 +153,7 @@ class Family:
             plugin = self._plugins()[name]
             return f"plug-in {plugin.value} of {plugin.distribution} {plugin.version}"
         module, _, kind = modules[name].partition(":")
-        for paper in papers().values() if kind else ():
+        for paper in load_papers().values() if kind else ():
             if name in paper.composed.system:
                 return paper.composed.system[name].summary
         document = ast.get_docstring(_classes(module)[kind] if kind else _source(module))
@@ -165,7 +166,7 @@ class Family:
         return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
 
     @property
-    def noun(self) -> str:
+    def singular(self) -> str:
         """Singular of the family's name, such as "target"."""
         return self.kind.removesuffix("s")
 
@@ -176,7 +177,7 @@ class Family:
         if self.kind != "targets":
             return _members(self.package)
         systems: dict[str, str] = {}
-        for paper in papers().values():
+        for paper in load_papers().values():
             room, table = f"{paper.package}.systems", paper.composed.system
             composed = {name: f"{room}:{made.type}" for name, made in table.items()}
             own = {**_members(room), **composed}
@@ -192,8 +193,8 @@ class Family:
         """Plug-ins by name, except unreadable ones. If several have the same name, the first one
         counts.
         """
-        foreign = plugins.plugins(self.kind) if self.kind in OPEN else ()
-        readable = [p for p in foreign if p.name != plugins.UNREAD]
+        foreign = plugins.plugins(self.kind) if self.kind in EXTENSIBLE else ()
+        readable = [p for p in foreign if p.name != plugins.UNREADABLE]
         return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
@@ -202,7 +203,7 @@ class Family:
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
         named = [_names_of(getattr(base, protocol)) for protocol in self.protocols]
-        return plugins.load(plugin, tuple(named), self.settable, self.alone)
+        return plugins.load_class(plugin, tuple(named), self.has_settings, self.has_default)
 
 
 def _expected(got: str) -> str:
@@ -224,18 +225,18 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
         raise InputError(
             f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
-            f"{near_names(name, names, 'There are')}"
+            f"{suggest_names(name, names, 'There are')}"
         )
 
 
-def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
+def suggest_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
     """Returns a hint with at most ``most`` of ``names`` that are similar to ``name``.
 
     If no name is similar, the hint lists all names after the words ``otherwise``, if not empty.
 
-    >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
+    >>> suggest_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
-    >>> near_names("x", ["fcf", "fmf-ldp"], "There are")
+    >>> suggest_names("x", ["fcf", "fmf-ldp"], "There are")
     'There are: fcf, fmf-ldp.'
     """
     near = difflib.get_close_matches(name, names, n=most, cutoff=0.5)
@@ -304,7 +305,7 @@ def _source(module: str) -> ast.Module:
     return ast.parse(Path(origin).read_text(encoding="utf-8") if origin else "")
 
 
-def papers() -> dict[str, Paper]:
+def load_papers() -> dict[str, Paper]:
     """Returns all papers by name, including plug-ins that can be loaded."""
     from fedrec_auditor.targets.declarations.paper import Paper
 
@@ -316,14 +317,14 @@ def papers() -> dict[str, Paper]:
 
 def reproduction_names() -> tuple[str, ...]:
     """Returns the names of the papers whose printed numbers are measured again, sorted."""
-    return tuple(sorted(name for name, paper in papers().items() if paper.printed.is_measured))
+    return tuple(sorted(name for name, paper in load_papers().items() if paper.printed.is_measured))
 
 
 FAMILIES = {
     family.kind: family
     for family in (
         Family("papers", "fedrec_auditor.targets.papers"),
-        Family("targets", "fedrec_auditor.targets.systems", ("Target",), settable=True),
+        Family("targets", "fedrec_auditor.targets.systems", ("Target",), has_settings=True),
         Family("attacks", "fedrec_auditor.attacks", ("Attack",)),
         Family("readers", "fedrec_auditor.attacks.readers"),
         Family("estimators", "fedrec_auditor.auditor.worlds.estimators"),
@@ -332,8 +333,8 @@ FAMILIES = {
             "mechanisms",
             "fedrec_auditor.targets.mechanisms",
             ("Mechanism",),
-            settable=True,
-            alone=False,
+            has_settings=True,
+            has_default=False,
         ),
         Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
         Family("learners", "fedrec_auditor.targets.federated.learners"),

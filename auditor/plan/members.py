@@ -12,8 +12,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.targets.settings import types
+from fedrec_auditor.auditor.plan.families import FAMILIES, brief, suggest_names
+from fedrec_auditor.targets.settings import field_types
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -24,9 +24,9 @@ Setting = Number | Mapping[str, Number]
 # Setting of every target. If true, its other defaults are settings with which it learns.
 LEARNS = "learns"
 # Separator in the name ``module:object`` of a target that is an object of a user's module.
-OBJECT = ":"
+SEPARATOR = ":"
 # Settings whose values are members of another family, with the name of this family.
-PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
+PART_FAMILY = {"learner": "learners", "protection": "protections", "route": "routes"}
 # Symbols that papers use for settings, and the fields that a symbol may denote.
 _USUAL = {
     "T": ("rounds", "iterations"),
@@ -40,7 +40,7 @@ _USUAL = {
 }
 
 
-def pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
+def parse_pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
     """Parses texts of the form ``name=value`` into a dictionary.
 
     ``form``: the option with its form, as stated in errors.
@@ -60,7 +60,7 @@ def pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
+def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     """Parses texts such as "fcf.rounds=5" into settings, by name of the target.
 
     A setting may be named by its field, by the usual symbol of papers, or by one of the system's
@@ -68,17 +68,17 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     and its settings are given by ``fedncf.protection.epsilon=3``. Settings of a user's own object
     are not checked. Raises InputError for an unknown name.
 
-    >>> settings_of(["fmf-ldp.T=5", "fedncf.protection=laplace"])
+    >>> parse_settings(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
     """
     by_target: dict[str, dict[str, str]] = {}
     form, example = "--set TARGET.NAME=VALUE", "--set fcf.rounds=5"
-    for key, value in pairs(form, example, given).items():
+    for key, value in parse_pairs(form, example, given).items():
         name = key.rpartition(".")[0]
-        if OBJECT not in key:
+        if SEPARATOR not in key:
             names = [n for n in FAMILIES["targets"].names() if key.startswith(f"{n}.")]
             name = max(names, key=len, default=key.partition(".")[0])
-            FAMILIES["targets"].check(name)
+            FAMILIES["targets"].check_name(name)
         setting = key[len(name) + 1 :].strip()
         if not setting:
             raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. Write, e.g., {example}.")
@@ -86,29 +86,29 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
 
 
-def fields_of(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
+def target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
     """Returns the names of a target's fields, including ``LEARNS``, and its aliases of fields.
 
     Raises InputError with similar names if there is no such target.
 
-    >>> "rounds" in fields_of("fcf")[0], fields_of("lfl-sgdmf")[1]["sigma"]
+    >>> "rounds" in target_fields("fcf")[0], target_fields("lfl-sgdmf")[1]["sigma"]
     (True, 'noise_multiplier')
     """
-    kind = FAMILIES["targets"].member(target)
+    kind = FAMILIES["targets"].member_class(target)
     fields = {field.name for field in dataclasses.fields(kind) if field.init}
     return frozenset({LEARNS, *fields}), kind.aliases
 
 
 def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:
-    if OBJECT in name:
+    if SEPARATOR in name:
         return {key: _value(text.strip()) for key, text in texts.items()}
-    known, aliases = fields_of(name)
+    known, aliases = target_fields(name)
     usual = {letter: f for letter, names in _USUAL.items() for f in names if f in known}
     usual = {letter: field for letter, field in usual.items() if letter not in known}
-    return settings_among(name, texts, known, {**usual, **aliases})
+    return convert_settings(name, texts, known, {**usual, **aliases})
 
 
-def settings_among(
+def convert_settings(
     name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
 ) -> dict[str, Setting]:
     """Converts texts of settings to typed values, by setting.
@@ -126,13 +126,13 @@ def settings_among(
     for key, text in texts.items():
         top, _, inner = key.partition(".")
         field = aliases.get(top, top)
-        if field not in known or (inner and field not in PARTS):
+        if field not in known or (inner and field not in PART_FAMILY):
             raise InputError(
                 f"Expected a setting of {name}, got {key!r}. "
-                f"{near_names(key, sorted({*known, *aliases}), 'It has')}"
+                f"{suggest_names(key, sorted({*known, *aliases}), 'It has')}"
             )
-        table = settings.setdefault(field, {}) if field in PARTS else settings
-        place = (inner or "name") if field in PARTS else field
+        table = settings.setdefault(field, {}) if field in PART_FAMILY else settings
+        place = (inner or "name") if field in PART_FAMILY else field
         if place in table:
             raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Omit one.")
         table[place] = _value(text.strip())
@@ -151,7 +151,7 @@ def _value(text: str) -> Number:
 
 
 # Maximum absolute value of a finite setting.
-LARGEST_NUMBER = 10**15
+MAX_NUMBER = 10**15
 # Types of settings without a default, with an example value of each type.
 _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
@@ -180,7 +180,7 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
     return settings
 
 
-def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
+def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
     """Adds the settings with which the target learns to the settings ``given``, if the setting
     ``learns`` is true.
 
@@ -191,7 +191,7 @@ def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
     The added settings may depend on the given ones, such as the learner. Raises PlanError for a
     wrong setting.
 
-    >>> full_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
+    >>> fill_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
     """
     learns = given.get(LEARNS, False)
@@ -205,7 +205,7 @@ def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
         return dict(given)
     rest = {key: value for key, value in given.items() if key != LEARNS}
     learning = make_member("targets", name, rest, *location).learning
-    parts = {key: {"name": given[key]} for key in PARTS if isinstance(given.get(key), str)}
+    parts = {key: {"name": given[key]} for key in PART_FAMILY if isinstance(given.get(key), str)}
     return merge_settings(learning, {**given, **parts})
 
 
@@ -221,10 +221,10 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
     Raises PlanError for a wrong setting.
     """
     try:
-        member: Any = FAMILIES[kind].member(name)
+        member: Any = FAMILIES[kind].member_class(name)
     except InputError as error:
         raise PlanError(str(error), *location) from error
-    kinds = types(member)
+    kinds = field_types(member)
     known = {
         f.name: _KINDS.get(kinds.get(f.name)) if f.default is MISSING else f.default
         for f in fields(member)
@@ -234,26 +234,26 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
     for key, value in given.items():
         where = (*location, key)
         if key not in known:
-            near = near_names(key, list(known), "") or "Rename it."
+            near = suggest_names(key, list(known), "") or "Rename it."
             raise PlanError(
                 f"Expected a setting of {name} ({', '.join(known)}), got {brief(key)}. {near}",
                 *where,
             )
-        if key in PARTS:
+        if key in PART_FAMILY:
             part = {"name": value} if isinstance(value, str) else value
             if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
-                own = _settings_of_part(PARTS[key], known[key])
+                own = _settings_of_part(PART_FAMILY[key], known[key])
                 part = {**own, **part} if part.keys() <= own.keys() else part
             chosen = part.get("name") if isinstance(part, Mapping) else None
             if not isinstance(part, Mapping) or not isinstance(chosen, str):
-                names = ", ".join(FAMILIES[PARTS[key]].names())
+                names = ", ".join(FAMILIES[PART_FAMILY[key]].names())
                 raise PlanError(
                     f"Expected the name of a {key} for {name}, or a table with its name and "
                     f"settings, got {brief(value)}. Name one: {names}.",
                     *where,
                 )
             rest = {k: v for k, v in part.items() if k != "name"}
-            settings[key] = make_member(PARTS[key], chosen, rest, *where)
+            settings[key] = make_member(PART_FAMILY[key], chosen, rest, *where)
         else:
             settings[key] = _setting_value(name, key, value, known[key], *where)
     try:
@@ -262,7 +262,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
         named = [key for key in settings if f"got {key}=" in str(error)]
         raise PlanError(str(error), *location, *named[:1]) from error
     except Exception as error:
-        if (plugin := FAMILIES[kind].plugin(member)) is None:
+        if (plugin := FAMILIES[kind].find_plugin(member)) is None:
             raise
         raise PlanError(
             f"Expected settings that the {plugin} accepts, got {type(error).__name__}: {error}. "
@@ -273,7 +273,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
 
 def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
     """The name of a part, and all of its settings."""
-    names = (n for n in FAMILIES[kind].able() if FAMILIES[kind].member(n) is type(part))
+    names = (n for n in FAMILIES[kind].loadable() if FAMILIES[kind].member_class(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 
@@ -294,9 +294,9 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
         raise PlanError(
             f"Expected {kind} for {name} {key}, got {brief(value)}. Give such a value.", *location
         )
-    if not isinstance(value, str) and LARGEST_NUMBER < abs(value) < math.inf:
+    if not isinstance(value, str) and MAX_NUMBER < abs(value) < math.inf:
         raise PlanError(
-            f"Expected a number up to {LARGEST_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
+            f"Expected a number up to {MAX_NUMBER:.0e} for {name} {key}, got {brief(value)}. "
             "Give a smaller number.",
             *location,
         )
@@ -308,15 +308,15 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
 
     Raises InputError for a wrong or missing setting.
     """
-    kind: Any = FAMILIES["mechanisms"].member(name)
+    kind: Any = FAMILIES["mechanisms"].member_class(name)
     plain = {field.name: field for field in fields(kind) if field.init}
-    if not {types(kind)[key] for key in plain} <= set(_KINDS):
+    if not {field_types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(
             f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
             "mechanisms as settings. Write it in a module, and give PACKAGE.MODULE:CALLABLE."
         )
-    texts = pairs("--set NAME=VALUE", "--set scale=1", given)
-    settings = settings_among(name, texts, plain, {})
+    texts = parse_pairs("--set NAME=VALUE", "--set scale=1", given)
+    settings = convert_settings(name, texts, plain, {})
     needed = [key for key, field in plain.items() if field.default is MISSING]
     if missing := [key for key in needed if key not in settings]:
         raise InputError(

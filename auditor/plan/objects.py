@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
 from fedrec_auditor.targets.wrapped.client import foreign_call
-from fedrec_auditor.targets.wrapped.wrapped_system import UNTITLED
+from fedrec_auditor.targets.wrapped.wrapped_system import DEFAULT_TITLE
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
 
@@ -56,7 +56,7 @@ def _loaded(text: str) -> Target:
             )
         value = getattr(value, part)
     target = as_target(value, text)
-    if origin_of(target).others and target.name == UNTITLED:
+    if origin_of(target).is_external and target.name == DEFAULT_TITLE:
         return with_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 
@@ -96,7 +96,7 @@ def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> 
         if key not in known:
             raise InputError(
                 f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. "
-                f"{near_names(key, known, '') or 'Rename it.'}"
+                f"{suggest_names(key, known, '') or 'Rename it.'}"
             )
     changed: _Claimant = replace(target, **settings)  # type: ignore[type-var]
     return changed
@@ -110,7 +110,7 @@ def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
     """
     if not claims:
         return target
-    if not origin_of(target).others:
+    if not origin_of(target).is_external:
         raise InputError(
             f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
             f"{len(claims)} claims. Leave the claims out."
@@ -118,21 +118,21 @@ def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
     return with_settings(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
 
 
-def is_ours(target: Target) -> bool:
+def is_own_member(target: Target) -> bool:
     """Whether ``target`` is a member of this program, so that its version and settings
     identify it.
     """
     own = __package__.partition(".")[0]
-    return type(target).__module__.startswith(f"{own}.") and not origin_of(target).others
+    return type(target).__module__.startswith(f"{own}.") and not origin_of(target).is_external
 
 
-def identity(target: Target) -> str:
+def identity_text(target: Target) -> str:
     """Text that distinguishes ``target`` from other objects of the same name.
 
     The text is the object's own ``digest``, or a hash of its code and values. For a recording with
     client code, it also contains the identity of that code.
     """
-    own, code = getattr(target, "digest", None), origin_of(target).code
+    own, code = getattr(target, "digest", None), origin_of(target).client
     if not isinstance(own, str):
         own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
-    return own if code is None else f"{own} {identity(code)}"
+    return own if code is None else f"{own} {identity_text(code)}"

@@ -20,32 +20,37 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief, check_name, near_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, brief, check_name, suggest_names
 from fedrec_auditor.auditor.plan.members import (
     LEARNS,
-    OBJECT,
-    PARTS,
+    PART_FAMILY,
+    SEPARATOR,
     Number,
     PlanError,
-    full_settings,
+    fill_settings,
     make_member,
-    pairs,
-    settings_of,
+    parse_pairs,
+    parse_settings,
 )
 from fedrec_auditor.auditor.plan.sources import check_source
-from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims, read_toml, statements
+from fedrec_auditor.auditor.plan.stated_claim import (
+    StatedClaim,
+    read_claims,
+    read_toml,
+    statement_ends,
+)
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
 
 
-SIDE = ("users", "items", "attributes", "bins")
-# Names of the fields that select the audited data; ``SIDE`` has those on users and items.
-DATA = ("data", "columns", *SIDE, "min_user", "min_item", "min_rating")
+SIDE_KEYS = ("users", "items", "attributes", "bins")
+# Names of the fields that select the audited data; ``SIDE_KEYS`` has those on users and items.
+DATA_KEYS = ("data", "columns", *SIDE_KEYS, "min_user", "min_item", "min_rating")
 # Name that stands for all targets.
-ALL = "all"
+ALL_NAME = "all"
 # Names of the default targets, which are systems of five papers.
-CORE = (
+DEFAULTS = (
     "dp-privrec",
     "dplcf-ap",
     "dplcf-sp",
@@ -82,14 +87,14 @@ class PlanOption:
     ``help``: description of the field.
     ``name``: name of the option; empty for the name of the field.
     ``metavar``: placeholder of the option's value in the help.
-    ``reads``: function that converts a text, or several texts, to the field's value; None if typer
+    ``parse``: function that converts a text, or several texts, to the field's value; None if typer
         does.
     """
 
     help: str
     name: str = ""
     metavar: str | None = None
-    reads: Callable[[Any], Any] | None = None
+    parse: Callable[[Any], Any] | None = None
 
 
 def _several(text: str) -> tuple[str, ...]:
@@ -104,12 +109,12 @@ def _sizes(text: str) -> tuple[int, int]:
 
 
 def _columns(texts: Sequence[str]) -> dict[str, str]:
-    return pairs("--column name=column", "--column user=user_id", texts)
+    return parse_pairs("--column name=column", "--column user=user_id", texts)
 
 
 def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     form, example = "--bins NAME=A,B or NAME=none", "--bins age=35,45"
-    values = pairs(form, example, texts)
+    values = parse_pairs(form, example, texts)
     try:
         return {
             name: () if value == "none" else tuple(map(float, value.split(",")))
@@ -139,7 +144,7 @@ class Plan(BaseModel):
     """All settings on which the results of an audit depend. Equal plans on equal data give equal
     records.
 
-    ``targets``: names of targets, or "all"; by default ``CORE``.
+    ``targets``: names of targets, or "all"; by default ``DEFAULTS``.
     ``data``: name of a data set, or a path.
     ``columns``: names of a table's columns for user, item, rating and timestamp.
     ``users``, ``items``: paths of tables of users and items (``SideTables``).
@@ -170,13 +175,13 @@ class Plan(BaseModel):
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
     ``settings``: for each target, the fields that differ from those of its paper: a number or a
-        text, or for a part (``PARTS``) a name or a table of a name and settings.
+        text, or for a part (``PART_FAMILY``) a name or a table of a name and settings.
     ``claims``: claims about the user's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
     5
-    >>> Plan().resolved().targets == CORE
+    >>> Plan().resolve().targets == DEFAULTS
     True
     """
 
@@ -190,7 +195,7 @@ class Plan(BaseModel):
         ),
     ] = ()
     data: Annotated[
-        str, PlanOption("Name of a data set (`auditor list datasets`), or a path.", reads=str)
+        str, PlanOption("Name of a data set (`auditor list datasets`), or a path.", parse=str)
     ] = "ml-100k"
     columns: Annotated[
         dict[str, str] | None,
@@ -198,7 +203,7 @@ class Plan(BaseModel):
             "Column with an unusual name in a table: user=COLUMN, item=, rating= or timestamp= "
             "(none to omit it). zeros=rating if 0 is a rating like any other. Repeatable.",
             "column",
-            reads=_columns,
+            parse=_columns,
         ),
     ] = None
     users: Annotated[
@@ -206,7 +211,7 @@ class Plan(BaseModel):
         PlanOption(
             "Table of users with their attributes, by identifier (CSV, TSV, Parquet).",
             metavar="FILE",
-            reads=str,
+            parse=str,
         ),
     ] = None
     items: Annotated[
@@ -214,7 +219,7 @@ class Plan(BaseModel):
         PlanOption(
             "Table of items with titles, genres, tags or other features, by identifier.",
             metavar="FILE",
-            reads=str,
+            parse=str,
         ),
     ] = None
     attributes: Annotated[
@@ -222,7 +227,7 @@ class Plan(BaseModel):
         PlanOption(
             "Names of user attributes to attack, separated by commas. Default: all.",
             "attribute",
-            reads=_several,
+            parse=_several,
         ),
     ] = None
     bins: Annotated[
@@ -231,7 +236,7 @@ class Plan(BaseModel):
             "Lower edges of bins for a numeric column of --users or --items; none keeps the "
             "numbers. Default: thirds. Repeatable.",
             metavar="NAME=A,B",
-            reads=_bins,
+            parse=_bins,
         ),
     ] = Field(default_factory=dict)
     min_user: Annotated[_Count, PlanOption("Minimum number of interactions of a user.")] = 0
@@ -257,7 +262,7 @@ class Plan(BaseModel):
     attacks: Annotated[
         _Names | None,
         PlanOption(
-            "Attacks (`auditor list attacks`), separated by commas. Default: all.", reads=_several
+            "Attacks (`auditor list attacks`), separated by commas. Default: all.", parse=_several
         ),
     ] = None
     per_user: Annotated[
@@ -272,7 +277,7 @@ class Plan(BaseModel):
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        PlanOption("Games, separated by commas: local, round, training, one-run.", reads=_several),
+        PlanOption("Games, separated by commas: local, round, training, one-run.", parse=_several),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
@@ -281,7 +286,7 @@ class Plan(BaseModel):
     population: Annotated[
         tuple[_Size, _Size],
         Field(strict=False),
-        PlanOption("Numbers of users and items in a round or training game.", reads=_sizes),
+        PlanOption("Numbers of users and items in a round or training game.", parse=_sizes),
     ] = (24, 32)
     canaries: Annotated[
         Annotated[int, Field(ge=MIN_CANARIES, le=MAX_CANARIES)] | None,
@@ -293,7 +298,7 @@ class Plan(BaseModel):
             "Setting of a target (`auditor list TARGET`). Repeatable.",
             "set",
             "TARGET.NAME=VALUE",
-            reads=settings_of,
+            parse=parse_settings,
         ),
     ] = Field(default_factory=dict)
     claims: Annotated[
@@ -303,11 +308,11 @@ class Plan(BaseModel):
             "TOML file with the claims of your own system MODULE:OBJECT.",
             "claim",
             "FILE",
-            reads=lambda path: read_claims(Path(path)),
+            parse=lambda path: read_claims(Path(path)),
         ),
     ] = ()
 
-    def resolved(self, given: Collection[str] = ()) -> Plan:
+    def resolve(self, given: Collection[str] = ()) -> Plan:
         """Returns the plan with explicit targets, attacks and settings.
 
         ``given``: names of targets that are objects in memory. They are not checked, and neither is
@@ -315,13 +320,15 @@ class Plan(BaseModel):
 
         Raises PlanError for an unknown name, or a name that occurs twice.
         """
-        targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
-        attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
+        targets = (
+            FAMILIES["targets"].loadable() if ALL_NAME in self.targets else self.targets or DEFAULTS
+        )
+        attacks = FAMILIES["attacks"].loadable() if self.attacks is None else self.attacks
         _check("estimators", (self.estimator,), "estimator")
         if self.by is not None:
             _check("attacks", (self.by,), "by")
         for kind, names in (("targets", targets), ("attacks", attacks)):
-            own = [name for name in names if name in given or OBJECT in name]
+            own = [name for name in names if name in given or SEPARATOR in name]
             _check(kind, tuple(name for name in names if name not in own), kind)
             twice = {name for name, times in Counter(names).items() if times > 1}
             if twice:
@@ -339,7 +346,7 @@ class Plan(BaseModel):
                     name,
                 )
         settings = {
-            name: given if OBJECT in name else full_settings(name, given, "settings", name)
+            name: given if SEPARATOR in name else fill_settings(name, given, "settings", name)
             for name, given in self.settings.items()
         }
         change = {
@@ -363,13 +370,13 @@ def make_target(name: str, plan: Plan) -> Target:
     user's own system ``module:object`` gets the claims in ``plan``. Raises PlanError for a wrong
     setting.
     """
-    if OBJECT in name:
+    if SEPARATOR in name:
         from fedrec_auditor.auditor.plan.objects import load_object, with_claims, with_settings
 
         made = with_settings(load_object(name), plan.settings.get(name, {}), name)
         return with_claims(made, plan.claims)
     where = "settings", name
-    settings = full_settings(name, plan.settings.get(name, {}), *where)
+    settings = fill_settings(name, plan.settings.get(name, {}), *where)
     settings.pop(LEARNS, None)
     target: Target = make_member("targets", name, settings, *where)
     return target
@@ -385,7 +392,7 @@ def make_plan(values: dict[str, Any]) -> Plan:
         raise _refused(error) from error
 
 
-def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
+def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
     """Returns a copy of ``plan`` in which all ``values`` that are not None replace fields, checked
     again.
 
@@ -404,7 +411,7 @@ def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
 
 def _read(name: str, value: Any) -> Any:
     """The value of a field, parsed if it is a text, a path, or a list of texts."""
-    reads = option_of_field(name).reads if name in Plan.model_fields else None
+    reads = get_plan_option(name).parse if name in Plan.model_fields else None
     is_text = isinstance(value, str | Path)
     if name == "targets" and is_text:
         return (value,)
@@ -415,32 +422,32 @@ def _read(name: str, value: Any) -> Any:
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 
-def option_of_field(name: str) -> PlanOption:
+def get_plan_option(name: str) -> PlanOption:
     """Returns the command-line option of the field ``name``."""
     (option,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
     return option
 
 
-def option_of(name: str) -> str:
+def option_name(name: str) -> str:
     """Returns the name of the command-line option for the field ``name``.
 
-    >>> option_of("min_user"), option_of("columns")
+    >>> option_name("min_user"), option_name("columns")
     ('--min-user', '--column')
     """
-    return f"--{option_of_field(name).name or name.replace('_', '-')}"
+    return f"--{get_plan_option(name).name or name.replace('_', '-')}"
 
 
-def help_of(name: str) -> str:
+def help_text(name: str) -> str:
     """Returns the help text of the field ``name``, with its default if that can be printed.
 
-    >>> help_of("population")
+    >>> help_text("population")
     'Numbers of users and items in a round or training game. Default 24x32.'
     """
     default = Plan.model_fields[name].get_default(call_default_factory=True)
     if isinstance(default, tuple):
         default = ("x" if name == "population" else ",").join(map(str, default))
     suffix = "" if default in (None, "", {}) or default is False else f" Default {default}."
-    return f"{option_of_field(name).help}{suffix}"
+    return f"{get_plan_option(name).help}{suffix}"
 
 
 def check_plan(plan: Plan, *, given: bool = False) -> None:
@@ -451,11 +458,11 @@ def check_plan(plan: Plan, *, given: bool = False) -> None:
 
     The user's own systems are not checked.
     """
-    plan.resolved()
+    plan.resolve()
     if not given:
         check_source(plan.data, plan.columns, (plan.users, plan.items))
     for name in plan.settings:
-        if OBJECT not in name:
+        if SEPARATOR not in name:
             make_target(name, plan)
 
 
@@ -475,17 +482,17 @@ def _refused(error: ValidationError) -> PlanError:
     location = first["loc"][:3] if setting else first["loc"]  # further keys name types of a union
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
-        remedy = near_names(key, list(Plan.model_fields), "") or "Remove or rename it."
+        remedy = suggest_names(key, list(Plan.model_fields), "") or "Remove or rename it."
         message = f"expected one of the keys {known}, got {brief(key)}. {remedy}"
         return PlanError(message, *location)
     if first["type"] == "literal_error":
         names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
-        near = near_names(str(first["input"]), names, "They are")
+        near = suggest_names(str(first["input"]), names, "They are")
         message = f"expected a name of {location[0]}, got {brief(first['input'])}. {near}"
         return PlanError(message, *location)
     value, why = brief(first["input"]), first["msg"]
     if setting:
-        part = location[2] in PARTS
+        part = location[2] in PART_FAMILY
         why = (
             "It is a name, or a table of a name and settings" if part else "It is a number or text"
         )
@@ -500,7 +507,7 @@ def read_plan(path: Path) -> Plan:
     text, values = read_toml(path, "plan file")
     try:
         plan = make_plan(values)
-        for name in plan.resolved().targets:
+        for name in plan.resolve().targets:
             make_target(name, plan)
     except PlanError as error:
         raise InputError(f"{path}, line {_line(error.location, text)}: {error}") from error
@@ -515,7 +522,7 @@ def _line(location: tuple[int | str, ...], text: str) -> int:
     values that span several lines.
     """
     text = text.replace("\r\n", "\n")
-    lines, ends = text.split("\n"), [end for end, _ in statements(text)]
+    lines, ends = text.split("\n"), [end for end, _ in statement_ends(text)]
 
     def is_defined(statement: int) -> bool:
         value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))

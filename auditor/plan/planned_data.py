@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fedrec_auditor.auditor.plan.plan import Plan, amend
-from fedrec_auditor.auditor.plan.sources import check_source, in_file, in_memory, load_data
+from fedrec_auditor.auditor.plan.plan import Plan, amend_plan
+from fedrec_auditor.auditor.plan.sources import check_source, from_memory, load_data, open_as_file
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.side_tables import SideTables
@@ -23,12 +23,12 @@ def load_planned(plan: Plan) -> Interactions:
     return _prepared(plan, load_data(plan.data, plan.columns), files)
 
 
-def plan_of_arguments(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
+def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
     """Makes a plan from keyword arguments; also returns the prepared data if any of the data are in
     memory.
     """
     given = {name: values.get(name) for name in ("data", "users", "items")}
-    plan = amend(None, {name: value for name, value in values.items() if name not in given})
+    plan = amend_plan(None, {name: value for name, value in values.items() if name not in given})
     data = plan.data if given["data"] is None else given["data"]
     return prepare_data(data, plan, users=given["users"], items=given["items"])
 
@@ -38,13 +38,13 @@ def prepare_data(
 ) -> tuple[Interactions | None, Plan]:
     """Prepares data that are in memory, and names all data in the plan.
 
-    ``data``: interactions, an object in memory, a name or a path, see ``in_memory``.
+    ``data``: interactions, an object in memory, a name or a path, see ``from_memory``.
     ``plan``: plan with the columns and filters of the data.
     ``users``, ``items``: tables of users and items, as DataFrames or paths, or None.
 
     Returns the prepared interactions, or None if no data are in memory, and the plan.
     """
-    own, name = in_memory(data, plan.columns)
+    own, name = from_memory(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
     paths = {key: str(side) for key, side in sides.items() if isinstance(side, str | Path)}
     columns = plan.columns if own is None else None
@@ -54,7 +54,7 @@ def prepare_data(
     if own is None and len(paths) == len(sides):
         return None, named
     with ExitStack() as stack:
-        files = {key: stack.enter_context(in_file(side, key)) for key, side in sides.items()}
+        files = {key: stack.enter_context(open_as_file(side, key)) for key, side in sides.items()}
         return _prepared(plan, load_data(name, columns) if own is None else own, files), named
 
 
@@ -64,7 +64,7 @@ def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path])
     tables = SideTables(
         users=files.get("users"),
         items=files.get("items"),
-        wanted=plan.attributes,
+        attributes=plan.attributes,
         bins=plan.bins,
         columns=(named and plan.columns) or {},
     )

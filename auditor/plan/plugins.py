@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
-GROUP = "fedrec_auditor."
+GROUP_ROOT = "fedrec_auditor."
 # Name that stands for all plug-ins of a distribution whose entry points cannot be read.
-UNREAD = "*"
+UNREADABLE = "*"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -31,7 +31,7 @@ class Plugin:
     ``name``: name of the member.
     ``value``: module and class, or package, of the member.
     ``distribution``, ``version``: name and version of the distribution.
-    ``fault``: reason why the plug-in cannot be imported; empty if none is known.
+    ``load_error``: reason why the plug-in cannot be imported; empty if none is known.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Plugin:
     value: str
     distribution: str
     version: str
-    fault: str = ""
+    load_error: str = ""
 
     def __str__(self) -> str:
         return f"plug-in {self.name!r} of {self.distribution} {self.version} ({self.value})"
@@ -57,7 +57,7 @@ def versions() -> dict[str, str]:
 
 
 @functools.cache
-def load(
+def load_class(
     plugin: Plugin, protocols: tuple[frozenset[str], ...], settable: bool, alone: bool
 ) -> type[Any] | str:
     """Loads the class of a plug-in, or returns the reason why that fails.
@@ -66,10 +66,10 @@ def load(
     ``settable``: whether the class must be a dataclass, whose fields are its settings.
     ``alone``: whether the class must be constructible without arguments.
     """
-    if plugin.fault:
-        return plugin.fault
+    if plugin.load_error:
+        return plugin.load_error
     try:
-        loaded = EntryPoint(plugin.name, plugin.value, GROUP + plugin.kind).load()
+        loaded = EntryPoint(plugin.name, plugin.value, GROUP_ROOT + plugin.kind).load()
         if not isinstance(loaded, type):
             return f"{loaded!r:.80}, which is not a class"
         if settable and not is_dataclass(loaded):
@@ -90,8 +90,8 @@ def load_paper(plugin: Plugin) -> Paper | str:
     """Loads the paper of a plug-in, or returns the reason why that fails."""
     from fedrec_auditor.targets.declarations.paper import Paper
 
-    if plugin.fault:
-        return plugin.fault
+    if plugin.load_error:
+        return plugin.load_error
     try:
         importlib.import_module(f"{plugin.value}.systems")
         return Paper.of(plugin.value)
@@ -127,7 +127,7 @@ def _names_members(distribution: Distribution) -> bool:
     metadata.
     """
     try:
-        return f"[{GROUP}" in (distribution.read_text("entry_points.txt") or "")
+        return f"[{GROUP_ROOT}" in (distribution.read_text("entry_points.txt") or "")
     except Exception:  # the same as for damaged metadata
         return True
 
@@ -140,15 +140,15 @@ def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]
         points = list(distribution.entry_points)
     except Exception as error:
         text = distribution.read_text("entry_points.txt") or ""
-        for kind in dict.fromkeys(re.findall(rf"(?m)^\s*\[{re.escape(GROUP)}(\w+)\]", text)):
+        for kind in dict.fromkeys(re.findall(rf"(?m)^\s*\[{re.escape(GROUP_ROOT)}(\w+)\]", text)):
             fault = f"a list of entry points that cannot be read ({error})"
-            yield Plugin(kind, UNREAD, "entry_points.txt", name, version, fault)
+            yield Plugin(kind, UNREADABLE, "entry_points.txt", name, version, fault)
         return
     for point in points:
-        if point.group.startswith(GROUP):
+        if point.group.startswith(GROUP_ROOT):
             fault = ""
             match = EntryPoint.pattern.match(point.value)
-            kind = point.group.removeprefix(GROUP)
+            kind = point.group.removeprefix(GROUP_ROOT)
             form = "PACKAGE" if kind == "papers" else "MODULE:CLASS"
             if not _NAME.fullmatch(point.name):
                 fault = "a name that is not made of letters, digits, dots, hyphens and underscores"

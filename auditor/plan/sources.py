@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.targets.cache import check_genuine
-from fedrec_auditor.targets.tables import is_table
+from fedrec_auditor.auditor.plan.families import FAMILIES, suggest_names
+from fedrec_auditor.targets.cache import check_cached_data
+from fedrec_auditor.targets.tables import is_table_path
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Dataset, Interactions
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
-def in_memory(
+def from_memory(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
     """Returns the interactions of ``data`` if they are in memory, otherwise None; and the name of
@@ -53,10 +53,10 @@ def in_memory(
                 f"Expected a matrix of ratings (users x items), got an array of shape "
                 f"{table.shape}. Give a matrix with one row per user."
             )
-        return Interactions.of(table), "table"
+        return Interactions.create(table), "table"
     if hasattr(data, "__dataframe__"):
-        with in_file(data, "data") as path:
-            loader: Dataset = FAMILIES["datasets"].member("table")(columns=columns)
+        with open_as_file(data, "data") as path:
+            loader: Dataset = FAMILIES["datasets"].member_class("table")(columns=columns)
             return replace(loader.load(path), name="table"), "table"
     raise InputError(
         f"Expected data as a DataFrame, a matrix of ratings, Interactions, a name or a path, got "
@@ -65,7 +65,7 @@ def in_memory(
 
 
 @contextmanager
-def in_file(data: Any, name: str) -> Iterator[Path]:
+def open_as_file(data: Any, name: str) -> Iterator[Path]:
     """Yields the path of a table file, or of a temporary file that contains the rows of a
     DataFrame.
 
@@ -113,7 +113,7 @@ def check_source(
             "a device, a FIFO or a socket. Copy its content into a file."
         )
     if data not in names and not exists:
-        hint = near_names(data, names, "Data sets", most=1)
+        hint = suggest_names(data, names, "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}, which is not there. {hint}")
     if columns is not None and not _is_table(data):
         raise InputError(
@@ -123,7 +123,7 @@ def check_source(
 
 
 def _is_table(data: str) -> bool:
-    return data not in FAMILIES["datasets"].names() and is_table(Path(data))
+    return data not in FAMILIES["datasets"].names() and is_table_path(Path(data))
 
 
 def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
@@ -138,16 +138,16 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
     family, path = FAMILIES["datasets"], Path(data)
     dataset: Dataset
     if data in family.names():
-        dataset = family.member(data)()
+        dataset = family.member_class(data)()
         interactions = dataset.load()
-        check_genuine(interactions, data)
+        check_cached_data(interactions, data)
         return interactions
-    for name in family.able() if columns is None else ():
-        dataset = family.member(name)()
+    for name in family.loadable() if columns is None else ():
+        dataset = family.member_class(name)()
         if name != "table" and _recognises(dataset, path):
             return dataset.load(path)
-    if is_table(path):
-        dataset = family.member("table")(columns=columns)
+    if is_table_path(path):
+        dataset = family.member_class("table")(columns=columns)
         return dataset.load(path)
     raise InputError(
         f"Expected {TABLE}, or a directory or archive of a data set, got {data!r} without such "
@@ -163,7 +163,7 @@ def _recognises(dataset: Dataset, path: Path) -> bool:
     try:
         return dataset.recognises(path)
     except Exception as error:
-        if (plugin := FAMILIES["datasets"].plugin(type(dataset))) is None:
+        if (plugin := FAMILIES["datasets"].find_plugin(type(dataset))) is None:
             raise
         logger.warning("Left out: the dataset %s, %s: %s", plugin, type(error).__name__, error)
         return False

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Claim, Horizon, Sco
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 # Maximum size of a TOML file in bytes, fifty times that of a plan with all settings.
-LARGEST = 2**18
+MAX_BYTES = 2**18
 # Maximum dots in a TOML statement, because the time to parse a key grows with their square.
 MAX_DOTS = 256
 # Tokens that determine where a TOML statement ends: strings, comments, brackets and line ends.
@@ -37,13 +37,13 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     from fedrec_auditor.reports.record.store import read_regular
 
     try:
-        text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")
+        text = read_regular(path, MAX_BYTES, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(
             f"Expected a readable {noun}, got {str(path)!r} ({why}). Check the path."
         ) from error
-    for end, dots in statements(text):
+    for end, dots in statement_ends(text):
         if dots > MAX_DOTS:
             raise InputError(
                 f"Expected at most {MAX_DOTS} dots in a statement of a {noun}, got {dots} in the "
@@ -55,7 +55,7 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
         raise InputError(f"{path}: expected TOML, got: {error}. Correct that line.") from error
 
 
-def statements(text: str) -> Iterator[tuple[int, int]]:
+def statement_ends(text: str) -> Iterator[tuple[int, int]]:
     """Yields the last line of each statement of a TOML text, counted from 1, and its number
     of dots.
     """
@@ -134,11 +134,11 @@ class StatedClaim(BaseModel):
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta)
 
 
+# Type of an argument with one claim or several claims.
 Claims = StatedClaim | Sequence[StatedClaim]
-"""Type of an argument with one claim or several claims."""
 
 
-def listed(claims: Claims) -> tuple[StatedClaim, ...]:
+def as_tuple(claims: Claims) -> tuple[StatedClaim, ...]:
     """Returns one claim, or several, as a tuple."""
     return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 

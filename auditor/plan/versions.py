@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import version
 
 from fedrec_auditor.auditor.plan import plugins
-from fedrec_auditor.targets.own_modules import FOLDERS
+from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 
 # Names of the distributions on which the numbers in a record depend.
 PACKAGES = ("fedrec-auditor", "dp-accounting", "numba", "numpy", "scikit-learn", "scipy", "torch")
@@ -28,7 +28,7 @@ def source_digest() -> str:
     reused.
     """
     digest = hashlib.sha256()
-    for folder in FOLDERS:
+    for folder in CODE_FOLDERS:
         for path in sorted(folder.rglob("*.*")):
             if path.suffix in (".py", ".toml"):
                 digest.update(path.read_bytes())

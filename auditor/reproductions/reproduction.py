@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.machine.progress import Observer, Watch
-from fedrec_auditor.auditor.machine.workers import results
-from fedrec_auditor.auditor.plan.families import check_name, papers, reproduction_names
+from fedrec_auditor.auditor.machine.progress import Observer, Tracker
+from fedrec_auditor.auditor.machine.workers import run_parallel
+from fedrec_auditor.auditor.plan.families import check_name, load_papers, reproduction_names
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 from fedrec_auditor.auditor.reproductions.tables import Measurable
@@ -35,51 +35,51 @@ from fedrec_auditor.targets.declarations.paper import Order, Paper
 class Reproduction:
     """Reproduction of the printed numbers of one paper.
 
-    ``declared``: the paper, as declared in its folder.
+    ``declaration``: the paper, as declared in its folder.
     """
 
-    declared: Paper
+    declaration: Paper
 
     @property
     def paper(self) -> str:
         """Title and source of the paper."""
-        return self.declared.heading.title
+        return self.declaration.heading.title
 
     @property
-    def absent(self) -> tuple[str, ...]:
+    def unmeasured(self) -> tuple[str, ...]:
         """Sentences about printed numbers that are not measured."""
-        return tuple(f"not measured here: {each}" for each in self.declared.printed.absent)
+        return tuple(f"not measured here: {each}" for each in self.declaration.printed.absent)
 
     def parts(self) -> Sequence[Measurable]:
         """All parts of the reproduction. Each part is independent and can run in any process."""
         from fedrec_auditor.auditor.reproductions import tables
 
-        paper = self.declared
+        paper = self.declaration
         made = [*tables.trained_parts(paper), *tables.attacked_parts(paper)]
         if (epsilons := paper.printed.epsilons) is not None:
             measure = partial(_calculate_epsilons, paper, epsilons.system)
             made.append(Measurable(name="calculations", data="", measure=measure))
         return made
 
-    def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+    def summary(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         """Sentences that summarise the measured ``rows``."""
         from fedrec_auditor.auditor.reproductions import tables
 
-        printed = self.declared.printed
+        printed = self.declaration.printed
         return [
             *printed.remark,
-            *(line for order in printed.order for line in _rankings(self.declared, order, rows)),
-            *tables.remarks(rows),
+            *(line for order in printed.order for line in _rankings(self.declaration, order, rows)),
+            *tables.comparisons(rows),
             *_above_proved(rows),
         ]
 
 
-def reproduction(name: str) -> Reproduction:
+def get_reproduction(name: str) -> Reproduction:
     """Returns the reproduction of the paper ``name``. Raises InputError with similar names if there
     is none.
     """
     check_name("reproductions", name, reproduction_names())
-    return Reproduction(papers()[name])
+    return Reproduction(load_papers()[name])
 
 
 def _calculate_epsilons(
@@ -99,7 +99,7 @@ def _calculate_epsilons(
             value=entry.upper,
             beside={"by the authors' counting": entry.counted, "leaks at least": entry.lower},
         )
-        for entry in paper.epsilons()
+        for entry in paper.epsilon_rows()
     )
 
 
@@ -110,7 +110,7 @@ def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iter
     printed = list(order.rows)
     if not printed:
         scores = {
-            row: table.row(row)[order.metric]
+            row: table.get_row(row)[order.metric]
             for table in paper.printed.table
             if table.place == order.place
             for row in table.rows
@@ -165,9 +165,9 @@ def reproduce(
 
     Returns the path of the page. Raises InputError for an unknown name, or if no part is selected.
     """
-    chosen = {name: reproduction(name) for name in names}
+    chosen = {name: get_reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
-    done = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
+    done = Checkpoints(out / checkpoints.TASKS_FOLDER, _key(data, quick))
     every = [(name, part) for name, entry in chosen.items() for part in entry.parts()]
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
@@ -185,18 +185,18 @@ def reproduce(
         for task in parts
         if task not in made
     ]
-    watch = Watch(observe, done=len(made), total=len(parts))
-    for task, result in results(_run_part, missing, jobs=jobs):
+    watch = Tracker(observe, done=len(made), total=len(parts))
+    for task, result in run_parallel(_run_part, missing, jobs=jobs):
         made[task] = result
         if not result.errors:
             done.put(task, result)
-        watch.at(parts[task].name, "", 1, 1)
+        watch.record(parts[task].name, "", 1, 1)
     pages = [
-        reproductions.Page(
+        reproductions.PaperRun(
             name=name,
             paper=entry.paper,
             rows=(rows := tuple(_rows(made, parts, name))),
-            remarks=tuple(entry.remarks(rows)),
+            remarks=tuple(entry.summary(rows)),
             left_out=(
                 *(
                     f"{parts[task].name}: {error}"
@@ -205,7 +205,7 @@ def reproduce(
                     for error in made[task].errors
                 ),
                 *_not_selected(name, only, every),
-                *entry.absent,
+                *entry.unmeasured,
             ),
         )
         for name, entry in chosen.items()

@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithReadings, add_readings
+from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithInputs, add_inputs
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.games.metrics import CLASS_KNOWN, MACRO, Estimate, Guesses, estimates
+from fedrec_auditor.auditor.games.metrics import (
+    KNOWN_CLASS_CODE,
+    MACRO_F1,
+    Estimate,
+    Guesses,
+    estimate_all,
+)
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.utility.baselines import popularity
+from fedrec_auditor.auditor.utility.baselines import item_popularity
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
@@ -57,9 +63,9 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
 def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
     """One training, with a name that is unique among trainings with other settings."""
     tables = [table for table in paper.printed.table if table.place == trained.place]
-    systems = [table.of(row)[0] for table in tables if row in table.rows]
+    systems = [table.names_of(row)[0] for table in tables if row in table.rows]
     system = trained.system or next(iter(systems), row)
-    printed = {column: value for table in tables for column, value in table.row(row).items()}
+    printed = {column: value for table in tables for column, value in table.get_row(row).items()}
     method = trained.method or row
     settings = "".join(f" {key}={value:g}" for key, value in trained.settings.items())
     cut = f" {trained.items} items" if trained.items else ""
@@ -92,9 +98,9 @@ def train_and_test(
     metric.
     """
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member(system)(**trained.settings)
+    target: Target = FAMILIES["targets"].member_class(system)(**trained.settings)
     if quick:
-        target = target.shortened(max(1, (target.sizes.rounds or 1) // 10))
+        target = target.limit_rounds(max(1, (target.sizes.rounds or 1) // 10))
     data = Filter(min_rating=trained.min_rating)(interactions)
     data = _cut(data, trained.items, rng) if trained.items else data
     with one_thread():
@@ -133,7 +139,7 @@ def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> In
     met = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     enough = np.flatnonzero(met >= 60)
     drawn = np.sort(rng.choice(enough, min(items, len(enough)), replace=False))
-    return Interactions.of(
+    return Interactions.create(
         interactions.ratings[:, drawn], name=f"{interactions.name}, {items:,} items"
     )
 
@@ -144,29 +150,29 @@ def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> In
 # senders of one round, and the attribute of a share zeta of them, but no other attribute. The round
 # is the last one of the training whose hits are reported.
 
-AVERAGES = (MACRO, "micro F1", "weighted F1")
+F1_AVERAGES = (MACRO_F1, "micro F1", "weighted F1")
 _DRAWS, _QUICK_DRAWS = 10, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class TableScore:
     """One F1 score in a table or figure of a paper, for an attribute, an attacker and a share of
     known users.
 
-    ``place``: number of the table or figure.
+    ``table_name``: number of the table or figure.
     ``attribute``: attribute to infer.
     ``attacker``: name of the attacker in the paper.
     ``attack``: name of the corresponding attack of this project.
-    ``share``: share zeta of users whose attribute is known.
-    ``printed``: printed F1, or None if it is only drawn in a figure.
+    ``known_share``: share zeta of users whose attribute is known.
+    ``printed_f1``: printed F1, or None if it is only drawn in a figure.
     """
 
-    place: str
+    table_name: str
     attribute: str
     attacker: str
     attack: str
-    share: float
-    printed: float | None
+    known_share: float
+    printed_f1: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +183,9 @@ class AttackedSystem:
     ``method``: name of the system in the paper.
     ``data``: name of the data set.
     ``settings``: settings of the training.
-    ``cells``: results of attacks on the whole upload.
+    ``scores``: results of attacks on the whole upload.
     ``cutoff``: K of the printed Hit@K.
-    ``hits``: table that prints Hit@K, and its value or None.
+    ``hit_at_k``: table that prints Hit@K, and its value or None.
     ``components``: results of attacks on each component of the upload by itself.
     ``note``: sentences for the row of Hit@K.
     """
@@ -188,13 +194,13 @@ class AttackedSystem:
     method: str
     data: str
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
-    cells: Sequence[Cell]
+    scores: Sequence[TableScore]
     cutoff: int
-    hits: tuple[str, float | None]
-    components: Sequence[Cell] = ()
+    hit_at_k: tuple[str, float | None]
+    components: Sequence[TableScore] = ()
     note: str = ""
 
-    def part(self) -> Measurable:
+    def make_part(self) -> Measurable:
         """The training, with all attacks on it, as a part of a reproduction."""
         return Measurable(
             name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
@@ -207,7 +213,7 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
         for trained in attacks.trained:
             for data in trained.data:
                 for row in trained.rows:
-                    yield _system(paper, attacks, trained, row, data).part()
+                    yield _system(paper, attacks, trained, row, data).make_part()
 
 
 def _system(
@@ -217,21 +223,23 @@ def _system(
     data set.
     """
     tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
-    printed = {t.place: t.row(row).get(f"HR@{attacks.cutoff}") for t in tables}
+    printed = {t.place: t.get_row(row).get(f"HR@{attacks.cutoff}") for t in tables}
     figure = attacks.components
     return AttackedSystem(
-        target=tables[0].of(row)[0],
+        target=tables[0].names_of(row)[0],
         method=row,
         data=data,
         settings=trained.settings,
-        cells=[
+        scores=[
             _cell(attacks, table.place, table.attribute, column, value)
             for table in tables
             if table.attribute
-            for column, value in table.row(row).items()
+            for column, value in table.get_row(row).items()
         ],
         cutoff=attacks.cutoff,
-        hits=next((hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)),
+        hit_at_k=next(
+            (hit for hit in printed.items() if hit[1] is not None), (attacks.drawn, None)
+        ),
         components=[
             _cell(attacks, figure.place, attribute, column, None)
             for attribute in figure.attributes
@@ -242,19 +250,21 @@ def _system(
     )
 
 
-def _cell(attacks: Attacks, place: str, attribute: str, column: str, printed: float | None) -> Cell:
+def _cell(
+    attacks: Attacks, place: str, attribute: str, column: str, printed: float | None
+) -> TableScore:
     attacker, share = column.split()
-    return Cell(
-        place=place,
+    return TableScore(
+        table_name=place,
         attribute=attribute,
         attacker=attacker,
         attack=attacks.attackers[attacker],
-        share=float(share),
-        printed=printed,
+        known_share=float(share),
+        printed_f1=printed,
     )
 
 
-def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
+def comparisons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
     guessing.
     """
@@ -269,14 +279,16 @@ def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
     """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
     guessing.
     """
-    for average in AVERAGES:
-        measured = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
+    for average in F1_AVERAGES:
+        measured = [
+            row.value if average == F1_AVERAGES[0] else row.beside[average] for row in cells
+        ]
         apart = np.abs(np.array(measured) - [row.printed or 0.0 for row in cells])
         yield (
             f"{data}: by {average}, ours are {apart.mean():.3f} from the printed ones on average "
             f"(median {np.median(apart):.3f}, {len(cells)} figures)."
         )
-    for average in AVERAGES:
+    for average in F1_AVERAGES:
         above = sum((row.printed or 0) > row.beside[f"majority, {average}"] for row in cells)
         yield (
             f"{data}: {above} of {len(cells)} printed figures are above the {average} of guessing "
@@ -288,19 +300,19 @@ def _run_attacks(
     case: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member(case.target)(**case.settings)
+    target: Target = FAMILIES["targets"].member_class(case.target)(**case.settings)
     if quick:
-        target = target.shortened(2)
+        target = target.limit_rounds(2)
     with one_thread():
         splits, train = _hold_out(target, interactions, rng)
         run = target.run(train, rng, keep=1)
         rows = [_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
-        whole = add_readings(last)
+        whole = add_inputs(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
-        rows += [drawn.row(case, cell, whole.reading(RAW)) for cell in case.cells]
-        for group in last.groups if case.components else ():
-            part = add_readings(last.only(group)).reading(RAW)
+        rows += [drawn.row(case, cell, whole.with_input(RAW)) for cell in case.scores]
+        for group in last.group_names if case.components else ():
+            part = add_inputs(last.keep_group(group)).with_input(RAW)
             rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.components]
     return tuple(rows)
 
@@ -331,7 +343,7 @@ def _hits(
     """The row of Hit@K for the first held-out item, with Hit@K for the other item and by
     popularity.
     """
-    popular = Model(arrays={"met": popularity(splits["random"].train)})
+    popular = Model(arrays={"met": item_popularity(splits["random"].train)})
     first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
@@ -344,7 +356,7 @@ def _hits(
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
         beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
-    place, printed = case.hits
+    place, printed = case.hit_at_k
     return ReproducedRow(
         place=place,
         system=case.method,
@@ -378,29 +390,29 @@ class _Known:
     """Draws of senders whose attribute is known, the same for all attackers and components."""
 
     def __init__(
-        self, data: Interactions, whole: ViewWithReadings, draws: int, rng: np.random.Generator
+        self, data: Interactions, whole: ViewWithInputs, draws: int, rng: np.random.Generator
     ) -> None:
         self._data, self._draws, self._rng = data, draws, rng
         self._users = whole.inputs[RAW].users.astype(np.int64)
         self._orders = [rng.permutation(len(self._users)) for _ in range(draws)]
 
     def row(
-        self, case: AttackedSystem, cell: Cell, view: ViewWithReadings, of: str = ""
+        self, case: AttackedSystem, cell: TableScore, view: ViewWithInputs, of: str = ""
     ) -> ReproducedRow:
         """The row of an attacker's F1 by three averages, and of the F1 of guessing the most
         frequent class.
         """
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)
-        count = max(1, round(cell.share * len(self._users)))
+        count = max(1, round(cell.known_share * len(self._users)))
         known = [np.sort(order[:count]) for order in self._orders]
-        attack: SupervisedAttack = FAMILIES["attacks"].member(cell.attack)()
+        attack: SupervisedAttack = FAMILIES["attacks"].member_class(cell.attack)()
         labels = attack.infer_each(
             view,
             [
                 Background(
-                    known=self._users[users],
-                    labels=codes[users],
+                    known_users=self._users[users],
+                    classes=codes[users],
                     n_classes=classes,
                     subjects=self._users,
                 )
@@ -408,32 +420,34 @@ class _Known:
             ],
             self._rng,
         )
-        guessed = np.full((self._draws, len(codes)), CLASS_KNOWN)
+        guessed = np.full((self._draws, len(codes)), KNOWN_CLASS_CODE)
         for draw, found in enumerate(labels):
-            guessed[draw, np.searchsorted(self._users, found.users)] = found.codes
+            guessed[draw, np.searchsorted(self._users, found.users)] = found.classes
         measured = self._estimates(codes, guessed, attribute)
-        frequent = np.where(guessed == CLASS_KNOWN, CLASS_KNOWN, 0)
+        frequent = np.where(guessed == KNOWN_CLASS_CODE, KNOWN_CLASS_CODE, 0)
         for draw, users in enumerate(known):
             frequent_class = np.bincount(codes[users], minlength=classes).argmax()
-            frequent[draw][frequent[draw] != CLASS_KNOWN] = frequent_class
+            frequent[draw][frequent[draw] != KNOWN_CLASS_CODE] = frequent_class
         majority = self._estimates(codes, frequent, attribute)
         name = cell.attribute.removesuffix("_group")
         return ReproducedRow(
-            place=cell.place,
+            place=cell.table_name,
             system=case.method,
-            what=f"{name}, {cell.attacker}, zeta {cell.share:g}, {case.data}{of}",
-            printed=cell.printed,
-            value=measured[MACRO].value,
-            ci_low=measured[MACRO].low,
-            ci_high=measured[MACRO].high,
+            what=f"{name}, {cell.attacker}, zeta {cell.known_share:g}, {case.data}{of}",
+            printed=cell.printed_f1,
+            value=measured[MACRO_F1].value,
+            ci_low=measured[MACRO_F1].low,
+            ci_high=measured[MACRO_F1].high,
             beside={
-                **{average: measured[average].value for average in AVERAGES[1:]},
-                **{f"majority, {average}": majority[average].value for average in AVERAGES},
+                **{average: measured[average].value for average in F1_AVERAGES[1:]},
+                **{f"majority, {average}": majority[average].value for average in F1_AVERAGES},
             },
         )
 
     def _estimates(
         self, codes: NDArray[np.int64], guessed: NDArray[np.int64], attribute: Attribute
     ) -> dict[str, Estimate]:
-        guesses = Guesses(truth=codes, guessed=guessed, classes=len(attribute.categories))
-        return estimates(guesses, confidence=CONFIDENCE, rng=self._rng)
+        guesses = Guesses(
+            true_codes=codes, guessed_codes=guessed, n_classes=len(attribute.categories)
+        )
+        return estimate_all(guesses, confidence=CONFIDENCE, rng=self._rng)

@@ -16,20 +16,20 @@ from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.canary_game import (
-    QUICK,
-    Memory,
-    NotRun,
+    QUICK_RATIO,
+    MemoryStore,
     Parallel,
     Setting,
+    Skipped,
     Store,
-    in_turn,
+    run_serially,
 )
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.game import COUNT, QUICK_COUNT, Game, Halves, Readings
-from fedrec_auditor.auditor.games.informative import Informative, informative
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
+from fedrec_auditor.auditor.games.game import N_HALVES, QUICK_N_HALVES, Game, HalfRuns, UploadTables
+from fedrec_auditor.auditor.games.informative import InformativeView, filter_view
 from fedrec_auditor.auditor.games.row_order import ClientOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.machine.progress import TRAINING, stage
+from fedrec_auditor.auditor.machine.progress import TRAINING, report_step
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
@@ -38,11 +38,11 @@ from fedrec_auditor.auditor.run.tasks import (
     Audit,
     Task,
     TaskResult,
-    as_trained,
     make_game_inputs,
     make_guesser,
+    training_target,
 )
-from fedrec_auditor.auditor.run.workload import BUDGET, check_halves, runs_within
+from fedrec_auditor.auditor.run.workload import RUN_SECONDS, affordable_runs, check_halves
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Power
@@ -55,7 +55,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say.metrics import BROKEN, CUT
+from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, origin_of
@@ -80,7 +80,7 @@ class AuditedTarget:
 
     - ``audit``: the audit.
     - ``name``: name of the system in the audit.
-    - ``trained``: held-out data and finished training, if they exist already.
+    - ``training``: held-out data and finished training, if they exist already.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class AuditedTarget:
         self._audit = audit
         self._pretrained = trained
         self.name = name
-        self._condensed: Readings = {}
-        self._views: dict[tuple[Vantage, bool, bool], tuple[Informative, View]] = {}
+        self._condensed: UploadTables = {}
+        self._views: dict[tuple[Vantage, bool, bool], tuple[InformativeView, View]] = {}
 
     def run(self, step: str) -> TaskResult:
         """Runs one task and returns its result. The random numbers depend only on the task's name
@@ -99,12 +99,12 @@ class AuditedTarget:
         audit, task = self._audit, Task(self.name, step)
         if step == BOUNDS:
             return _bounds(audit.targets[self.name], audit.interactions)
-        if step == LOCAL:
+        if step == LOCAL_NAME:
             try:
-                return play_game(task, audit, in_turn, Memory())
+                return play_game(task, audit, run_serially, MemoryStore())
             except InputError as error:
                 return TaskResult(skipped=(self._skip(step, error),))
-        held_out, run = self.trained
+        held_out, run = self.training
         if step == UTILITY:
             target, rng = audit.targets[self.name], audit.rng(str(task))
             try:
@@ -125,10 +125,10 @@ class AuditedTarget:
     @cached_property
     def _target(self) -> Target:
         """The system with its settings for training."""
-        return as_trained(self._audit.targets[self.name], self._audit.plan)
+        return training_target(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
-    def trained(self) -> tuple[HeldOutData, Run]:
+    def training(self) -> tuple[HeldOutData, Run]:
         """Held-out data, and the training on all other data. Raises InputError if the data do not
         suffice.
         """
@@ -138,9 +138,9 @@ class AuditedTarget:
         rng = audit.rng("held-out items")
         held_out = utility.hold_out(target.evaluation, audit.interactions, rng)
         seed = audit.rng(f"{target.name} training")
-        stage(TRAINING, 0, target.sizes.rounds or 1)
-        run = target.run(held_out.train, seed, partial(stage, TRAINING), audit.compute)
-        stage(TRAINING, 1, 1)
+        report_step(TRAINING, 0, target.sizes.rounds or 1)
+        run = target.run(held_out.train, seed, partial(report_step, TRAINING), audit.compute)
+        report_step(TRAINING, 1, 1)
         return held_out, run
 
     def _attack(self, task: Task, held_out: HeldOutData, run: Run) -> TaskResult:
@@ -151,7 +151,7 @@ class AuditedTarget:
         that case the result assumes that somebody breaks the protocol.
         """
         audit, attack = self._audit, self._audit.attacks[task.step]
-        public, shown = run.transcript.public, run.transcript.shown
+        public, shown = run.transcript.public, run.transcript.max_vantage
         rows: list[AttackRow] = []
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
@@ -165,7 +165,7 @@ class AuditedTarget:
                 refusal = refusal or _UNLINKED
             if not linkage and not held_out.train.ratings.nnz:
                 refusal = refusal or _NO_TRUTH
-            halves: Halves | None = None
+            halves: HalfRuns | None = None
             if not refusal and attack.family is AttackFamily.USER_MEMBERSHIP:
                 halves, refusal = self._halves
             results: tuple[AttackRow | SkippedRow, ...] = ()
@@ -173,7 +173,7 @@ class AuditedTarget:
                 assert self._server_view is not None, "refused"
                 messages, view = self._server_view, replace(self._server_view.view, vantage=vantage)
             if not refusal:
-                view.how.clear()  # These are notes of other attacks.
+                view.notes.clear()  # These are notes of other attacks.
                 game = Game(
                     target=task.target,
                     name=task.step,
@@ -187,19 +187,23 @@ class AuditedTarget:
                     attributes=audit.plan.attributes,
                     confidence=audit.plan.confidence,
                     rng=rng,
-                    condensed=self._condensed,
+                    upload_tables=self._condensed,
                 )
                 try:
                     results = ATTACK_GAMES[attack.family](game)
                     refusal = "" if results else _NOTHING_TO_INFER
                 except InputError as error:  # client code may refuse invented histories
                     refusal = str(error)
-            doubt = self._order.doubt or origin.doubt
+            doubt = self._order.caveat or origin.caveat
             if doubt and not linkage and not any(map(_beats_baseline, results)):
                 results, refusal = (), refusal or doubt
-            breach = "" if public.route.shows(vantage) else f"{BROKEN} {_BREACHES[public.route]}"
-            assumed = "" if linkage else origin.assumed or self._order.assumed
-            notes = self._cut_note, breach, messages.left_out, assumed
+            breach = (
+                ""
+                if public.route.determines(vantage)
+                else f"{BREACH_WORDS} {_BREACHES[public.route]}"
+            )
+            assumed = "" if linkage else origin.assumption or self._order.assumption
+            notes = self._cut_note, breach, messages.removal_note, assumed
             for row in results:
                 if isinstance(row, AttackRow):
                     rows.append(_add_notes(row, "note", *notes))
@@ -212,7 +216,7 @@ class AuditedTarget:
 
     def _view(
         self, vantage: Vantage, rng: np.random.Generator, is_of_senders: bool
-    ) -> tuple[Informative, View]:
+    ) -> tuple[InformativeView, View]:
         """Informative messages of a vantage, and the view of them with the clients' code.
 
         All attacks receive the same view, so that they share its readings. Shuffled messages are
@@ -220,21 +224,21 @@ class AuditedTarget:
         senders: the view includes messages sent without protection, and rows are in the order of
         the items.
         """
-        transcript = self.trained[1].transcript
-        clear = is_of_senders and transcript.tells_data  # else all attacks have the same view
-        key = vantage, clear, is_of_senders and bool(self._order.orders)
+        transcript = self.training[1].transcript
+        clear = is_of_senders and transcript.sends_clear_data  # else all attacks have the same view
+        key = vantage, clear, is_of_senders and bool(self._order.item_rows)
         if key in self._views:
             return self._views[key]
         messages = self._server_view if vantage is Vantage.SERVER and not clear else None
         if messages is None:
             raw = transcript.view(vantage, rng)
-            messages = informative(raw.with_clear() if clear else raw, self._n_unread)
-        view, held_out = messages.view.by_item(), self.trained[0].train
+            messages = filter_view(raw.with_cleartext() if clear else raw, self._n_unread)
+        view, held_out = messages.view.align_items(), self.training[0].train
         counts = np.bincount(held_out.ratings.indices, minlength=held_out.n_items)
         popularity = counts / max(1, held_out.n_users)
-        public = replace(view.public, client=self._client, popularity=popularity)
-        view = replace(view, public=public, how=[])
-        result = messages, self._order.read(view) if is_of_senders else view
+        public = replace(view.public, device_code=self._client, popularity=popularity)
+        view = replace(view, public=public, notes=[])
+        result = messages, self._order.reorder(view) if is_of_senders else view
         if vantage is not Vantage.SHUFFLED:
             self._views[key] = result
         return result
@@ -243,67 +247,74 @@ class AuditedTarget:
     def _client(self) -> SimulatedClient | None:
         """Code of the clients for adversaries to run; None if it is not available."""
         origin = origin_of(self._target)
-        code = self._target if origin.at_hand else origin.code
-        return None if code is None else SimulatedClient.of(code, self.trained[0].train)
+        code = self._target if origin.at_hand else origin.client
+        return None if code is None else SimulatedClient.make(code, self.training[0].train)
 
     @cached_property
     def _order(self) -> ClientOrder:
         """Order of the rows in messages of the user's own code; by default, the order of the
         items.
         """
-        if self._server_view is None or not self.trained[0].train.ratings.nnz:
+        if self._server_view is None or not self.training[0].train.ratings.nnz:
             return ClientOrder()
         view = self._server_view.view
-        return ClientOrder.of(replace(view, public=replace(view.public, client=self._client)))
+        return ClientOrder.find(
+            replace(view, public=replace(view.public, device_code=self._client))
+        )
 
     @cached_property
-    def _server_view(self) -> Informative | None:
+    def _server_view(self) -> InformativeView | None:
         """Server's view of informative messages; None for a recording without senders."""
-        transcript = self.trained[1].transcript
-        has_senders = transcript.shown.shows(Vantage.SERVER)
-        return informative(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
+        transcript = self.training[1].transcript
+        has_senders = transcript.max_vantage.determines(Vantage.SERVER)
+        return filter_view(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
 
     @property
     def _n_unread(self) -> int:
         """Number of messages that were omitted before the audit."""
-        return origin_of(self._target).unread
+        return origin_of(self._target).n_dropped
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
         """Row on the omitted messages, if there are any."""
-        if (linked := self._server_view) is None or not linked.left_out:
+        if (linked := self._server_view) is None or not linked.removal_note:
             return ()
         return (
             MessagesRow(
-                target=self.name, sent=linked.sent, empty=linked.empty, oversized=linked.oversized
+                target=self.name,
+                sent=linked.n_messages,
+                empty=linked.n_empty,
+                oversized=linked.n_oversized,
             ),
         )
 
     def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
         """Vantages of the server, of the protocol, and of adversaries who see only models."""
         route, weaker = transcript.public.route, (Vantage.PEERS, Vantage.RELEASE)
-        vantages = (Vantage.SERVER, route, *(each for each in weaker if route.shows(each)))
-        return tuple(dict.fromkeys(each for each in vantages if transcript.shown.shows(each)))
+        vantages = (Vantage.SERVER, route, *(each for each in weaker if route.determines(each)))
+        return tuple(
+            dict.fromkeys(each for each in vantages if transcript.max_vantage.determines(each))
+        )
 
     @cached_property
-    def _halves(self) -> tuple[Halves | None, str]:
+    def _halves(self) -> tuple[HalfRuns | None, str]:
         """Trainings on halves of the users, for attacks on users' presence, or the reason why there
         are none.
 
         An adversary who receives linked messages knows who took part, so these vantages are
         excluded.
         """
-        audit, (held_out, run) = self._audit, self.trained
+        audit, (held_out, run) = self._audit, self.training
         public, quick = run.transcript.public, audit.plan.quick
-        linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
+        linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.n_silos is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
         try:
             check_halves(self._target, held_out.train, quick=quick)
-            made = Halves.of(
+            made = HalfRuns.train(
                 self._target,
                 held_out.train,
                 vantages,
-                count=QUICK_COUNT if quick else COUNT,
+                count=QUICK_N_HALVES if quick else N_HALVES,
                 compute=audit.compute,
                 rng=audit.rng(f"{self.name} trainings on halves of the users"),
             )
@@ -317,7 +328,7 @@ class AuditedTarget:
         rounds = self._audit.targets[self.name].sizes.rounds or 0
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
-        return f"{CUT}{QUICK_ROUNDS} of {rounds} rounds."
+        return f"{CUT_WORDS}{QUICK_ROUNDS} of {rounds} rounds."
 
 
 def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
@@ -332,9 +343,9 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
     All scopes of a setting use the same runs, which are simulated once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
-    estimator = game.own_estimator or FAMILIES["estimators"].member(plan.estimator)()
+    estimator = game.own_estimator or FAMILIES["estimators"].member_class(plan.estimator)()
     accountants = accounting.all_accountants()
-    by = make_guesser(plan.by) if game.guessable else None
+    by = make_guesser(plan.by) if game.allows_attack else None
     on = make_game_inputs(target, audit.interactions, plan, audit.compute, by)
     settings = game.settings(on, audit.rng(str(task)))
     findings: list[Finding] = []
@@ -348,15 +359,15 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
             row = SkippedRow(target=task.target, attack=attack, reason=str(error))
             return TaskResult(skipped=(row,))
     for setting in settings:
-        if isinstance(setting, NotRun):
+        if isinstance(setting, Skipped):
             scopes = ", ".join(f"[{scope}]" for scope in setting.scopes)
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
-        runs, max_runs = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
-        if not (plan.runs or game.own_estimator) and origin_of(target).others:
+        runs, max_runs = (plan.runs or setting.n_runs(quick) for quick in (plan.quick, False))
+        if not (plan.runs or game.own_estimator) and origin_of(target).is_external:
             runs, reasons = _affordable_runs(setting, runs, quick=plan.quick)
             left_out += reasons
-        for scope, delta in setting.bounds:
+        for scope, delta in setting.bound_scopes:
             result = game.play(
                 setting,
                 scope,
@@ -365,7 +376,7 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
                 runs=runs,
                 confidence=audit.confidence,
                 accountants=accountants,
-                rng=audit.rng(f"{task} {next(iter(setting.scopes))}"),
+                rng=audit.rng(f"{task} {next(iter(setting.scope_deltas))}"),
                 parallel=parallel,
                 store=store,
             )
@@ -386,11 +397,13 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
 
 def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, list[str]]:
     """Number of ``runs`` of the user's code that time allows, and the reason if there are fewer."""
-    affordable, seconds = runs_within(setting.simulation, runs, BUDGET / (QUICK if quick else 1))
+    affordable, seconds = affordable_runs(
+        setting.simulation, runs, RUN_SECONDS / (QUICK_RATIO if quick else 1)
+    )
     if affordable == runs:
         return runs, []
     return affordable, [
-        f"[{', '.join(map(str, setting.scopes))}]: {affordable:,} of {runs:,} runs of each "
+        f"[{', '.join(map(str, setting.scope_deltas))}]: {affordable:,} of {runs:,} runs of each "
         f"world, for one took {seconds:.2g} seconds here. Give the seconds per message "
         "(upload_seconds) or the number of runs to make the same number on every machine."
     ]
@@ -416,7 +429,7 @@ def _skipped_at_route(
     if rows:
         sentences.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
     else:
-        others = {why: vantage for vantage, why in reasons.items() if route.shows(vantage)}
+        others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             new = why.removeprefix(start).replace(". ", "; ")
@@ -442,7 +455,7 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_sampl
         return f"In about half of the cases, {power}; this audit made {samples:,}."
     if finding.verdict is not Verdict.INCONCLUSIVE or bound is None:
         return ""
-    needed = estimator.needed(epsilon, delta=bound.delta, confidence=bound.confidence)
+    needed = estimator.min_samples(epsilon, delta=bound.delta, confidence=bound.confidence)
     if needed is None:
         return f"No sample of up to 10^15 draws could refute epsilon {epsilon:g}."
     enough = " An audit without --quick makes enough." if samples < needed <= max_samples else ""
@@ -486,7 +499,7 @@ def _bounds(target: Target, interactions: Interactions) -> TaskResult:
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
-    exact, findings = accounting.judge_all(target, population)
+    exact, findings = accounting.judge_claims(target, population)
     return TaskResult(
         findings=findings,
         measurements=tuple(Measurement(target=target.name, bound=bound) for bound in exact),

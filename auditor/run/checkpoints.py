@@ -13,17 +13,17 @@ import numpy as np
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.auditor.games.canary_game import Features, Memory
-from fedrec_auditor.auditor.plan.objects import identity, is_ours
+from fedrec_auditor.auditor.games.canary_game import Features, MemoryStore
+from fedrec_auditor.auditor.plan.objects import identity_text, is_own_member
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports.record import store
 
 logger = logging.getLogger(__name__)
 
-FOLDER = ".tasks"
+TASKS_FOLDER = ".tasks"
 # Largest size, in bytes, of a stored task that is read. Typical large ones have some 100,000 bytes.
-LARGEST = 2**26
+MAX_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Checkpoints:
 
         Raises InputError if the path of their folder is a link or not a folder.
         """
-        folder = (out / FOLDER).absolute()  # workers may have begun in another directory
+        folder = (out / TASKS_FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             kind = "a link" if folder.is_symlink() else "something else"
             raise InputError(
@@ -54,7 +54,7 @@ class Checkpoints:
                 "it, or give another directory with --out."
             )
         data = audit.interactions.digest()
-        own = [identity(t) for t in audit.targets.values() if not is_ours(t)]
+        own = [identity_text(t) for t in audit.targets.values() if not is_own_member(t)]
         text = "\n".join([audit.plan.digest(), data, source_digest(), str(versions()), *own])
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -64,7 +64,7 @@ class Checkpoints:
         """
         try:
             result = TaskResult.model_validate_json(_read(self._path(task)))
-            store.plain(result.model_dump(mode="python"))
+            store.to_json(result.model_dump(mode="python"))
             if result.errors:
                 raise ValueError("a task that failed")
         except FileNotFoundError:
@@ -80,9 +80,9 @@ class Checkpoints:
         )
         return None
 
-    def runs(self) -> Runs:
+    def get_runs(self) -> StoredRuns:
         """Returns the stored runs of games with the key of these checkpoints."""
-        return Runs(self.folder, self.key)
+        return StoredRuns(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Stores the result of a finished task."""
@@ -93,21 +93,21 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Runs:
+class StoredRuns:
     """Stored chunks of simulated runs of games. A file has the SHA-256 of its name and content, and
     an npz archive.
 
     - ``folder``, ``key``: as in ``Checkpoints``.
-    - ``memory``: chunks that this process has read or written.
+    - ``chunk_cache``: chunks that this process has read or written.
     """
 
     folder: Path
     key: str
-    memory: Memory = field(default_factory=Memory)
+    chunk_cache: MemoryStore = field(default_factory=MemoryStore)
 
     def get(self, name: str) -> Features | None:
         """Returns the chunk called ``name``; None if it is missing or damaged."""
-        chunk = self.memory.get(name)
+        chunk = self.chunk_cache.get(name)
         if chunk is not None:
             return chunk
         try:
@@ -115,7 +115,7 @@ class Runs:
                 chunk = dict(archive)
         except (OSError, ValueError):
             return None
-        self.memory.put(name, chunk)
+        self.chunk_cache.put(name, chunk)
         return chunk
 
     def put(self, name: str, features: Features) -> None:
@@ -123,7 +123,7 @@ class Runs:
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
         _write(self._path(name), buffer.getvalue())
-        self.memory.put(name, features)
+        self.chunk_cache.put(name, features)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{self.key}-{name}.npz"
@@ -133,7 +133,7 @@ def _read(path: Path) -> bytes:
     """Reads the content of a file after the line with its SHA-256. Raises ValueError if they do not
     agree.
     """
-    digest, _, content = store.read_regular(path, LARGEST).partition(b"\n")
+    digest, _, content = store.read_regular(path, MAX_BYTES).partition(b"\n")
     if digest != _digest(path, content):
         raise ValueError("a file whose content differs from its SHA-256")
     return content

@@ -33,13 +33,13 @@ class Cluster(Protocol):
     def name(self) -> str:
         """Name of the backend."""
 
-    def workers(self) -> int:
+    def count_workers(self) -> int:
         """Returns the current number of workers."""
 
-    def memory(self) -> float:
+    def memory_bytes(self) -> float:
         """Returns the bytes of memory that all workers together may use."""
 
-    def results(
+    def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
         """Calls ``function`` with each tuple of ``arguments``, at most ``jobs`` at a time, and
@@ -86,16 +86,16 @@ class DaskCluster:
             )
         return cls(client)
 
-    def workers(self) -> int:
+    def count_workers(self) -> int:
         """Returns the current number of workers."""
         return len(self.client.nthreads())
 
-    def memory(self) -> float:
+    def memory_bytes(self) -> float:
         """Returns the sum of the workers' memory limits, or infinity if a worker has no limit."""
         known = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(float(worker["memory_limit"] or math.inf) for worker in known)
 
-    def results(
+    def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
         """Calls ``function`` on the workers and yields results as calls finish (see
@@ -107,7 +107,7 @@ class DaskCluster:
         # A task, not scattered data: Dask repeats it if every worker that holds its result is lost.
         shared = self.client.submit(_identity, common, pure=False)
         waiting = (self.client.submit(_run_call, shared, call, pure=False) for call in calls)
-        first = islice(waiting, None if jobs >= self.workers() else jobs)
+        first = islice(waiting, None if jobs >= self.count_workers() else jobs)
         running = as_completed(first, loop=self.client.loop)
         try:
             for future in running:
@@ -148,15 +148,15 @@ class RayCluster:
                 ) from error
         return cls(ray)
 
-    def workers(self) -> int:
+    def count_workers(self) -> int:
         """Returns the current number of cores."""
         return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
 
-    def memory(self) -> float:
+    def memory_bytes(self) -> float:
         """Returns the bytes that Ray counts as the memory of workers."""
         return float(self.ray.cluster_resources().get("memory", math.inf))
 
-    def results(
+    def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
         """Calls ``function`` on the workers and yields results as calls finish (see
@@ -167,7 +167,7 @@ class RayCluster:
         shared = self.ray.put(common)
         remote = self.ray.remote(num_cpus=1, max_retries=3)(_run_call)
         waiting = (remote.remote(shared, call) for call in calls)
-        running = list(islice(waiting, None if jobs >= self.workers() else jobs))
+        running = list(islice(waiting, None if jobs >= self.count_workers() else jobs))
         try:
             while running:
                 (ready,), running = self.ray.wait(running)

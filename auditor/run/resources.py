@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run.clusters import Cluster, connect
-from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute, reach
+from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute, try_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ def make_resources(
             f"Expected the device cpu on a cluster, got {device!r}. Leave it out, or audit on this "
             "machine, without --backend."
         )
-    cores = (os.cpu_count() or 1) if cluster is None else cluster.workers()
+    cores = (os.cpu_count() or 1) if cluster is None else cluster.count_workers()
     count = cores if jobs is None else jobs
     if count < 1:
         raise InputError(f"Expected jobs >= 1, got jobs={count}. Leave it out to use all cores.")
     if device != "cpu":
-        reach(device)
+        try_device(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
             f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
         )
-    available = physical_memory() if cluster is None else cluster.memory()
+    available = physical_memory() if cluster is None else cluster.memory_bytes()
     size = available if memory is None else memory * 2**30
-    stored = int(min(DEFAULT.memory, size * SHARE / count))
+    stored = int(min(DEFAULT.memory, size * RAM_SHARE / count))
     compute = Compute(device=device, memory=stored)
     return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 

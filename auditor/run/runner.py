@@ -26,42 +26,42 @@ import threadpoolctl
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.auditor.games.canary_game import Memory
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.stated import is_of_others, why_not_run
+from fedrec_auditor.auditor.games.canary_game import MemoryStore
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
+from fedrec_auditor.auditor.games.stated import is_external, no_game_reason
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
+    drop_refuted_proofs,
+    mark_untested,
     smallest_upper_bound,
-    with_untested,
-    without_refuted_proofs,
 )
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import (
     TRAINING,
     Observer,
-    Watch,
-    note,
+    Tracker,
     noting,
     show_progress,
+    write_note,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan
-from fedrec_auditor.auditor.plan.planned_data import plan_of_arguments
+from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, play_game
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
-from fedrec_auditor.auditor.run.trainings import combine
+from fedrec_auditor.auditor.run.trainings import merge_results
 from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import SWEEP
+from fedrec_auditor.reports.record.frontier import SWEEP_FILE
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.memory_mapping import mapped
+from fedrec_auditor.targets.memory_mapping import map_arrays
 from fedrec_auditor.targets.systems.base import Population, Run, Target
-from fedrec_auditor.targets.wrapped.client import without_exit
+from fedrec_auditor.targets.wrapped.client import block_exits
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def audit(
     interaction 1.0 CONSISTENT
     user 1.0 INCOMPARABLE
     """
-    interactions, plan = plan_of_arguments({"targets": targets, **fields})
+    interactions, plan = make_plan_with_data({"targets": targets, **fields})
     check_plan(plan, given=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
     with show_progress(progress) as observe:
@@ -149,13 +149,13 @@ def run_plan(
     audits = audit.repetitions()
     if out is None:
         results = run_audits([(each, None) for each in audits], resources, observe)
-        return record_of(audit, resources, combine(results), started)
+        return assemble_record(audit, resources, merge_results(results), started)
     with store.lock(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
         resumable = [(each, Checkpoints.of(out, each)) for each in audits]
         results = run_audits(resumable, resources, observe)
-        record = record_of(audit, resources, combine(results), started)
+        record = assemble_record(audit, resources, merge_results(results), started)
         record.save(out, gate)
         if not record.errors:
             shutil.rmtree(resumable[0][1].folder, ignore_errors=True)
@@ -164,18 +164,18 @@ def run_plan(
 
 def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
     """Raises InputError if ``out`` contains a finished audit of another plan, or a sweep."""
-    if (out / SWEEP).exists():
+    if (out / SWEEP_FILE).exists():
         raise InputError(
             f"Expected no report of another plan in {out}, got a sweep, whose tasks are stored in "
             "it. Give another directory with --out."
         )
-    if not (out / store.RECORD).exists():
+    if not (out / store.RECORD_FILE).exists():
         return
     try:
         before = store.read(out, Contents).plan
     except InputError:  # not a report
         return
-    fields = store.plain(plan.model_dump(mode="json"))
+    fields = store.to_json(plan.model_dump(mode="json"))
     if differ := sorted(
         key for key in before.keys() | fields.keys() if before.get(key) != fields.get(key)
     ):
@@ -196,16 +196,16 @@ def run_audits(
     All audits share the workers, and the longest jobs of all audits come first. If there are
     several audits, each needs its own ``label``.
     """
-    count = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
+    count = min(audit.count_workers(resources.jobs, resources.memory) for audit, _ in audits)
     cluster = resources.cluster
-    call = workers.results if cluster is None else cluster.results
+    call = workers.run_parallel if cluster is None else cluster.run_parallel
     queues = [_Queue.of(*pair, count if len(audits) == 1 else 1) for pair in audits]
-    watch = Watch(
+    watch = Tracker(
         observe,
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
     )
-    with watch.notes() as notes:
+    with watch.open_notes() as notes:
         runners = [_TaskRunner(*pair, notes) for pair in audits]
         # Workers of a cluster have no access to local files: their results are stored here.
         remote = runners if cluster is None else [_TaskRunner(audit) for audit, _ in audits]
@@ -273,10 +273,10 @@ class _TaskRunner:
         with one_thread(None), noting(self.notes, self.audit.label_step(task.target, task.step)):
             started = time.perf_counter()
             try:
-                with without_exit():
+                with block_exits():
                     result = work()
             except InputError as error:
-                if self.audit.is_alone:
+                if self.audit.is_single:
                     raise
                 result = TaskResult(errors=(f"{task.target}: {error}",))
             except AuditError:
@@ -285,7 +285,7 @@ class _TaskRunner:
                 logger.exception("%s failed", task)
                 result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
             try:
-                store.plain(result.model_dump(mode="python"))
+                store.to_json(result.model_dump(mode="python"))
             except IncompleteError as error:
                 result = TaskResult(errors=(f"{task}: {error}",))
             seconds = round(time.perf_counter() - started, 3)
@@ -297,21 +297,21 @@ class _TaskRunner:
         """Stores a finished task and reports its end."""
         if self.checkpoints is not None and not result.errors:
             self.checkpoints.put(task, result)
-        note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
+        write_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
         """Trains the systems that several jobs need. Workers map the same files to memory."""
         on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
-        times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
+        times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
         for target in (target for target, count in times.items() if count > 1):
             name = self.audit.label_step(target, TRAINING)
             # A failure here repeats in each task, which then reports the error.
             with one_thread(None), noting(self.notes, name), suppress(Exception):
-                held_out, run = AuditedTarget(on_disk, target).trained
-                trainings[target] = mapped(held_out), run
+                held_out, run = AuditedTarget(on_disk, target).training
+                trainings[target] = map_arrays(held_out), run
             if target not in trainings:
-                note(self.notes, name, TRAINING, 1, 1)
+                write_note(self.notes, name, TRAINING, 1, 1)
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
@@ -321,7 +321,7 @@ class _TaskRunner:
             every = ((function, *each) for each in arguments)
             return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
 
-        chunks = Memory() if self.checkpoints is None else self.checkpoints.runs()
+        chunks = MemoryStore() if self.checkpoints is None else self.checkpoints.get_runs()
         return functools.partial(play_game, task, self.audit, parallel, chunks)
 
 
@@ -340,7 +340,7 @@ def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def record_of(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
+def assemble_record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
     """Assembles the record of an audit from the results of all its tasks, in the order of the
     tasks.
 
@@ -348,8 +348,8 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
     """
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
-    of_others = {n: why_not_run(each) for n, each in audit.targets.items() if is_of_others(each)}
-    findings = without_refuted_proofs(
+    of_others = {n: no_game_reason(each) for n, each in audit.targets.items() if is_external(each)}
+    findings = drop_refuted_proofs(
         (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
     )
     return Record(
@@ -372,7 +372,7 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
                 "kernels": _kernels(),
             },
         ),
-        findings=with_untested(findings, not_run, of_others),
+        findings=mark_untested(findings, not_run, of_others),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),

@@ -14,11 +14,11 @@ from pydantic import Field
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import Attack, AttackFamily
-from fedrec_auditor.auditor.games.canary_game import QUICK, GameInputs
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
-from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN
-from fedrec_auditor.auditor.plan.members import OBJECT
-from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
+from fedrec_auditor.auditor.games.canary_game import QUICK_RATIO, GameInputs
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME, ONE_RUN_GAME
+from fedrec_auditor.auditor.plan.families import EXTENSIBLE, FAMILIES
+from fedrec_auditor.auditor.plan.members import SEPARATOR
+from fedrec_auditor.auditor.plan.plan import ALL_NAME, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.record.rows import (
@@ -33,7 +33,7 @@ from fedrec_auditor.reports.record.rows import (
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.memory_mapping import mapped
+from fedrec_auditor.targets.memory_mapping import map_arrays
 from fedrec_auditor.targets.systems.base import Target, origin_of
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ QUICK_ROUNDS = 20
 # Approximate seconds in which an attack reads one number of a message.
 _READ = 1e-7
 NO_ATTACK = "No attack was run: the plan's list of attacks is empty. Leave it out for all attacks."
-NO_LOCAL = "No attack was run and no utility measured: both need the local game. Add it."
+NO_LOCAL_NOTE = "No attack was run and no utility measured: both need the local game. Add it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Audit:
         return f"{device}, but the CPU, or the device that their own code names, for {names}"
 
     @property
-    def is_alone(self) -> bool:
+    def is_single(self) -> bool:
         """Whether this is the only audit and has one system, whose refusal of the data ends the
         audit.
         """
@@ -137,7 +137,7 @@ class Audit:
         """
         count = self.plan.trainings or 1
         trainable = {name: each for name, each in self.targets.items() if origin_of(each).at_hand}
-        if LOCAL not in self.plan.games or not trainable:
+        if LOCAL_NAME not in self.plan.games or not trainable:
             return (self,)
         further = (
             replace(
@@ -177,28 +177,28 @@ class Audit:
             logger.warning("%s", note)
         own = {system.name: system for system in systems}
         by_default = plan.attacks is None and plan.quick
-        plan = plan.resolved(own)
+        plan = plan.resolve(own)
         if by_default and (slow := _slow_attacks(plan)):
             notes += (f"Slow attacks that did not run: {', '.join(slow)}.",)
             fast = tuple(name for name in plan.attacks or () if name not in slow)
             plan = plan.model_copy(update={"attacks": fast})
-        FAMILIES["estimators"].member(plan.estimator)
+        FAMILIES["estimators"].member_class(plan.estimator)
         make_guesser(plan.by)
-        names = (plan.attacks or ()) if LOCAL in plan.games else ()
-        attacks = {name: FAMILIES["attacks"].member(name)() for name in names}
+        names = (plan.attacks or ()) if LOCAL_NAME in plan.games else ()
+        attacks = {name: FAMILIES["attacks"].member_class(name)() for name in names}
         untried = _make_targets(plan, own)
         if interactions is None:
             interactions = load_planned(plan)
         notes += interactions.notes
-        interactions = mapped(interactions)
-        tried = [tried_on(target, interactions) for target in untried]
+        interactions = map_arrays(interactions)
+        tried = [try_target(target, interactions) for target in untried]
         targets = {target.name: target for target, _ in tried}
         notes = (*notes, *(note for _, remarks in tried for note in remarks))
         notes += _quick_note(plan, list(targets.values()))
         _check_workloads(plan, targets.values(), interactions, compute, memory)
         at_hand = any(origin_of(target).at_hand for target in targets.values())
-        games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
-        bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
+        games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL_NAME))
+        bounds = sum(CANARY_GAMES[g].max_bounds(t) for t in targets.values() for g in games)
         audit = cls(
             plan=plan,
             targets=targets,
@@ -224,7 +224,7 @@ class Audit:
         """
         single = [game for game in self.games if not CANARY_GAMES[game].is_parallel]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]
-        steps = (*self.attacks, UTILITY) if LOCAL in self.plan.games else ()
+        steps = (*self.attacks, UTILITY) if LOCAL_NAME in self.plan.games else ()
         trained = [Task(target, step) for target in self.targets for step in steps]
         if self.is_repetition:
             return tuple(trained)
@@ -237,11 +237,11 @@ class Audit:
         seconds.
 
         Parallel tasks are not part of any job. Tasks of one system share a job, and so its
-        training. If there are fewer systems than ``workers``, the tasks of a system are distributed
-        to several jobs, which share a training that is done before. The longest jobs come first, so
-        that no worker finishes long after all others (Graham 1969).
+        training. If there are fewer systems than ``workers``, the tasks of a system are
+        distributed to several jobs, which share a training that is done before. The longest jobs
+        come first, so that no worker finishes long after all others (Graham 1969).
         """
-        alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL)]
+        alone = [(task,) for task in tasks if task.step in (BOUNDS, LOCAL_NAME)]
         trained = [task for task in tasks if (task,) not in alone and not task.is_parallel]
         shared = [tuple(group) for _, group in groupby(trained, key=lambda task: task.target)]
         hands = -(-workers // max(len(shared), 1))
@@ -249,7 +249,7 @@ class Audit:
         data = self.interactions
 
         def seconds(job: tuple[Task, ...]) -> float:
-            cost = cost_of(as_trained(self.targets[job[0].target], self.plan), data)
+            cost = cost_of(training_target(self.targets[job[0].target], self.plan), data)
             read = _READ * cost.messages * cost.numbers * len(job)
             return read if job in alone else cost.seconds + read
 
@@ -258,13 +258,13 @@ class Audit:
             for job in sorted([*alone, *filter(None, dealt)], key=seconds, reverse=True)
         }
 
-    def workers(self, max_workers: int, memory: float) -> int:
+    def count_workers(self, max_workers: int, memory: float) -> int:
         """Returns the number of workers, at most ``max_workers``, that fit into ``memory`` bytes
         together.
         """
-        trained = (as_trained(target, self.plan) for target in self.targets.values())
+        trained = (training_target(target, self.plan) for target in self.targets.values())
         largest = max(
-            Workload.of(target, self.interactions).peak(self.compute) for target in trained
+            Workload.of(target, self.interactions).peak_bytes(self.compute) for target in trained
         )
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
@@ -278,7 +278,7 @@ def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
     """Creates the systems of a plan, except ``own``. Raises InputError for claims without an own
     system.
     """
-    if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
+    if plan.claims and not any(SEPARATOR in name or name in own for name in plan.targets):
         raise InputError(
             f"Expected claims of a system of your own (MODULE:OBJECT), got the targets "
             f"{', '.join(plan.targets)}. Leave out the claims."
@@ -297,10 +297,12 @@ def _check_workloads(
     time.
     """
     for target in targets:
-        if LOCAL in plan.games:
-            check_workload(as_trained(target, plan), interactions, compute, memory)
-        if ONE_RUN.name in plan.games:
-            trained = ONE_RUN.largest(make_game_inputs(target, interactions, plan, compute))
+        if LOCAL_NAME in plan.games:
+            check_workload(training_target(target, plan), interactions, compute, memory)
+        if ONE_RUN_GAME.name in plan.games:
+            trained = ONE_RUN_GAME.max_workload(
+                make_game_inputs(target, interactions, plan, compute)
+            )
             check_workload(*trained, compute, memory)
 
 
@@ -315,15 +317,15 @@ def make_game_inputs(
     return GameInputs(
         target=target,
         interactions=interactions,
-        size=plan.population,
+        shape=plan.population,
         canaries=plan.canaries,
         quick=plan.quick,
         compute=compute,
-        by=by,
+        attack=by,
     )
 
 
-def tried_on(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
+def try_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
     """Returns the system to audit on ``interactions``, and notes about it.
 
     Both come from the system's method ``tried``. Without this method, the result is ``target``
@@ -333,28 +335,30 @@ def tried_on(target: Target, interactions: Interactions) -> tuple[Target, tuple[
     return (target, ()) if own is None else own(interactions)
 
 
-def as_trained(target: Target, plan: Plan) -> Target:
+def training_target(target: Target, plan: Plan) -> Target:
     """Returns the system to train. In a quick audit it has at most ``QUICK_ROUNDS`` rounds."""
-    return target.shortened(QUICK_ROUNDS) if plan.quick else target
+    return target.limit_rounds(QUICK_ROUNDS) if plan.quick else target
 
 
 def list_omissions(plan: Plan) -> tuple[str, ...]:
     """Lists sentences on omissions of a plan: plug-ins that do not load, and attacks that the plan
     does not name.
     """
-    wants_all = {kind: kind not in OPEN for kind in FAMILIES} | {
-        "targets": ALL in plan.targets,
+    wants_all = {kind: kind not in EXTENSIBLE for kind in FAMILIES} | {
+        "targets": ALL_NAME in plan.targets,
         "attacks": plan.attacks is None,
         "datasets": plan.data not in FAMILIES["datasets"].names(),
-        "papers": ALL in plan.targets,
+        "papers": ALL_NAME in plan.targets,
     }
-    lines = [line for kind, yes in wants_all.items() if yes for line in FAMILIES[kind].left_out()]
-    if LOCAL not in plan.games:
-        lines.append(NO_LOCAL)
+    lines = [
+        line for kind, yes in wants_all.items() if yes for line in FAMILIES[kind].load_errors()
+    ]
+    if LOCAL_NAME not in plan.games:
+        lines.append(NO_LOCAL_NOTE)
     elif plan.attacks == ():
         lines.append(NO_ATTACK)
     elif plan.attacks:
-        every = FAMILIES["attacks"].able()
+        every = FAMILIES["attacks"].loadable()
         if set(every) - set(plan.attacks):
             names = ", ".join(plan.attacks)
             lines.append(f"Only these of {len(every)} attacks were requested: {names}.")
@@ -366,17 +370,18 @@ def _slow_attacks(plan: Plan) -> tuple[str, ...]:
     return tuple(
         name
         for name in plan.attacks or ()
-        if LOCAL in plan.games and getattr(FAMILIES["attacks"].member(name), "slow", False)
+        if LOCAL_NAME in plan.games
+        and getattr(FAMILIES["attacks"].member_class(name), "slow", False)
     )
 
 
 def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     """Note on the runs, trainings and rounds that this audit saves."""
-    if LOCAL not in plan.games:
+    if LOCAL_NAME not in plan.games:
         return ()
     savings = []
     if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
-        savings.append(f"Games make 1 in {QUICK} of their usual runs")
+        savings.append(f"Games make 1 in {QUICK_RATIO} of their usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:
@@ -394,7 +399,7 @@ def make_guesser(name: str | None) -> Attack | None:
     """
     if name is None:
         return None
-    attack: Attack = FAMILIES["attacks"].member(name)()
+    attack: Attack = FAMILIES["attacks"].member_class(name)()
     if attack.family is not AttackFamily.MEMBERSHIP:
         raise InputError(
             f"Expected an attack that scores interactions, such as interaction-membership, got "

@@ -14,40 +14,37 @@ from scipy.stats import t as student
 
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, MessagesRow, UtilityRow
-from fedrec_auditor.reports.say.metrics import ERRORS
+from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
 _FIRST = "The curve and the figures per user are of the first training."
-METHOD = "Student's t over trainings and the users' interval, added in quadrature (MOVER)"
+CI_METHOD = "Student's t over trainings and the users' interval, added in quadrature (MOVER)"
 
 
 @dataclass(frozen=True, slots=True)
-class OverTrainings:
+class TrainingsFigure:
     """Mean of a figure over several trainings, with its interval and a prediction for one more
     training.
 
     - ``value``: the mean.
     - ``ci_low``, ``ci_high``: its confidence interval; for a single training, the interval over its
       users.
-    - ``next_low``, ``next_high``: prediction interval for the figure of one more training; NaN for
-      a single training.
+    - ``prediction_low``, ``prediction_high``: prediction interval for the figure of one more
+      training; NaN for a single training.
     - ``trainings``: number of trainings.
     """
 
     value: float
     ci_low: float
     ci_high: float
-    next_low: float
-    next_high: float
+    prediction_low: float
+    prediction_high: float
     trainings: int
 
 
-def over_trainings(
-    values: Sequence[float],
-    lows: Sequence[float],
-    highs: Sequence[float],
-    confidence: float,
-) -> OverTrainings:
+def combine_figures(
+    values: Sequence[float], lows: Sequence[float], highs: Sequence[float], confidence: float
+) -> TrainingsFigure:
     """Combines the values of one figure from n trainings, each with a confidence interval over its
     users.
 
@@ -62,7 +59,7 @@ def over_trainings(
     If splits are redrawn in each training, part of the users' effect is also in the spread of the
     trainings, so that the interval is rather wide.
 
-    >>> mean = over_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
+    >>> mean = combine_figures([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.value, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
@@ -71,16 +68,16 @@ def over_trainings(
     below = float(np.mean(figures - np.asarray(lows, dtype=float)))
     above = float(np.mean(np.asarray(highs, dtype=float) - figures))
     if count == 1:
-        return OverTrainings(mean, mean - below, mean + above, math.nan, math.nan, 1)
+        return TrainingsFigure(mean, mean - below, mean + above, math.nan, math.nan, 1)
     quantile = float(student.ppf((1.0 + confidence) / 2.0, count - 1))
     spread = quantile * float(np.std(figures, ddof=1))
     between, further = spread / math.sqrt(count), spread * math.sqrt(1.0 + 1.0 / count)
-    return OverTrainings(
+    return TrainingsFigure(
         value=mean,
         ci_low=mean - math.hypot(between, below),
         ci_high=mean + math.hypot(between, above),
-        next_low=mean - further,
-        next_high=mean + further,
+        prediction_low=mean - further,
+        prediction_high=mean + further,
         trainings=count,
     )
 
@@ -100,7 +97,7 @@ def lower_median(bounds: Sequence[float]) -> float:
     return sorted(bounds)[(len(bounds) - 1) // 2]
 
 
-def combine(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
+def merge_results(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
     """Combines the results of several trainings into the results of one audit.
 
     ``results`` has one mapping per training, from task to result. The first mapping has all tasks.
@@ -156,7 +153,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
     """Mean of a figure over the trainings in ``group``, which are part of ``count`` trainings."""
     row, confidence = group[0], group[0].confidence
     minimum = -1.0 if min(member.ci_low for member in group) < 0.0 else 0.0
-    maximum = math.inf if row.metric in ERRORS else 1.0
+    maximum = math.inf if row.metric in ERROR_NAMES else 1.0
     figure = _mean_figure(group, confidence)
     change: dict[str, object] = {
         "value": figure.value,
@@ -197,7 +194,7 @@ def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
 def _mean_figure(
     figures: Sequence[AttackRow | UtilityRow | FurtherFigure], confidence: float
 ) -> FurtherFigure:
-    over = over_trainings(
+    over = combine_figures(
         [each.value for each in figures],
         [each.ci_low for each in figures],
         [each.ci_high for each in figures],

@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.games.attribute import most_held
-from fedrec_auditor.auditor.games.canary_game import FEWEST_RUNS, SECONDS, Simulation
+from fedrec_auditor.auditor.games.attribute import max_memory
+from fedrec_auditor.auditor.games.canary_game import MAX_SECONDS, MIN_RUNS, Simulation
 from fedrec_auditor.auditor.games.game import (
-    COUNT,
-    FEWEST,
-    HALF_SECONDS,
-    NUMBERS,
-    QUICK_COUNT,
-    QUICK_HALF_SECONDS,
+    MAX_ENTRIES,
+    MAX_HALVES_SECONDS,
+    MIN_USERS,
+    N_HALVES,
+    QUICK_MAX_HALVES_SECONDS,
+    QUICK_N_HALVES,
 )
 from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute
+from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
 from fedrec_auditor.targets.systems.base import Cost, Target
 
 # Longest allowed time of a training, in seconds. A longer training is refused.
-LONGEST = 30 * 86_400.0
+MAX_DURATION = 30 * 86_400.0
 # Bytes of a worker process with torch and numba imported, before it trains.
 _PROCESS = 2**29
 # Bytes per interaction (in the data and in the training part), and per pair of user and item that
@@ -44,11 +44,11 @@ _ENTRY, _GUESSED = 40.0, 48.0
 class Workload:
     """Rough estimates of the memory, the stored messages and the time of a training.
 
-    - ``memory``: bytes in memory, without stored messages: the process, the interactions, the
+    - ``memory_bytes``: bytes in memory, without stored messages: the process, the interactions, the
       model, the messages of one round, tables of attacks and utility for some users and all items,
       and, if users have attributes, the messages that the largest attack holds.
-    - ``stored``: bytes of all stored messages, in memory or on disk. It is right within a factor of
-      2, but not for messages that are drawn when they are read.
+    - ``stored_bytes``: bytes of all stored messages, in memory or on disk. It is right within a
+      factor of 2, but not for messages that are drawn when they are read.
     - ``seconds``: time of the training. It is right within a factor of 20, and used only to refuse
       trainings of weeks.
 
@@ -57,12 +57,12 @@ class Workload:
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> work = Workload.of(FmfLdp(reports=10**9), Synthetic().load())
-    >>> f"{work.memory / 2**30:,.0f} GiB"
+    >>> f"{work.memory_bytes / 2**30:,.0f} GiB"
     '2,795 GiB'
     """
 
-    memory: float
-    stored: float
+    memory_bytes: float
+    stored_bytes: float
     seconds: float
 
     @classmethod
@@ -73,31 +73,34 @@ class Workload:
             interactions.n_users,
             interactions.n_items,
         )
-        guessed = min(users * items, max(NUMBERS, FEWEST * items))
-        attack = most_held(users, int(cost.numbers)) if interactions.attributes else 0.0
+        guessed = min(users * items, max(MAX_ENTRIES, MIN_USERS * items))
+        attack = max_memory(users, int(cost.numbers)) if interactions.attributes else 0.0
         return cls(
-            memory=_PROCESS
+            memory_bytes=_PROCESS
             + _ENTRY * interactions.ratings.nnz
             + _GUESSED * guessed
             + 4 * cost.held
             + cost.senders * cost.bytes
             + attack,
-            stored=cost.messages * cost.bytes,
+            stored_bytes=cost.messages * cost.bytes,
             seconds=cost.seconds,
         )
 
     @property
-    def required(self) -> float:
+    def required_bytes(self) -> float:
         """Bytes of memory that suffice for any number of workers, if each stores messages in a
         quarter of its share.
         """
-        return min(self.memory + min(self.stored, DEFAULT.memory), self.memory / (1 - SHARE))
+        return min(
+            self.memory_bytes + min(self.stored_bytes, DEFAULT.memory),
+            self.memory_bytes / (1 - RAM_SHARE),
+        )
 
-    def peak(self, compute: Compute) -> float:
+    def peak_bytes(self, compute: Compute) -> float:
         """Returns the largest number of bytes of a worker, including the messages that ``compute``
         stores in memory.
         """
-        return self.memory + min(self.stored, compute.memory)
+        return self.memory_bytes + min(self.stored_bytes, compute.memory)
 
 
 def cost_of(target: Target, interactions: Interactions) -> Cost:
@@ -107,17 +110,17 @@ def cost_of(target: Target, interactions: Interactions) -> Cost:
     declared = getattr(target, "cost", None)
     if declared is None:
         rounds = target.sizes.rounds or 1
-        return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
+        return Cost.estimate(interactions, rounds=rounds, senders=interactions.n_users)
     cost: Cost = declared(interactions)
     return cost
 
 
-def settings(part: Any) -> Iterator[tuple[str, float, float]]:
+def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
     """Yields name, value and default of each numeric setting of a system and of its parts."""
     for field in fields(part):
         value = getattr(part, field.name)
         if is_dataclass(value):
-            yield from settings(value)
+            yield from iter_settings(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield field.name, value, value if field.default is None else field.default  # type: ignore[misc]
 
@@ -125,8 +128,8 @@ def settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, compute: Compute, memory: float
 ) -> None:
-    """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
-    space, or more than 30 days.
+    """Raises InputError if a training needs more than ``memory`` bytes, more than the free
+    disk space, or more than 30 days.
 
     ``compute`` limits the messages that are stored in memory.
     """
@@ -136,22 +139,36 @@ def check_workload(
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
     gib = 2**30
     for needed, limit, enough, size, unit, more in (
-        (work.peak(compute), memory, work.required, gib, "GiB of memory", ", or give --memory {}"),
-        (work.stored, memory + free, work.stored, gib, "GiB of memory and free disk", ""),
-        (work.seconds, LONGEST, work.seconds, 86_400, "days", ""),
+        (
+            work.peak_bytes(compute),
+            memory,
+            work.required_bytes,
+            gib,
+            "GiB of memory",
+            ", or give --memory {}",
+        ),
+        (
+            work.stored_bytes,
+            memory + free,
+            work.stored_bytes,
+            gib,
+            "GiB of memory and free disk",
+            "",
+        ),
+        (work.seconds, MAX_DURATION, work.seconds, 86_400, "days", ""),
     ):
         if needed > limit:
-            text = rounded_up(enough / size)
+            text = round_up_text(enough / size)
             raise InputError(
                 f"Expected a training of {target.name} within {limit / size:,.3g} {unit}, got "
                 f"about {text} {unit.split()[0]} by its settings. {remedy}{more.format(text)}."
             )
 
 
-def rounded_up(value: float) -> str:
+def round_up_text(value: float) -> str:
     """Formats ``value`` with three significant digits, rounded up.
 
-    >>> rounded_up(6.8601), rounded_up(0.5), rounded_up(1234.0)
+    >>> round_up_text(6.8601), round_up_text(0.5), round_up_text(1234.0)
     ('6.87', '0.5', '1,240')
     """
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
@@ -167,7 +184,7 @@ def check_recording(recording: Recording, memory: float) -> None:
     file may be a thousand times smaller than its content.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST
-    users = min(max(1, len(recording.senders)), FEWEST)
+    users = min(max(1, len(recording.senders)), MIN_USERS)
     sizes = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
     sizes += [
         (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
@@ -177,9 +194,9 @@ def check_recording(recording: Recording, memory: float) -> None:
     for one in recording.rounds:
         sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
-            for file in (*one.uploads, *one.clear)
+            for file in (*one.uploads, *one.cleartext)
             for name, layout in file.layouts.items()
-            for count in (file.numbers(name),)
+            for count in (file.min_memory(name),)
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
     sizes += [
@@ -210,10 +227,12 @@ def _as_read(count: int, dtype: np.dtype[Any]) -> float:
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
-    """Raises InputError if trainings on halves of the users (``Halves``) would take too long by the
-    target's settings.
+    """Raises InputError if trainings on halves of the users (``HalfRuns``) would take too long by
+    the target's settings.
     """
-    count, limit = (QUICK_COUNT, QUICK_HALF_SECONDS) if quick else (COUNT, HALF_SECONDS)
+    count, limit = (
+        (QUICK_N_HALVES, QUICK_MAX_HALVES_SECONDS) if quick else (N_HALVES, MAX_HALVES_SECONDS)
+    )
     seconds = count * Workload.of(target, interactions).seconds / 2
     if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
@@ -229,19 +248,19 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
     """
     raised = {
         (name, value): value / default
-        for name, value, default in settings(target)
+        for name, value, default in iter_settings(target)
         if isinstance(default, int | float) and 0 < default < value
     }
     return max(raised, key=raised.__getitem__, default=("", 0.0))
 
 
 # Processor seconds for the runs of one setting, if the number of runs is not given.
-BUDGET = 4 * SECONDS
+RUN_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
 _EACH = 2 * 1.25  # runs of both worlds, and the runs that fit the rule
 
 
-def runs_within(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
+def affordable_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
     """Returns the number of runs per world that ``seconds`` allow, at most ``runs``, and the
     seconds per run.
 
@@ -256,4 +275,4 @@ def runs_within(simulation: Simulation, runs: int, seconds: float) -> tuple[int,
         run_seconds = min(run_seconds, time.process_time() - started)
         if _EACH * runs * run_seconds <= seconds:
             return runs, run_seconds
-    return min(runs, max(FEWEST_RUNS, int(seconds / (_EACH * run_seconds)))), run_seconds
+    return min(runs, max(MIN_RUNS, int(seconds / (_EACH * run_seconds)))), run_seconds

@@ -38,8 +38,8 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
 )
 from fedrec_auditor.accountants.theorems.neighbours import (
-    charged_event,
-    event_under,
+    checked_event,
+    convert_event,
     group_event,
     unknown_event_text,
 )
@@ -47,9 +47,9 @@ from fedrec_auditor.reports.say import count_phrase
 from fedrec_auditor.targets.settings import Choice, Range, check
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
+# Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
+# value asks to compute it.
 StatedNoise = float | str
-"""Amount of noise: a number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4". A name without a
-value asks to compute it."""
 # Smallest probability of a flipped bit, so that doubles can divide by it. A larger probability
 # reveals less.
 _LEAST = 1e-300
@@ -61,13 +61,13 @@ class NoiseKind:
 
     - ``name``: name of its argument in ``account``.
     - ``symbol``: name of its amount.
-    - ``sizes``: valid amounts.
+    - ``valid_sizes``: valid amounts.
     - ``min_size``, ``max_size``: range in which an amount is searched.
     """
 
     name: str
     symbol: str
-    sizes: Range
+    valid_sizes: Range
     min_size: float
     max_size: float
 
@@ -95,7 +95,7 @@ class Noise:
     categories: int = 2
 
     @classmethod
-    def of(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
+    def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
         """Parses the noise from a number or text. Raises InputError if it is invalid."""
         given = _read(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
@@ -114,9 +114,9 @@ class Noise:
             )
         if p is not None:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
-        if size is not None and not kind.sizes.takes(size):
+        if size is not None and not kind.valid_sizes.allows(size):
             raise InputError(
-                f"Expected {kind.symbol} {kind.sizes.said} for {kind.name}, got "
+                f"Expected {kind.symbol} {kind.valid_sizes.said} for {kind.name}, got "
                 f"{kind.symbol}={size!r}. Give a valid amount of noise."
             )
         return cls(kind, size, int(k))
@@ -137,7 +137,7 @@ class Noise:
         return self.size if self.kind is RESPONSE else 2.0 / self.size
 
     @property
-    def bit(self) -> tuple[float, float]:
+    def bit_probs(self) -> tuple[float, float]:
         """P(0 | one input) and P(1 | another input) of a bit that is a function of a report.
 
         For randomized response, the bit is whether the report is one given category. For Laplace
@@ -181,48 +181,48 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """System that is described by its accounting event ``one_round``, applied in each of
+    """System that is described by its accounting event ``round_event``, applied in each of
     ``rounds``, without code.
 
-    - ``one_round``: event of a round, in the convention of dp-accounting.
-    - ``words``: text that describes the round.
+    - ``round_event``: event of a round, in the convention of dp-accounting.
+    - ``round_text``: text that describes the round.
     - ``rounds``: number of rounds.
     - ``delta``: delta at which it is accounted.
     - ``unit``: unit of the data that is protected.
     - ``adjacencies``: adjacencies of the unit; the intended adjacency comes first.
-    - ``promised``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``bit``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 | another
-      input).
+    - ``epsilon_claim``: epsilon claimed for all rounds together; infinite if there is no claim.
+    - ``bit_probs``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 |
+      another input).
     - ``assumes``: assumptions of its bounds.
     """
 
-    one_round: DpEvent
-    words: str
+    round_event: DpEvent
+    round_text: str
     rounds: int
     delta: float
     unit: Unit
     adjacencies: tuple[Adjacency, ...]
-    promised: float = math.inf
-    bit: tuple[float, float] | None = None
+    epsilon_claim: float = math.inf
+    bit_probs: tuple[float, float] | None = None
     assumes: tuple[str, ...] = ()
 
-    unproved: ClassVar[str] = ""
+    why_unproved: ClassVar[str] = ""
     sizes: ClassVar[Sizes] = Sizes()
 
-    def of_users(self, interactions: int) -> tuple[Deployment, ...]:
+    def for_users(self, interactions: int) -> tuple[Deployment, ...]:
         """Returns a copy for users with this number of ``interactions``, without a claim; an empty
         tuple if the event is unknown.
         """
-        event = group_event(self.one_round, interactions)
+        event = group_event(self.round_event, interactions)
         if event is None:
             return ()
         return (
             replace(
                 self,
-                one_round=event,
+                round_event=event,
                 unit=Unit.USER,
                 adjacencies=(Adjacency.ADD_REMOVE,),
-                promised=math.inf,
+                epsilon_claim=math.inf,
                 assumes=(f"no user has more than {interactions:,} interactions",),
             ),
         )
@@ -230,18 +230,18 @@ class Deployment:
     @property
     def name(self) -> str:
         """Short description of the rounds."""
-        times = count_phrase(self.rounds, "report" if is_local(self.one_round) else "round")
-        return self.words if self.rounds == 1 else f"{self.words}, {times}"
+        times = count_phrase(self.rounds, "report" if is_local(self.round_event) else "round")
+        return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
 
-    def times(self, scope: Scope) -> int:
+    def n_rounds(self, scope: Scope) -> int:
         """Number of rounds in the horizon of ``scope``."""
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
         """Returns the scope of a bound on one round or, if ``total`` is true, on all rounds."""
         vantage, one = Vantage.AGGREGATE, Horizon.ROUND
-        if is_local(self.one_round):
-            shuffled = ShuffledDpEvent in kinds(self.one_round)
+        if is_local(self.round_event):
+            shuffled = ShuffledDpEvent in leaf_types(self.round_event)
             vantage, one = Vantage.SHUFFLED if shuffled else Vantage.SERVER, Horizon.REPORT
         horizon = Horizon.TRAINING if total else one
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
@@ -250,13 +250,13 @@ class Deployment:
         """Returns the claim in total and per round, under each adjacency for which the event is
         known.
         """
-        known = [a for a in self.adjacencies if event_under(self.one_round, a) is not None]
+        known = [a for a in self.adjacencies if convert_event(self.round_event, a) is not None]
         meant = (known or self.adjacencies)[0]
         claim = Claim(
-            epsilon=self.promised,
+            epsilon=self.epsilon_claim,
             delta=self.delta,
             scope=self.scope(meant, total=True),
-            statement=_LOCALLY if is_local(self.one_round) else _CENTRALLY,
+            statement=_LOCALLY if is_local(self.round_event) else _CENTRALLY,
             source="as stated",
         )
         return tuple(
@@ -277,8 +277,8 @@ class Deployment:
         """Returns the accounting event of one round or of all rounds, by the horizon of ``scope``.
         Raises InputError if it is unknown.
         """
-        event = charged_event(self.one_round, scope.adjacency)
-        times = self.times(scope)
+        event = checked_event(self.round_event, scope.adjacency)
+        times = self.n_rounds(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
@@ -286,20 +286,22 @@ class Deployment:
         accounted.
         """
         replaced = adjacency is Adjacency.REPLACE
-        displaced = SampledWithoutReplacementDpEvent in kinds(self.one_round) and not replaced
+        displaced = (
+            SampledWithoutReplacementDpEvent in leaf_types(self.round_event) and not replaced
+        )
         if self.assumes:
             yield (
                 "All interactions of a user that are drawn move the sum in one direction. That "
                 "costs less than group privacy, which multiplies epsilon and delta."
             )
-        elif not is_local(self.one_round):
+        elif not is_local(self.round_event):
             moves = "is replaced by another" if replaced else "is added or removed"
             other = " and displaces another" if displaced else ""
             twice = "up to twice " if replaced or displaced else ""
             yield f"One {self.unit} {moves}{other}: the sum moves by {twice}the clipping norm."
         if self.unit is Unit.INTERACTION:
             yield "A user with several interactions spends more."
-        if replaced and isinstance(self.one_round, (GaussianDpEvent, LaplaceDpEvent)):
+        if replaced and isinstance(self.round_event, (GaussianDpEvent, LaplaceDpEvent)):
             yield (
                 "Noise that each device adds to its own upload (local noise) costs the same: any "
                 "two clipped uploads differ by up to twice the norm."
@@ -308,11 +310,11 @@ class Deployment:
             together = min(1.0, self.rounds * self.delta)
             yield f"The sum of the epsilons of the rounds holds at delta {together:g} only."
         for asked in self.adjacencies:
-            if event_under(self.one_round, asked) is None:
-                yield unknown_event_text(self.one_round, asked)
+            if convert_event(self.round_event, asked) is None:
+                yield unknown_event_text(self.round_event, asked)
 
 
-def kinds(event: DpEvent) -> set[type[DpEvent]]:
+def leaf_types(event: DpEvent) -> set[type[DpEvent]]:
     """Returns the event classes of the single mechanisms (leaves) of ``event``."""
     return {type(leaf) for leaf, _ in leaves(event)}
 
@@ -321,7 +323,7 @@ def is_local(event: DpEvent) -> bool:
     """Whether every mechanism of ``event`` is a local randomizer, so that reports protect users
     without any further noise.
     """
-    leaf_kinds = kinds(event)
+    leaf_kinds = leaf_types(event)
     return bool(leaf_kinds) and leaf_kinds <= _LOCAL
 
 
@@ -424,7 +426,7 @@ class AccountRequest:
     def noise(self) -> Noise | None:
         """The parsed noise; None if an event is given."""
         kinds = {GAUSSIAN: self.gaussian, LAPLACE: self.laplace, RESPONSE: self.randomized_response}
-        given = (Noise.of(kind, stated) for kind, stated in kinds.items() if stated is not None)
+        given = (Noise.parse(kind, stated) for kind, stated in kinds.items() if stated is not None)
         return next(given, None)
 
     @property
@@ -437,7 +439,7 @@ class AccountRequest:
         return self.randomized_response is not None or self.shuffle is not None
 
     @property
-    def left_out(self) -> str:
+    def missing_name(self) -> str:
         """Name of the setting to compute: amount of noise, otherwise rounds, otherwise rate; "" if
         all are given.
         """
@@ -449,9 +451,9 @@ class AccountRequest:
         drawn = self.rate is not None or self.is_local or self.event is not None
         return "" if drawn else "rate"
 
-    def completed(self, value: float) -> AccountRequest:
+    def complete(self, value: float) -> AccountRequest:
         """Returns a copy in which the setting to compute has this ``value``."""
-        changed: dict[str, Any] = {self.left_out: value}
+        changed: dict[str, Any] = {self.missing_name: value}
         noise = self.noise
         if noise is not None and noise.size is None:
             categories = f",k={noise.categories}" if noise.kind is RESPONSE else ""
@@ -465,25 +467,25 @@ class AccountRequest:
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
         if not self.is_local:
-            fixed = SampledWithoutReplacementDpEvent in kinds(one_round)
+            fixed = SampledWithoutReplacementDpEvent in leaf_types(one_round)
             usual = Adjacency.REPLACE if fixed else Adjacency.ADD_REMOVE
             meant = usual if self.adjacency is None else Adjacency(self.adjacency)
             adjacencies = tuple(
                 sorted((Adjacency.ADD_REMOVE, Adjacency.REPLACE), key=lambda a: a is not meant)
             )
         deployment = Deployment(
-            one_round=one_round,
-            words=describe_event(one_round),
+            round_event=one_round,
+            round_text=describe_event(one_round),
             rounds=self.rounds or 1,
             delta=self.delta,
             unit=Unit(self.unit),
             adjacencies=adjacencies,
-            promised=promised,
-            bit=None if noise is None or self.shuffle is None else noise.bit,
+            epsilon_claim=promised,
+            bit_probs=None if noise is None or self.shuffle is None else noise.bit_probs,
         )
         if self.interactions_per_user is None:
             return (deployment,)
-        return deployment, *deployment.of_users(self.interactions_per_user)
+        return deployment, *deployment.for_users(self.interactions_per_user)
 
     def _one_round(self) -> DpEvent:
         noise, rate = self.noise, self.rate or 1.0

@@ -23,9 +23,9 @@ from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Side, check_epsilon
 from fedrec_auditor.accountants.theorems.neighbours import (
     attained_assumptions,
-    epsilon_attained,
+    attained_epsilon,
     leaf_names,
-    shuffled_epsilon,
+    lower_shuffle_epsilon,
 )
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging.accounting import (
@@ -40,11 +40,11 @@ from fedrec_auditor.auditor.spending.deployment import (
     StatedNoise,
 )
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.record.store import plain
+from fedrec_auditor.reports.record.store import to_json
 from fedrec_auditor.reports.writers.paragraph import FULL
 from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
-from fedrec_auditor.targets.wrapped.client import foreign_errors
+from fedrec_auditor.targets.wrapped.client import convert_errors
 
 # Significant digits of noise and rates, rounded to the side that meets the target; three digits if
 # they are close enough.
@@ -55,7 +55,9 @@ _MOST_ROUNDS = 10**7
 _CLOSE, _FAR = 3e-5, 50.0
 
 
-def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]) -> float:
+def calibrate(
+    stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]
+) -> float:
     """Finds the setting that ``stated`` leaves out, such that the total epsilon is at most
     ``target``.
 
@@ -67,7 +69,7 @@ def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest
     check_epsilon(target)
     if not 0.0 < target < math.inf:
         raise InputError(f"Expected a finite target_epsilon above 0, got {target!r}. Give 1, say.")
-    name, users, noise = stated.left_out, stated.users, stated.noise
+    name, users, noise = stated.missing_name, stated.users, stated.noise
     if not name:
         raise InputError(
             "Expected one setting without a value with target_epsilon, got all values. Leave out "
@@ -77,7 +79,7 @@ def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest
     @functools.cache
     def keeps(value: float) -> float:
         """ln of the target over epsilon; negative if epsilon is above the target."""
-        epsilon = total(stated.completed(value))
+        epsilon = total(stated.complete(value))
         return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
 
     if name == "rounds":
@@ -171,7 +173,7 @@ class Account:
         findings.
         """
         rows = [row.model_dump(mode="python") for row in self.findings]
-        return {"solved": self.solved, "findings": plain(rows)}
+        return {"solved": self.solved, "findings": to_json(rows)}
 
 
 def account(
@@ -250,10 +252,10 @@ def account(
             one, arguments["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
         arguments["event"] = one
     stated = AccountRequest(**arguments)
-    accountants, name, solved = all_accountants(), stated.left_out, {}
+    accountants, name, solved = all_accountants(), stated.missing_name, {}
     if target_epsilon is not None:
-        found = solve(stated, target_epsilon, lambda trial: _total(trial, accountants))
-        stated, solved = stated.completed(found), {name: found}
+        found = calibrate(stated, target_epsilon, lambda trial: _total(trial, accountants))
+        stated, solved = stated.complete(found), {name: found}
     findings = [
         _finding(deployment, scoped, accountants)
         for deployment in stated.deployments(_claimed(target_epsilon, claimed_epsilon, stated))
@@ -280,7 +282,7 @@ def _claimed(
                 f"Expected an accountant whose parameters are the settings {', '.join(settings)}, "
                 f"got one that takes {missing[0]}. Give a value for that setting."
             )
-        with foreign_errors("the accountant"):
+        with convert_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(
@@ -305,7 +307,7 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
     if proof is None:
         raise InputError(
             "Expected events that a single accountant supports together, got "
-            f"{leaf_names(deployment.one_round)}. Account them separately, or use a PureDpEvent "
+            f"{leaf_names(deployment.round_event)}. Account them separately, or use a PureDpEvent "
             "for events with a pure epsilon."
         )
     return proof
@@ -333,13 +335,15 @@ def _finding(
 
 def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
     """Lower bound that two neighbouring inputs show in a scope."""
-    one, delta, event = deployment.one_round, deployment.delta, deployment.event(scope, _ANYBODY)
-    if deployment.bit is not None and isinstance(one, ShuffledDpEvent):
-        shown = shuffled_epsilon(*deployment.bit, one.n_users, deployment.times(scope), delta)
+    one, delta, event = deployment.round_event, deployment.delta, deployment.event(scope, _ANYBODY)
+    if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
+        shown = lower_shuffle_epsilon(
+            *deployment.bit_probs, one.n_users, deployment.n_rounds(scope), delta
+        )
         source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = epsilon_attained(event, delta), attained_assumptions(event)
+        shown, supposing = attained_epsilon(event, delta), attained_assumptions(event)
         source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,

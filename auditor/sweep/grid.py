@@ -15,32 +15,32 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Bound, Side
-from fedrec_auditor.auditor.plan.families import near_names
+from fedrec_auditor.auditor.plan.families import suggest_names
 from fedrec_auditor.auditor.plan.members import (
-    OBJECT,
+    SEPARATOR,
     Setting,
-    fields_of,
-    full_settings,
+    fill_settings,
     merge_settings,
-    settings_of,
+    parse_settings,
+    target_fields,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.auditor.run.trainings import lower_median, over_trainings
+from fedrec_auditor.auditor.run.trainings import combine_figures, lower_median
 from fedrec_auditor.reports.record.frontier import (
-    AT_DELTA,
-    BEYOND,
+    BREACH_WORDS,
+    DELTA_PREFIX,
     Kind,
     OverTrainingsRow,
     SweepRow,
 )
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, leaves
+from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, walk_leaves
 from fedrec_auditor.reports.say import assumption_words, sure_words
-from fedrec_auditor.reports.say.metrics import ERRORS, beyond_protocol
+from fedrec_auditor.reports.say.metrics import ERROR_NAMES, is_beyond_protocol
 
 # Name of the axis that multiplies the noise of every system with a noise setting.
-PRIVACY = "privacy"
-ALONG = ("0.0625", "0.25", "1", "4", "16")
+NOISE_AXIS = "privacy"
+FACTORS = ("0.0625", "0.25", "1", "4", "16")
 # Maximum number of trainings in a sweep, with all seeds and noiseless counterparts.
 MAX_CELLS = 10_000
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
@@ -51,7 +51,7 @@ Settings = dict[str, Any]
 class Axis:
     """A setting that a sweep varies, with its values.
 
-    ``field``: name of the setting, or ``PRIVACY``.
+    ``field``: name of the setting, or ``NOISE_AXIS``.
     ``values``: values of the setting, as texts.
     ``target``: name of the target; empty for all targets that have the setting.
     """
@@ -66,14 +66,14 @@ class Axis:
         return f"{self.target}.{self.field}" if self.target else self.field
 
     @classmethod
-    def of(cls, text: str, targets: Sequence[str]) -> Axis:
+    def parse(cls, text: str, targets: Sequence[str]) -> Axis:
         """Parses a text such as "epsilon=1,2,4" or "fcf.rounds=10".
 
         ``targets``: names of the targets of the sweep.
 
         Raises InputError if the text has another form, or if a value occurs twice.
 
-        >>> Axis.of("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
+        >>> Axis.parse("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
         Axis(field='epsilon', values=('1', '2'), target='fmf-ldp')
         """
         name, equals, given = text.partition("=")
@@ -107,14 +107,14 @@ class Variant:
     twin: int | None = None
 
     @property
-    def spelled_out(self) -> Settings:
+    def all_settings(self) -> Settings:
         """All settings by dotted name, including those with which the system learns."""
-        return dict(leaves(full_settings(self.target, self.settings)))
+        return dict(walk_leaves(fill_settings(self.target, self.settings)))
 
     @property
-    def key(self) -> Hashable:
+    def identity(self) -> Hashable:
         """The target and all settings, which are equal for equal variants (1 equals 1.0)."""
-        return self.target, tuple(sorted(self.spelled_out.items()))
+        return self.target, tuple(sorted(self.all_settings.items()))
 
     def plan(self, base: Plan, seed: int) -> Plan:
         """Plan of the training of this variant with this ``seed``, derived from the sweep's plan
@@ -126,7 +126,7 @@ class Variant:
         return base.model_copy(update=change)
 
 
-def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
+def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
     """Returns all combinations of the axes' values for each target of ``plan``, with noiseless
     counterparts.
 
@@ -135,7 +135,7 @@ def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant,
     Raises InputError for an axis that no target has, a wrong value, or too many trainings.
     """
     grid: list[Variant] = []
-    axes_of = {target: axes_in(target, axes, plan) for target in plan.targets}
+    axes_of = {target: target_axes(target, axes, plan) for target in plan.targets}
     _check_count(
         seeds * sum(math.prod(len(axis.values) for axis in own) for own in axes_of.values())
     )
@@ -148,10 +148,10 @@ def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant,
         if not any(axis.name in variant.swept for variant in grid):
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
-                f"{near_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
+                f"{suggest_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
             )
-    times = Counter(each.key for each in grid)
-    if twice := [each for each in grid if times[each.key] > 1]:
+    times = Counter(each.identity for each in grid)
+    if twice := [each for each in grid if times[each.identity] > 1]:
         raise InputError(
             f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. "
             "Remove one of the equal values."
@@ -169,7 +169,7 @@ def _check_count(trainings: int) -> None:
         )
 
 
-def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
+def target_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
     """Returns the axes that apply to a target. Raises InputError if two of them vary the same
     setting.
     """
@@ -186,17 +186,17 @@ def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
     """The variants, each with the index of its noiseless counterpart, and counterparts that were
     missing.
     """
-    indices = {each.key: index for index, each in enumerate(swept)}
+    indices = {each.identity: index for index, each in enumerate(swept)}
     grid = list(swept)
     for index, variant in enumerate(swept):
         twin = _twin(variant, plan)
         if twin is None:
             continue
-        if twin.key not in indices:
-            indices[twin.key] = len(grid)
+        if twin.identity not in indices:
+            indices[twin.identity] = len(grid)
             grid.append(twin)
-        if indices[twin.key] != index:
-            grid[index] = replace(variant, twin=indices[twin.key])
+        if indices[twin.identity] != index:
+            grid[index] = replace(variant, twin=indices[twin.identity])
     return tuple(grid)
 
 
@@ -206,7 +206,7 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
     """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
-    name, knob = made.unprotected, made.privacy
+    name, knob = made.unprotected, made.noise_setting
     fields = _fields(target)
     if knob is not None and knob.off is not None:
         off = dict.fromkeys(knob.noise + knob.budgets, knob.off)
@@ -226,25 +226,25 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
     target.
     """
     given: Settings = dict(plan.settings.get(target, {}))
-    named = {field: value for field, value in fields.items() if field != PRIVACY}
+    named = {field: value for field, value in fields.items() if field != NOISE_AXIS}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
-    given = merge_settings(given, settings_of(texts).get(target, {}))
+    given = merge_settings(given, parse_settings(texts).get(target, {}))
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
-    if PRIVACY in fields:
-        factor, knob = noise_factor(fields[PRIVACY]), made.privacy
+    if NOISE_AXIS in fields:
+        factor, knob = parse_noise_factor(fields[NOISE_AXIS]), made.noise_setting
         if knob is None:
             raise InputError(
                 f"Expected settings of {target} with a noise setting, got {given}. Leave "
-                f"{PRIVACY} out, or give another protection."
+                f"{NOISE_AXIS} out, or give another protection."
             )
-        for place, value in knob.turned(made, factor).items():
+        for place, value in knob.scale_noise(made, factor).items():
             part, _, field = place.rpartition(".")
             given = merge_settings(given, {part: {field: value}} if part else {field: value})
         make_target(target, plan.model_copy(update={"settings": {target: given}}))
     return given
 
 
-def noise_factor(text: str) -> float:
+def parse_noise_factor(text: str) -> float:
     """Parses a factor of the noise. Raises InputError unless it is a finite number above 0."""
     try:
         factor = float(text)
@@ -252,7 +252,7 @@ def noise_factor(text: str) -> float:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {PRIVACY} above 0, as a multiple of the noise, got {text!r}. Give, for "
+            f"Expected {NOISE_AXIS} above 0, as a multiple of the noise, got {text!r}. Give, for "
             "example, 4."
         )
     return factor
@@ -261,13 +261,13 @@ def noise_factor(text: str) -> float:
 def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
     if axis.target not in ("", target):
         return False
-    if axis.field == PRIVACY:
+    if axis.field == NOISE_AXIS:
         given = {target: plan.settings[target]} if target in plan.settings else {}
         made = make_target(target, plan.model_copy(update={"settings": given}))
         protects = "protection" in _fields(target) and any(
             other.field.partition(".")[0] == "protection" for other in axes
         )
-        return protects or made.privacy is not None
+        return protects or made.noise_setting is not None
     if axis.target:
         return True
     with suppress(InputError):
@@ -279,25 +279,25 @@ def _place(target: str, axis: Axis) -> str:
     """Dotted name of the setting that an axis varies, without aliases. Raises InputError if none
     exists.
     """
-    if axis.field == PRIVACY:
-        return PRIVACY
-    settings = settings_of([f"{target}.{axis.field}={axis.values[0]}"])[target]
-    ((place, _),) = leaves(settings)
+    if axis.field == NOISE_AXIS:
+        return NOISE_AXIS
+    settings = parse_settings([f"{target}.{axis.field}={axis.values[0]}"])[target]
+    ((place, _),) = walk_leaves(settings)
     return place
 
 
 def _fields(target: str) -> frozenset[str]:
-    if OBJECT in target:
+    if SEPARATOR in target:
         return frozenset()
-    known, aliases = fields_of(target)
+    known, aliases = target_fields(target)
     return known | aliases.keys()
 
 
 def _all_fields(targets: Sequence[str]) -> set[str]:
-    return {field for target in targets for field in _fields(target)} | {PRIVACY}
+    return {field for target in targets for field in _fields(target)} | {NOISE_AXIS}
 
 
-def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
+def training_rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
     """Yields the results of one training, one row per metric or epsilon.
 
     ``place``: index of the variant.
@@ -316,20 +316,20 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
         if row.baseline is not None:
             yield make(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
-        broken = f", {BEYOND}" if beyond_protocol(attack) else ""
+        broken = f", {BREACH_WORDS}" if is_beyond_protocol(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
         make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
         yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
-        if attack.ahead is not None:
-            yield make(kind="gain", **_interval(attack.ahead), baseline=0.0)
+        if attack.net_gain is not None:
+            yield make(kind="gain", **_interval(attack.net_gain), baseline=0.0)
     # If several findings have the same scope, the smallest claim, the smallest upper bound and the
     # largest lower bound count.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
         # The bound of a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
-        view = world + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
-        claim, proof, leak = finding.claim, finding.accounted, finding.shown
+        view = world + (f"{DELTA_PREFIX}{finding.delta:g}" if finding.delta else "")
+        claim, proof, leak = finding.claim, finding.accounted, finding.lower_bound
         bounds: list[tuple[Kind, float, str, Callable[..., tuple[float, str]]]] = []
         if finding.is_claimed and claim.basis is not Basis.DERIVED:
             bounds.append(("claimed", claim.epsilon, claim.source, min))
@@ -366,7 +366,9 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
     return groups
 
 
-def overall(rows: Sequence[SweepRow], count: int, confidence: float) -> Iterator[OverTrainingsRow]:
+def combine_rows(
+    rows: Sequence[SweepRow], count: int, confidence: float
+) -> Iterator[OverTrainingsRow]:
     """Combines the ``rows`` of all trainings of each variant, and yields one row per metric or
     epsilon.
 
@@ -411,7 +413,7 @@ def _combined(
     """One result over several trainings. It has no interval if fewer than ``count`` trainings have
     it.
     """
-    figure = over_trainings(values, lows, highs, confidence)
+    figure = combine_figures(values, lows, highs, confidence)
     complete = figure.trainings == count
     several = complete and count > 1
     return OverTrainingsRow(
@@ -419,8 +421,8 @@ def _combined(
         value=figure.value,
         ci_low=figure.ci_low if complete else None,
         ci_high=figure.ci_high if complete else None,
-        next_low=figure.next_low if several else None,
-        next_high=figure.next_high if several else None,
+        next_low=figure.prediction_low if several else None,
+        next_high=figure.prediction_high if several else None,
         trainings=figure.trainings,
     )
 
@@ -449,7 +451,7 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepR
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
     """The ratio of two results and its half-width, computed as if their users were independent."""
-    over, under = (twin, row) if row.metric in ERRORS else (row, twin)
+    over, under = (twin, row) if row.metric in ERROR_NAMES else (row, twin)
     if under.value <= 0.0:
         return None
     ratio = over.value / under.value

@@ -13,27 +13,27 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer
 from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan, make_target
-from fedrec_auditor.auditor.plan.planned_data import plan_of_arguments
+from fedrec_auditor.auditor.plan.planned_data import make_plan_with_data
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
-from fedrec_auditor.auditor.run.runner import record_of, run_audits
+from fedrec_auditor.auditor.run.runner import assemble_record, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
-from fedrec_auditor.auditor.run.trainings import METHOD
+from fedrec_auditor.auditor.run.trainings import CI_METHOD
 from fedrec_auditor.auditor.sweep.grid import (
     Axis,
     Variant,
-    figures_of,
-    overall,
+    combine_rows,
+    make_variants,
     ratios,
-    variants,
+    training_rows,
 )
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import NOT_RUN, VariantRow
+from fedrec_auditor.reports.record.frontier import NOT_RUN_TEXT, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
-from fedrec_auditor.reports.record.rows import leaves
+from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.settings import float_fields
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +71,13 @@ def sweep(
     >>> found.errors
     ()
     """
-    interactions, plan = plan_of_arguments({"targets": targets, **fields})
+    interactions, plan = make_plan_with_data({"targets": targets, **fields})
     texts = [settings] if isinstance(settings, str) else settings
     resources = make_resources(jobs, "cpu", memory)
     with shown_progress(progress) as observe:
         return run_sweep(
             plan,
-            axes_of(plan, texts),
+            parse_axes(plan, texts),
             seeds,
             resources,
             out=None if out is None else Path(out),
@@ -86,10 +86,10 @@ def sweep(
         )
 
 
-def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
+def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
     """Parses ``texts`` as axes for the targets of ``plan``. Raises InputError for a wrong text."""
-    targets = plan.resolved().targets
-    return [Axis.of(text, targets) for text in texts]
+    targets = plan.resolve().targets
+    return [Axis.parse(text, targets) for text in texts]
 
 
 def run_sweep(
@@ -122,8 +122,8 @@ def run_sweep(
     for note in list_omissions(plan):
         logger.warning("%s", note)
     # Names of attacks are not resolved here, because a quick audit leaves slow attacks out itself.
-    plan = plan.model_copy(update={"targets": plan.resolved().targets})
-    grid = variants(plan, axes, seeds)
+    plan = plan.model_copy(update={"targets": plan.resolve().targets})
+    grid = make_variants(plan, axes, seeds)
     trainings = _Trainings(resources, out, observe, interactions)
     if out is None:
         return trainings.sweep(plan, axes, grid, seeds)
@@ -137,7 +137,7 @@ def run_sweep(
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
     """Raises InputError if ``out`` has an audit, a sweep of another plan, or a larger sweep."""
-    if (out / store.RECORD).exists():
+    if (out / store.RECORD_FILE).exists():
         raise InputError(
             f"Expected a sweep or no files in {out}, got the report of an audit. Give another "
             "directory with --out."
@@ -151,7 +151,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
             f"Expected no sweep in {out}, or one of this plan, got a sweep with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
-    keys = {each.key for each in grid}
+    keys = {each.identity for each in grid}
     lost = [
         each
         for each in before.variants
@@ -169,7 +169,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
 def _common(plan: dict[str, object]) -> dict[str, object]:
     """The fields of a plan that all trainings of a sweep share, and that must not change."""
     grows = ("targets", "settings")
-    return {key: value for key, value in store.plain(plan).items() if key not in grows}
+    return {key: value for key, value in store.to_json(plan).items() if key not in grows}
 
 
 def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
@@ -200,7 +200,7 @@ class _Trainings:
         rows = [
             row
             for (place, seed), record in zip(cells, records, strict=True)
-            for row in figures_of(place, seed, record)
+            for row in training_rows(place, seed, record)
         ]
         errors = [
             f"{error} (training {seed} with {_words(grid[place])})"
@@ -214,19 +214,19 @@ class _Trainings:
             seeds=seeds,
             data={} if data is None else data.model_dump(mode="json"),
             versions=versions(),
-            method=METHOD,
+            method=CI_METHOD,
             variants=tuple(
                 VariantRow(
                     target=each.target,
-                    settings=each.spelled_out,
+                    settings=each.all_settings,
                     swept=dict(sorted(each.swept.items())),
                     twin=each.twin,
                 )
                 for each in grid
             ),
             rows=tuple(rows),
-            overall=tuple(overall(rows, count, plan.confidence)),
-            relative=tuple(overall([*ratios(rows, grid)], count, plan.confidence)),
+            overall=tuple(combine_rows(rows, count, plan.confidence)),
+            relative=tuple(combine_rows([*ratios(rows, grid)], count, plan.confidence)),
             notes=_notes(plan, grid, records),
             errors=tuple(errors),
         )
@@ -252,7 +252,7 @@ class _Trainings:
         given = [(audit, None if out is None else Checkpoints.of(out, audit)) for audit in audits]
         results = run_audits(given, self.resources, self.observe)
         return [
-            record_of(audit, self.resources, each, started)
+            assemble_record(audit, self.resources, each, started)
             for audit, each in zip(audits, results, strict=True)
         ]
 
@@ -261,7 +261,7 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
     """Notes on all trainings, on attacks that did not run, and on differences of counterparts."""
     notes = [note for record in records for note in record.notes]
     notes += [
-        f"{row.target}: {row.attack}{NOT_RUN}{row.reason}"
+        f"{row.target}: {row.attack}{NOT_RUN_TEXT}{row.reason}"
         for record in records
         for row in record.skipped
     ]
@@ -276,7 +276,7 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
     if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:
         return ""
     systems = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))
-    own, twins = (dict(numbers(each)) for each in systems)
+    own, twins = (dict(float_fields(each)) for each in systems)
     differ = [
         f"{name} {twins[name]:g} instead of {own[name]:g}"
         for name in sorted(own.keys() & twins.keys())
@@ -291,4 +291,7 @@ def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
 
 
 def _words(variant: Variant) -> str:
-    return ", ".join(f"{name}={value}" for name, value in leaves(variant.settings)) or "no settings"
+    return (
+        ", ".join(f"{name}={value}" for name, value in walk_leaves(variant.settings))
+        or "no settings"
+    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
+from fedrec_auditor.auditor.exact import exact_lower_bound, has_exact_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
@@ -174,7 +174,7 @@ class MechanismContract:
         event = mechanism.event()
         readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
         assert readers, f"no accountant reads {event}"
-        for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_curve(mechanism, d)):
+        for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_exact_bound(mechanism, d)):
             exact = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
             for accountant in readers:
                 charged = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games.canary_game import Draws
-from fedrec_auditor.auditor.games.local import LocalGame, designed_setting
+from fedrec_auditor.auditor.games.canary_game import RunSampler
+from fedrec_auditor.auditor.games.local import LocalGame, make_designed_setting
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
+    event_upper_bound,
     exact_bounds,
-    least_of_event,
     smallest_upper_bound,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
@@ -60,16 +60,16 @@ class TargetCase:
     """A target, and one short training of it that several tests share and must not change.
 
     ``target``: the target.
-    ``steps``: pairs (finished rounds, total rounds) that the training reported as its progress.
+    ``progress``: pairs (finished rounds, total rounds) that the training reported as its progress.
     """
 
     target: Target
-    steps: list[tuple[int, int]] = field(default_factory=list, init=False)
+    progress: list[tuple[int, int]] = field(default_factory=list, init=False)
 
     @cached_property
-    def short(self) -> Target:
+    def shortened(self) -> Target:
         """The target with at most two rounds."""
-        return self.target.shortened(2)
+        return self.target.limit_rounds(2)
 
     @cached_property
     def interactions(self) -> Interactions:
@@ -80,7 +80,7 @@ class TargetCase:
     def run(self) -> Run:
         """Result of the shared training, with its transcript and its model."""
         rng = np.random.default_rng(0)
-        return self.short.run(self.interactions, rng, lambda *step: self.steps.append(step))
+        return self.shortened.run(self.interactions, rng, lambda *step: self.progress.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -89,13 +89,13 @@ class TargetCase:
         """
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
-    def received(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
+    def round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
         """The users' data, and the broadcast that the clients receive in round ``number`` of the
         training.
 
         Skips the calling test if messages come from silos and not from single users.
         """
-        if self.run.transcript.public.parties is not None:
+        if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")
         return self.interactions, self.rounds[number].broadcast
 
@@ -145,7 +145,7 @@ class TargetContract:
         known = {scope: target.mechanism(scope, POPULATION) for scope in SCOPES}
         lost = {s: exact_lower_bound(m, s).epsilon for s, m in known.items() if m is not None}
         for event, scopes in _events(target) if lost else ():
-            bound = least_of_event(event, scopes[0], 0.0, all_accountants())
+            bound = event_upper_bound(event, scopes[0], 0.0, all_accountants())
             charged = math.inf if bound is None else bound.epsilon
             for wide, (scope, epsilon) in itertools.product(scopes, lost.items()):
                 assert not wide.covers(scope) or epsilon <= charged * (1 + 1e-9), (
@@ -194,7 +194,7 @@ class TargetContract:
         """Checks that equal generators give equal transcripts, for any number of threads, in memory
         or on disk.
         """
-        short, transcript = self.subject.short, view_bytes(self.subject.run, Vantage.SERVER)
+        short, transcript = self.subject.shortened, view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
         again = short.run(make_interactions(), rng, compute=Compute(threads=2, memory=0))
@@ -219,17 +219,17 @@ class TargetContract:
 
         Progress must be reported at least once per round.
         """
-        transcript, steps = self.subject.run.transcript, self.subject.steps
+        transcript, steps = self.subject.run.transcript, self.subject.progress
         public, total = transcript.public, len(steps)
         assert steps == [(n + 1, total) for n in range(total)], f"progress: {steps}"
         assert total >= max(1, len(transcript.rounds)), f"{total} steps were reported"
         assert (public.n_users, public.n_items) == (USERS, ITEMS), "another population is public"
         assert public.algorithm == self.subject.target.name, f"its name is {public.algorithm}"
         for one in transcript.rounds:
-            for uploads in (one.uploads, one.clear):
+            for uploads in (one.uploads, one.cleartext):
                 users = np.array([], int) if uploads is None else uploads.users
                 assert (np.diff(users) > 0).all(), "senders do not ascend"
-                assert np.isin(users, np.arange(public.parties or USERS)).all(), "an unknown sender"
+                assert np.isin(users, np.arange(public.n_silos or USERS)).all(), "an unknown sender"
 
     def test_a_batch_of_clients_uploads_what_they_would_one_by_one(self) -> None:
         """Checks that a batch of clients sends the messages that each client sends alone with the
@@ -237,7 +237,7 @@ class TargetContract:
 
         Several uploads per profile must be ordered by profile.
         """
-        profiles, broadcast = self.subject.received()
+        profiles, broadcast = self.subject.round_inputs()
         assert_one_by_one(self.subject.target, profiles, broadcast)
         uploads = self.subject.target.upload(profiles, broadcast, np.random.default_rng(4), size=3)
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
@@ -246,9 +246,11 @@ class TargetContract:
         """Checks that changing all data of one user changes no other user's message in the first
         round.
         """
-        self.subject.received(0)
+        self.subject.round_inputs(0)
         first = self.subject.rounds[0]
-        second = train(self.subject.short, change_user(make_interactions(), 4)).transcript.rounds[0]
+        second = train(
+            self.subject.shortened, change_user(make_interactions(), 4)
+        ).transcript.rounds[0]
         np.testing.assert_array_equal(first.uploads.users, second.uploads.users)
         others = np.flatnonzero(first.uploads.users != 4)
         for name, component in first.uploads.components.items():
@@ -265,7 +267,7 @@ class TargetContract:
             titles=tuple(f"secret {n}" for n in range(ITEMS)),
             timestamps=None,
         )
-        other = train(self.subject.short, planted)
+        other = train(self.subject.shortened, planted)
         for vantage in Vantage:
             assert view_bytes(self.subject.run, vantage) == view_bytes(other, vantage), (
                 f"other at {vantage}"
@@ -279,11 +281,11 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
     ``pair``: two histories and a broadcast that are designed for the target.
     """
     game = LocalGame()
-    setting = designed_setting(target, population, pair, np.random.default_rng(7))
-    chunk = setting.chunk or game.chunk
-    draws = Draws(simulation=setting.simulation, name=game.name, chunk=chunk)
+    setting = make_designed_setting(target, population, pair, np.random.default_rng(7))
+    chunk = setting.chunk_size or game.chunk_size
+    draws = RunSampler(simulation=setting.simulation, name=game.name, chunk_size=chunk)
     fitting, measuring = np.random.default_rng(7).spawn(2)
-    worlds, _ = game.worlds(draws, setting, pair.scope, _UPLOADS, fitting)
+    worlds, _ = game.make_worlds(draws, setting, pair.scope, _UPLOADS, fitting)
     return AllThresholds().bound(
         worlds, delta=0.0, confidence=1 - 1e-9, samples=_UPLOADS, rng=measuring
     )
@@ -295,10 +297,10 @@ def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadca
     """
 
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        return dict(messages(target.upload(group, broadcast, rng, size=2)))
+        return dict(iter_messages(target.upload(group, broadcast, rng, size=2)))
 
     batch, rng = upload(profiles, np.random.default_rng(3)), np.random.default_rng(3)
-    single = [upload(profiles.take(np.array([i])), rng) for i in range(profiles.n_users)]
+    single = [upload(profiles.take_users(np.array([i])), rng) for i in range(profiles.n_users)]
     for name, values in batch.items():
         parts = np.concatenate([one[name] for one in single])
         # The messages have single precision, and their sums may have another order.
@@ -316,7 +318,7 @@ def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name:
     np.testing.assert_allclose(one, other, rtol=0.0, atol=16 * last * scale, err_msg=name)
 
 
-def messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
+def iter_messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the name of every component of one round's uploads, with its n messages (n,
     *shape).
     """
@@ -324,7 +326,7 @@ def messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
         yield name, component.dense(np.arange(len(component)))
 
 
-def view_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
+def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the name and the values of every array that the view of one round contains."""
     for part in fields(view_of_round):
         value = getattr(view_of_round, part.name)
@@ -332,7 +334,7 @@ def view_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
             yield part.name, value
         elif isinstance(value, Uploads):
             yield f"senders of {part.name}", value.users
-            yield from ((f"{part.name} {name}", values) for name, values in messages(value))
+            yield from ((f"{part.name} {name}", values) for name, values in iter_messages(value))
         for name, table in value.items() if isinstance(value, Mapping) else ():
             is_sent = isinstance(table, Component)
             yield f"{part.name} {name}", table.dense(np.arange(len(table))) if is_sent else table
@@ -342,7 +344,7 @@ def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ..
     """Shape and bytes of every array that a run shows at a vantage, in one dictionary per round."""
     rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
     return [
-        {name: (part.shape, part.tobytes()) for name, part in view_arrays(one)} for one in rounds
+        {name: (part.shape, part.tobytes()) for name, part in iter_arrays(one)} for one in rounds
     ]
 
 
@@ -361,7 +363,7 @@ def change_user(interactions: Interactions, user: int) -> Interactions:
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
     changed = shift_categories(interactions, np.arange(interactions.n_users) == user)
     genres: Any = {"genres": interactions.genres, "genre_names": interactions.genre_names}
-    return Interactions.of(ratings, attributes=changed, **genres)
+    return Interactions.create(ratings, attributes=changed, **genres)
 
 
 def shift_categories(

@@ -43,14 +43,14 @@ class AffineNoise:
     inner: AffineNoise | None = None
 
     @property
-    def variable(self) -> tuple[Any, ...]:
+    def variable_key(self) -> tuple[Any, ...]:
         """Key that two noises share if they differ only in coefficient and constant."""
         return self.source, self.function, self.inner
 
     @property
-    def lattice(self) -> bool:
+    def is_lattice(self) -> bool:
         """Whether all values lie on a grid of equal steps, as integers do."""
-        return self.function is math.floor or self.source.lattice
+        return self.function is math.floor or self.source.is_lattice
 
     @property
     def is_seed(self) -> bool:
@@ -59,14 +59,14 @@ class AffineNoise:
         """
         return self.source.name == SEED
 
-    def at(self, value: Any) -> float:
+    def evaluate(self, value: Any) -> float:
         """Returns the value of the noise if the random draw has the given value."""
         if self.inner is not None and self.function is not None:
-            inner = self.inner.at(value)
+            inner = self.inner.evaluate(value)
             value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
-    def below(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
+    def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
         """Splits ``cell``, a set of values of the draw, into the part where the noise is below
         ``threshold``, and the rest.
 
@@ -78,30 +78,30 @@ class AffineNoise:
         strict ^= self.coefficient < 0
         if self.inner is not None and self.function is math.log:
             crossing = Fraction(math.exp(min(float(crossing), 700.0)))
-            low, high = self.inner.below(cell, crossing)
+            low, high = self.inner.split_cell(cell, crossing)
         elif self.inner is not None:
             whole = math.ceil(crossing) if strict else math.floor(crossing) + 1
-            low, high = self.inner.below(cell, Fraction(whole))
+            low, high = self.inner.split_cell(cell, Fraction(whole))
         else:
-            if self.source.lattice:
+            if self.source.is_lattice:
                 crossing = math.ceil(crossing) - _HALF if strict else math.floor(crossing) + _HALF
-            low, high = self.source.below(cell, crossing)
+            low, high = self.source.split_cell(cell, crossing)
         return (low, high) if self.coefficient > 0 else (high, low)
 
-    def times(self, factor: Any) -> AffineNoise:
+    def multiply(self, factor: Any) -> AffineNoise:
         """Returns the noise multiplied by ``factor``, a number other than 0."""
         factor = Fraction(factor)
         return replace(self, coefficient=self.coefficient * factor, constant=self.constant * factor)
 
-    def plus(self, number: Any) -> AffineNoise:
+    def add(self, number: Any) -> AffineNoise:
         """Returns the sum of the noise and a number."""
         return replace(self, constant=self.constant + number)
 
     def __neg__(self) -> AffineNoise:
-        return self.times(-1)
+        return self.multiply(-1)
 
 
-def exact(value: Any) -> Any:
+def to_fraction(value: Any) -> Any:
     """Converts a number to a fraction, and an infinite number to a float; raises NotTraced for
     other values.
     """
@@ -136,7 +136,7 @@ class CellPart:
         self.alternatives: list[list[bool]] = []
         self._outcomes, self._n_used = outcomes, 0
 
-    def less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
+    def is_less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
         """Compares two numbers, of which each may be noise: a < b, or a <= b if ``strict`` is
         false.
 
@@ -144,17 +144,17 @@ class CellPart:
         ignored. Raises NotTraced if two different noises are compared.
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
-            if a.variable != b.variable:
+            if a.variable_key != b.variable_key:
                 raise NotTraced("the code compares two noises with each other")
             coefficient, constant = a.coefficient - b.coefficient, a.constant - b.constant
             a = replace(a, coefficient=coefficient, constant=constant) if coefficient else constant
             b = Fraction(0)
         if isinstance(a, AffineNoise):
             source = a.source
-            true, false = a.below(self.cells[source], exact(b), strict)
+            true, false = a.split_cell(self.cells[source], to_fraction(b), strict)
         elif isinstance(b, AffineNoise):
             source = b.source
-            false, true = b.below(self.cells[source], exact(a), not strict)
+            false, true = b.split_cell(self.cells[source], to_fraction(a), not strict)
         else:
             return bool(a < b if strict else a <= b)
         outcome = bool(true)
@@ -194,7 +194,7 @@ def apply_to_noise(
         yield part.cells, value if plain or kind is None else kind(value)
 
 
-def pick(condition: Any, a: Any, b: Any) -> Any:
+def select(condition: Any, a: Any, b: Any) -> Any:
     """Returns ``a`` if the condition is true, else ``b``, as ``numpy.where`` does for one entry."""
     return a if condition else b
 
@@ -217,7 +217,12 @@ def converter(kind: Any) -> Callable[[Any], Any]:
 def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
     """Returns the value of integer noise if the path has fixed it, else None."""
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
-    if noise.inner or not noise.source.lattice or high - low != 1 or len(cells[noise.source]) > 1:
+    if (
+        noise.inner
+        or not noise.source.is_lattice
+        or high - low != 1
+        or len(cells[noise.source]) > 1
+    ):
         return None
     return Fraction(noise.coefficient * low + noise.constant)
 
@@ -225,11 +230,11 @@ def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
 def _add(part: CellPart, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         first, second = _decided(a, part.cells), _decided(b, part.cells)
-        if a.variable == b.variable or (first is None and second is None):
+        if a.variable_key == b.variable_key or (first is None and second is None):
             return _sum(part, a, b)
         a, b = (a, second) if first is None else (first, b)
-    noise, number = (a, exact(b)) if isinstance(a, AffineNoise) else (b, exact(a))
-    return number if math.isinf(number) else noise.plus(number)
+    noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
+    return number if math.isinf(number) else noise.add(number)
 
 
 # The family of the difference of two independent draws of a family.
@@ -239,7 +244,7 @@ _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
     """Adds two noises of the same variable, or of unrestricted normal or geometric draws."""
     constant = a.constant + b.constant
-    if a.variable == b.variable:
+    if a.variable_key == b.variable_key:
         coefficient = a.coefficient + b.coefficient
         if not coefficient:
             return float(constant)
@@ -260,10 +265,10 @@ def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
         total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.rate)
     else:
         for noise in (a, b):
-            if noise.inner is None and noise.source.lattice and not noise.source.count:
+            if noise.inner is None and noise.source.is_lattice and not noise.source.count:
                 raise UndecidedNoise(noise.source)
         raise NotTraced("the code adds two noises whose sum has no known density")
-    source = part.path.add_up(total, (s, weights[0]), (t, weights[1]))
+    source = part.path.add_sum(total, (s, weights[0]), (t, weights[1]))
     rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
     part.cells = {**rest, source: source.domain}
     return AffineNoise(source, Fraction(scale), constant)  # type: ignore[arg-type]
@@ -272,31 +277,31 @@ def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
 def _multiply(part: CellPart, a: Any, b: Any) -> Any:
     if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         raise NotTraced("the code multiplies two noises")
-    noise, number = (a, exact(b)) if isinstance(a, AffineNoise) else (b, exact(a))
+    noise, number = (a, to_fraction(b)) if isinstance(a, AffineNoise) else (b, to_fraction(a))
     if math.isinf(number):
         raise NotTraced("the code multiplies noise by an infinite number")
-    return noise.times(number) if number else 0.0
+    return noise.multiply(number) if number else 0.0
 
 
 def _divide(part: CellPart, a: Any, b: Any) -> Any:
     if isinstance(b, AffineNoise):
         raise NotTraced("the code divides by noise")
-    number = exact(b)
+    number = to_fraction(b)
     if number == 0 or math.isinf(number):
         raise NotTraced(f"the code divides noise by {b!r}")
-    return a.times(1 / number)
+    return a.multiply(1 / number)
 
 
 def _equal(part: CellPart, a: Any, b: Any) -> bool:
-    return part.less(a, b, strict=False) and not part.less(a, b)
+    return part.is_less(a, b, strict=False) and not part.is_less(a, b)
 
 
 def _minimum(part: CellPart, a: Any, b: Any) -> Any:
-    return a if part.less(a, b) else b
+    return a if part.is_less(a, b) else b
 
 
 def _maximum(part: CellPart, a: Any, b: Any) -> Any:
-    return b if part.less(a, b) else a
+    return b if part.is_less(a, b) else a
 
 
 def _clip(part: CellPart, a: Any, low: Any, high: Any) -> Any:
@@ -311,34 +316,34 @@ def _where(part: CellPart, condition: Any, a: Any, b: Any) -> Any:
 
 
 def _absolute(part: CellPart, a: Any) -> Any:
-    return -a if part.less(a, 0) else a
+    return -a if part.is_less(a, 0) else a
 
 
 def _sign(part: CellPart, a: AffineNoise) -> float:
-    if part.less(a, 0):
+    if part.is_less(a, 0):
         return -1.0
-    return 0.0 if part.less(a, 0, strict=False) else 1.0
+    return 0.0 if part.is_less(a, 0, strict=False) else 1.0
 
 
 def _copysign(part: CellPart, size: Any, a: Any) -> Any:
     size = _absolute(part, size)
-    return -size if part.less(a, 0) else size
+    return -size if part.is_less(a, 0) else size
 
 
 def _floor(part: CellPart, a: AffineNoise) -> Any:
     """Rounds noise down: bounded noise is split by value, unbounded noise becomes a lattice."""
-    if a.lattice:
+    if a.is_lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a
         raise NotTraced("the code rounds noise that is already rounded")
     cell = part.cells[a.source]
-    low, high = sorted(a.at(float(end)) for end in (cell[0][0], cell[-1][1]))
+    low, high = sorted(a.evaluate(float(end)) for end in (cell[0][0], cell[-1][1]))
     if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
         return AffineNoise(a.source, function=math.floor, inner=a)
     whole, beyond = math.floor(low), math.ceil(high) + 1
     while beyond - whole > 1:
         middle = (whole + beyond) // 2
-        whole, beyond = (whole, middle) if part.less(a, middle) else (middle, beyond)
+        whole, beyond = (whole, middle) if part.is_less(a, middle) else (middle, beyond)
     return float(whole)
 
 
@@ -347,23 +352,23 @@ def _ceil(part: CellPart, a: AffineNoise) -> Any:
 
 
 def _rint(part: CellPart, a: AffineNoise) -> Any:
-    return _floor(part, a if a.lattice else a.plus(_HALF))
+    return _floor(part, a if a.is_lattice else a.add(_HALF))
 
 
 def _round(part: CellPart, a: AffineNoise, digits: Any = 0) -> Any:
     factor = Fraction(10) ** digits
-    value = _rint(part, a.times(factor))
-    return value.times(1 / factor) if isinstance(value, AffineNoise) else value / float(factor)
+    value = _rint(part, a.multiply(factor))
+    return value.multiply(1 / factor) if isinstance(value, AffineNoise) else value / float(factor)
 
 
 def _trunc(part: CellPart, a: AffineNoise) -> Any:
-    return _ceil(part, a) if part.less(a, 0) else _floor(part, a)
+    return _ceil(part, a) if part.is_less(a, 0) else _floor(part, a)
 
 
 def _log(part: CellPart, a: AffineNoise) -> Any:
     if a.inner is not None or a.source.family != "uniform":
         raise NotTraced("tracing supports the logarithm of uniform noise only")
-    return AffineNoise(a.source, function=math.log, inner=a) if part.less(0, a) else math.nan
+    return AffineNoise(a.source, function=math.log, inner=a) if part.is_less(0, a) else math.nan
 
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -371,24 +376,24 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     for rule, functions in (
         (_add, (np.add, operator.add)),
         (
-            lambda part, a, b: _add(part, a, -b if isinstance(b, AffineNoise) else -exact(b)),
+            lambda part, a, b: _add(part, a, -b if isinstance(b, AffineNoise) else -to_fraction(b)),
             (np.subtract, operator.sub),
         ),
         (_multiply, (np.multiply, operator.mul)),
         (_divide, (np.true_divide, operator.truediv)),
         (lambda part, a: -a, (np.negative, operator.neg)),
         (lambda part, a: a, (np.positive, operator.pos, float, to_item, np.float64)),
-        (lambda part, a, b: part.less(a, b), (np.less, operator.lt)),
-        (lambda part, a, b: part.less(a, b, strict=False), (np.less_equal, operator.le)),
-        (lambda part, a, b: part.less(b, a), (np.greater, operator.gt)),
-        (lambda part, a, b: part.less(b, a, strict=False), (np.greater_equal, operator.ge)),
+        (lambda part, a, b: part.is_less(a, b), (np.less, operator.lt)),
+        (lambda part, a, b: part.is_less(a, b, strict=False), (np.less_equal, operator.le)),
+        (lambda part, a, b: part.is_less(b, a), (np.greater, operator.gt)),
+        (lambda part, a, b: part.is_less(b, a, strict=False), (np.greater_equal, operator.ge)),
         (_equal, (np.equal, operator.eq)),
         (lambda part, a, b: not _equal(part, a, b), (np.not_equal, operator.ne)),
         (lambda part, a: not _equal(part, a, 0), (np.bool_,)),
         (_minimum, (np.minimum, np.fmin)),
         (_maximum, (np.maximum, np.fmax)),
         (_clip, (np.clip,)),
-        (_where, (pick,)),
+        (_where, (select,)),
         (_absolute, (np.absolute, np.fabs, operator.abs)),
         (_sign, (np.sign,)),
         (_copysign, (np.copysign, math.copysign)),
@@ -398,7 +403,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
         (_round, (np.round, round)),
         (_trunc, (np.trunc, int, np.int64, math.trunc)),
         (_log, (np.log, math.log)),
-        (lambda part, a: _log(part, a.plus(1)), (np.log1p, math.log1p)),
+        (lambda part, a: _log(part, a.add(1)), (np.log1p, math.log1p)),
         (lambda part, a: True, (np.isfinite,)),
         (lambda part, a: False, (np.isnan, np.isinf)),
     )

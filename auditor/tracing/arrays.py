@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, converter, pick, to_item
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, converter, select, to_item
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
@@ -30,7 +30,7 @@ class TracedArray(np.ndarray):
     stands_for: np.dtype[Any]
 
     @classmethod
-    def of(cls, objects: Any, dtype: Any) -> TracedArray:
+    def wrap(cls, objects: Any, dtype: Any) -> TracedArray:
         """Makes an array of ``objects`` that represents an array of ``dtype``; the objects are not
         converted.
         """
@@ -39,11 +39,11 @@ class TracedArray(np.ndarray):
         return array
 
     @classmethod
-    def typed(cls, objects: Any, dtype: Any) -> TracedArray:
+    def convert(cls, objects: Any, dtype: Any) -> TracedArray:
         """Makes an array that represents an array of ``dtype``, with each object converted to this
         dtype.
         """
-        return cls.of(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
+        return cls.wrap(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
         self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
@@ -58,37 +58,39 @@ class TracedArray(np.ndarray):
         """View of the entries as an ordinary NumPy array of objects."""
         return self.view(np.ndarray)
 
-    def plain(self) -> Any:
+    def to_concrete(self) -> Any:
         """Fixes every entry on the execution path and returns a concrete array; raises NotTraced
         for noise with a density.
         """
-        entries = [e.plain() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
+        entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.stands_for).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """Returns the array with its entries converted to ``dtype``."""
-        return TracedArray.typed(self.objects, dtype)
+        return TracedArray.convert(self.objects, dtype)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
                 return MaskedEntries(self, index)
-            index = index.plain()
+            index = index.to_concrete()
         result = self.objects[_plain_index(index)]
-        return TracedArray.of(result, self.stands_for) if isinstance(result, np.ndarray) else result
+        return (
+            TracedArray.wrap(result, self.stands_for) if isinstance(result, np.ndarray) else result
+        )
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
-                full = isinstance(value, MaskedEntries) and value.follows(index)
+                full = isinstance(value, MaskedEntries) and value.has_mask(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else objects_of(value)
                     value = _entrywise(converter(self.stands_for))(value)
-                    self.objects[...] = _entrywise(pick)(index.objects, value, self.objects)
+                    self.objects[...] = _entrywise(select)(index.objects, value, self.objects)
                     return
-            index = index.plain()
+            index = index.to_concrete()
         if isinstance(value, MaskedEntries):
-            value = value.plain()
+            value = value.to_concrete()
         places = _plain_index(index)
         if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
@@ -124,7 +126,7 @@ class TracedArray(np.ndarray):
         if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
             if _symbolic(result):
                 raise NotTraced("the code writes random draws into an array made without draws")
-            result = result.plain()
+            result = result.to_concrete()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
         out[0][...] = result
@@ -141,7 +143,7 @@ class TracedArray(np.ndarray):
         return _boxed(function(*map(_decided, args), **decided))
 
     def __bool__(self) -> bool:
-        return bool(self.plain())
+        return bool(self.to_concrete())
 
     def tolist(self) -> Any:
         """Returns the entries as nested lists."""
@@ -157,13 +159,13 @@ class TracedArray(np.ndarray):
 
     def copy(self, *_: Any, **__: Any) -> TracedArray:
         """Returns a copy of the array."""
-        return TracedArray.of(self.objects.copy(), self.stands_for)
+        return TracedArray.wrap(self.objects.copy(), self.stands_for)
 
     def nonzero(self) -> Any:
         """Returns the indices of the entries that are not zero, after fixing every entry on the
         execution path.
         """
-        return _boxed(self.plain().nonzero())
+        return _boxed(self.to_concrete().nonzero())
 
     def view(self, *kind: Any) -> Any:  # type: ignore[override]
         """Returns a view as another array class; raises NotTraced for a view of the bytes as
@@ -177,7 +179,7 @@ class TracedArray(np.ndarray):
         """Returns the bytes of the represented array, after fixing every entry on the execution
         path.
         """
-        return bytes(self.plain().tobytes())
+        return bytes(self.to_concrete().tobytes())
 
 
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
@@ -190,25 +192,25 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
-    def follows(self, mask: TracedArray) -> bool:
+    def has_mask(self, mask: TracedArray) -> bool:
         """Whether ``mask`` has the same entries as the mask of this selection."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
-    def plain(self) -> Any:
+    def to_concrete(self) -> Any:
         """Returns the selected entries, after fixing the mask on the execution path."""
-        return self.values[self.mask.plain()]
+        return self.values[self.mask.to_concrete()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         picked = [value for value in inputs if isinstance(value, MaskedEntries)]
         numbers = all(isinstance(v, MaskedEntries) or not np.ndim(v) for v in inputs)
-        numbers = numbers and all(selection.follows(self.mask) for selection in picked)
+        numbers = numbers and all(selection.has_mask(self.mask) for selection in picked)
         if method == "__call__" and not options and numbers:
             entries = (v.values if isinstance(v, MaskedEntries) else v for v in inputs)
             return MaskedEntries(ufunc(*entries), self.mask)
         if method == "__call__" and options == {"out": (self,)}:  # array[mask] += ...
             return getattr(ufunc, method)(*inputs)
-        bare = (v.plain() if isinstance(v, MaskedEntries) else v for v in inputs)
+        bare = (v.to_concrete() if isinstance(v, MaskedEntries) else v for v in inputs)
         return getattr(ufunc, method)(*bare, **options)
 
     def astype(self, dtype: Any, **_: Any) -> MaskedEntries:
@@ -216,33 +218,33 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self.plain(), dtype=dtype)
+        return np.asarray(self.to_concrete(), dtype=dtype)
 
     def __len__(self) -> int:
-        return len(self.plain())
+        return len(self.to_concrete())
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.plain(), name)
+        return getattr(self.to_concrete(), name)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.plain()[index]
+        return self.to_concrete()[index]
 
 
-def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
+def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
     """Applies ``ufunc`` entry by entry to arrays and symbols (values that depend on random
     draws).
     """
     return _finished(_entrywise(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
 
 
-def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
+def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """Calls a NumPy function whose arguments may be symbols (values that depend on random draws).
 
     Each symbol counts as a 0-dimensional array.
     """
 
     def whole(value: Any) -> Any:
-        return TracedArray.of(objects_of(value), float) if isinstance(value, Symbol) else value
+        return TracedArray.wrap(objects_of(value), float) if isinstance(value, Symbol) else value
 
     result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
     single = isinstance(result, TracedArray) and not result.ndim
@@ -251,7 +253,7 @@ def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _entrywise(function: Callable[..., Any]) -> Any:
     """Returns ``function`` as a ufunc on arrays of objects, which may be symbols."""
-    arity = getattr(function, "nin", None) or (3 if function is pick else 1)
+    arity = getattr(function, "nin", None) or (3 if function is select else 1)
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
@@ -263,7 +265,7 @@ def objects_of(value: Any) -> Any:
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
-        return objects_of(value.plain())
+        return objects_of(value.to_concrete())
     symbol = isinstance(value, Symbol)
     array = np.empty((), object) if symbol else np.asarray(value)
     if not (symbol or array.ndim):
@@ -288,12 +290,12 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 
 def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
     """Returns objects computed from ``inputs`` as an array: a concrete one if the path is eager."""
-    array = TracedArray.typed(objects, dtype)
+    array = TracedArray.convert(objects, dtype)
     if not _symbolic(array):
         entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
         symbol = next((entry for entry in entries if isinstance(entry, Symbol)), None)
         if symbol is not None and symbol.path.eager:
-            return array.plain()
+            return array.to_concrete()
     return array
 
 
@@ -309,7 +311,7 @@ def _symbolic(value: Any) -> bool:
 def _plain_index(index: Any) -> Any:
     if isinstance(index, tuple):
         return tuple(map(_plain_index, index))
-    return index.plain() if isinstance(index, (TracedArray, Symbol)) else index
+    return index.to_concrete() if isinstance(index, (TracedArray, Symbol)) else index
 
 
 def _boxed(result: Any) -> Any:
@@ -317,19 +319,19 @@ def _boxed(result: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(map(_boxed, result))
     plain = isinstance(result, np.ndarray) and result.ndim and not isinstance(result, TracedArray)
-    return TracedArray.of(result, result.dtype) if plain else result
+    return TracedArray.wrap(result, result.dtype) if plain else result
 
 
 def _decided(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(_decided, value))
-    return value.plain() if isinstance(value, (TracedArray, MaskedEntries, Symbol)) else value
+    return value.to_concrete() if isinstance(value, (TracedArray, MaskedEntries, Symbol)) else value
 
 
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _entrywise(pick)(objects_of(condition), objects_of(a), objects_of(b))
+    picked = _entrywise(select)(objects_of(condition), objects_of(a), objects_of(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
@@ -346,7 +348,7 @@ def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
     digits = int(decimals)
     rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
-    return TracedArray.typed(rounded(objects_of(array)), array.dtype)
+    return TracedArray.convert(rounded(objects_of(array)), array.dtype)
 
 
 _HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -356,7 +358,7 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.around: _round,
     np.copy: lambda array, *_, **__: array.copy(),
 }
-Symbol.of_symbols, Symbol.elementwise = of_symbols, elementwise
+Symbol.of_symbols, Symbol.elementwise = apply_to_symbols, apply_elementwise
 
 
 def _typical(entry: Any) -> Any:
@@ -387,16 +389,16 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 objects = objects_of(given) if single else np.array(_nested(given), dtype=object)
                 if any(isinstance(entry, Symbol) for entry in objects.ravel()):
                     kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
-                    return TracedArray.typed(objects, kind if dtype is None else dtype)
+                    return TracedArray.convert(objects, kind if dtype is None else dtype)
         made = function(*args, **kwargs)
         if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
-            return TracedArray.typed(made.astype(object), made.dtype)
+            return TracedArray.convert(made.astype(object), made.dtype)
         return made
 
     return make
 
 
-def makers(eager: bool) -> dict[int, Any]:
+def replacements(eager: bool) -> dict[int, Any]:
     """Returns replacements, by the function's id, for functions that make numbers or arrays.
 
     The replacements accept symbols (values that depend on random draws). ``eager``: whether the

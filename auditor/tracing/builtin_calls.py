@@ -19,16 +19,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.equivalents import INTERPRETED, extreme_by, sorted_by
-from fedrec_auditor.auditor.tracing.gate import ARRAYS, ATOMS, SETS, VIEWS, CodeError, Stream
+from fedrec_auditor.auditor.tracing.equivalents import EQUIVALENTS, extreme_by, sorted_by
+from fedrec_auditor.auditor.tracing.gate import (
+    ARRAYS,
+    ATOMS,
+    SET_TYPES,
+    VIEW_TYPES,
+    CodeError,
+    TracedIter,
+)
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
     MISSING,
     NativeMethod,
-    Partial,
-    Super,
+    PartialCall,
+    SuperProxy,
 )
-from fedrec_auditor.auditor.tracing.operations import SEQUENCES, Operations
+from fedrec_auditor.auditor.tracing.operations import SEQUENCE_TYPES, Operations
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets import settings
 
@@ -36,7 +43,7 @@ _NO_HOOK = vars(object)["__subclasshook__"]
 _OWN = settings.__name__.partition(".")[0]
 _CALLABLE: tuple[Any, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, NativeMethod,
-    Partial, functools.partial, type,
+    PartialCall, functools.partial, type,
 )  # fmt: skip
 # Number of leading arguments that are iterables; the other arguments are plain values.
 _LOOPED: dict[Any, int] = {
@@ -50,18 +57,20 @@ def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
     """Calls a lazy function of iterators with the interpreter's iterators."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
-        looped = [Stream(run.iterate(value)).values for value in looped]
-    plain = [run.decide(run.admit(value, "an iterator")) for value in plain]
-    named = {key: run.decide(run.admit(value, "an iterator")) for key, value in kwargs.items()}
-    return Stream(run.count_steps(run.run(lambda: function(*looped, *plain, **named))))
+        looped = [TracedIter(run.iterate(value)).values for value in looped]
+    plain = [run.fix_value(run.check_input(value, "an iterator")) for value in plain]
+    named = {
+        key: run.fix_value(run.check_input(value, "an iterator")) for key, value in kwargs.items()
+    }
+    return TracedIter(run.count_steps(run.run_code(lambda: function(*looped, *plain, **named))))
 
 
 def _iter(run: Operations, args: Any, kwargs: Any) -> Any:
-    return Stream(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
+    return TracedIter(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
 
 
 def _next(run: Operations, args: Any, kwargs: Any) -> Any:
-    if type(args[0]) is not Stream:
+    if type(args[0]) is not TracedIter:
         hook = run.method(args[0], "__next__")
         if hook is None:
             run.refuse("the code calls next on an iterator that this call did not create")
@@ -75,16 +84,16 @@ def _next(run: Operations, args: Any, kwargs: Any) -> Any:
 
 def _reversed(run: Operations, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
-    run.check_kind(value, (*SEQUENCES, *VIEWS), "reversed")
-    return Stream(run.count_steps(reversed(value)))
+    run.check_kind(value, (*SEQUENCE_TYPES, *VIEW_TYPES), "reversed")
+    return TracedIter(run.count_steps(reversed(value)))
 
 
 def _sorted(run: Operations, args: Any, kwargs: Any) -> Any:
     reverse, key = run.is_true(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
         return run.call(sorted_by, (args[0], key, reverse), {})
-    value = args[0] if type(args[0]) in SETS else run.mark_own(list(run.iterate(args[0])))
-    return run.mark_own(run.through(sorted, (value,), {"reverse": reverse}, "sorted"))
+    value = args[0] if type(args[0]) in SET_TYPES else run.mark_own(list(run.iterate(args[0])))
+    return run.mark_own(run.call_compiled(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
 def _extreme(
@@ -93,9 +102,9 @@ def _extreme(
     key = kwargs.pop("key", None)
     if key is not None:
         return run.call(extreme_by, (args[0] if len(args) == 1 else args, key, is_better), {})
-    if len(args) == 1 and type(args[0]) not in SETS:
+    if len(args) == 1 and type(args[0]) not in SET_TYPES:
         args = (tuple(run.iterate(args[0])),)
-    return run.through(function, args, kwargs, function.__name__)
+    return run.call_compiled(function, args, kwargs, function.__name__)
 
 
 def _classes(classes: Any) -> Iterator[Any]:
@@ -110,7 +119,7 @@ def _classes(classes: Any) -> Iterator[Any]:
 
 def _is_below(run: Operations, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
-        known_kind = known.ABSTRACT.get((id(kind), id(part)))
+        known_kind = known.IS_SUBCLASS.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"tracing does not support isinstance of {kind.__name__}, {part.__name__}")
         return bool(known_kind)
@@ -125,7 +134,7 @@ def _is_below(run: Operations, kind: Any, part: Any) -> bool:
 def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
     """Replaces ``isinstance``; only the method resolution order of the class decides."""
     value, classes = args
-    kind = run.kind_of(value)
+    kind = run.class_of(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
 
 
@@ -163,31 +172,31 @@ def _setattr(run: Operations, args: Any, kwargs: Any) -> None:
 def _set_plainly(run: Operations, args: Any, kwargs: Any) -> None:
     run.check_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
-    run.set_plainly(*args)
+    run.set_unchecked(*args)
 
 
 def _length(run: Operations, args: Any, kwargs: Any) -> Any:
-    value = run.decide(args[0]) if type(args[0]) is Symbol else args[0]
-    kind = run.kind(value)
-    if kind in SEQUENCES or kind in VIEWS or kind in SETS:
+    value = run.fix_value(args[0]) if type(args[0]) is Symbol else args[0]
+    kind = run.safe_class(value)
+    if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
         run.record(value)
         return len(value)
     if issubclass(kind, tuple) and run.in_class(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
     hook = run.method(value, "__len__")
-    return hook() if hook else run.through(len, (value,), {}, "len")
+    return hook() if hook else run.call_compiled(len, (value,), {}, "len")
 
 
 def _replace(run: Operations, args: Any, kwargs: Any) -> Any:
     (value,) = args
-    parts = [part.name for part in run.parts_of(type(value)) or () if part.init]
+    parts = [part.name for part in run.fields_of(type(value)) or () if part.init]
     return run.call(type(value), (), {name: run.attribute(value, name) for name in parts} | kwargs)
 
 
 def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
     """Replaces ``copy.deepcopy`` for values of the supported types."""
     (value,) = args
-    kind = run.kind(value)
+    kind = run.safe_class(value)
     if kind in (list, tuple, dict):
         entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _copied(run, (entry,), {}) for entry in value]  # fmt: skip
@@ -211,20 +220,20 @@ def _print(run: Operations, args: Any, kwargs: Any) -> None:
     if kwargs.get("file") is not None:
         run.refuse_call("print to a file")
     for value in args:
-        run.admit(value, "print")
+        run.check_input(value, "print")
 
 
 def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
     """Returns the rules of a settings class of this package."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
-    return settings.declared(args[0])
+    return settings.allowed_values(args[0])
 
 
 def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
     """Replaces ``super(owner, value)``."""
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
-    return Super(args[0], args[1])
+    return SuperProxy(args[0], args[1])
 
 
 def _instead(function: Any) -> Callable[..., Any]:
@@ -232,16 +241,16 @@ def _instead(function: Any) -> Callable[..., Any]:
 
 
 # Replacements, by the id of the built-in function that they replace.
-SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
-    **{key: _instead(function) for key, function in INTERPRETED.items()},
+REPLACEMENTS: dict[int, Callable[[Operations, Any, Any], Any]] = {
+    **{key: _instead(function) for key, function in EQUIVALENTS.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
-    id(operator.itemgetter): lambda run, args, kwargs: Partial(_item, args, {}),
+    id(operator.itemgetter): lambda run, args, kwargs: PartialCall(_item, args, {}),
     id(_item): _item,
     id(next): _next,
     id(iter): _iter,
     id(reversed): _reversed,
     id(print): _print,
-    id(settings.declared): _declared,
+    id(settings.allowed_values): _declared,
     id(issubclass): _is_subclass,
     id(copy.deepcopy): _copied,
     id(dataclasses.replace): _replace,
@@ -262,5 +271,5 @@ SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
     id(sorted): _sorted,
     id(min): functools.partial(_extreme, min, operator.lt),
     id(max): functools.partial(_extreme, max, operator.gt),
-    id(functools.partial): lambda run, args, kwargs: Partial(args[0], args[1:], kwargs),
+    id(functools.partial): lambda run, args, kwargs: PartialCall(args[0], args[1:], kwargs),
 }

@@ -93,7 +93,7 @@ def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
 
 
 # Python equivalents, by the id of the built-in function that they replace.
-INTERPRETED = {
+EQUIVALENTS = {
     id(map): each_map,
     id(filter): each_filter,
     id(itertools.starmap): each_starmap,

@@ -21,25 +21,25 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, makers
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, replacements
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draw_replacements
 from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StateChanged, TooRare
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 # Classes of values that may depend on undecided random draws.
-OPEN = (Symbol, *_OPEN_ARRAYS)
-SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
+OPEN_TYPES = (Symbol, *_OPEN_ARRAYS)
+SCALAR_TYPES = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
-ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}
+ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALAR_TYPES}
 # Types whose hash, and therefore order in a set, follows from the value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
-_ORDERED |= {kind for kind in SCALARS if issubclass(kind, np.number | np.bool_)}
-VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
+_ORDERED |= {kind for kind in SCALAR_TYPES if issubclass(kind, np.number | np.bool_)}
+VIEW_TYPES: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
-DICTS, SETS, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
-DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
-_MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGESTS}
+DICTS, SET_TYPES, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
+DIGEST_TYPES = {kind for kind in known.ATTRIBUTES if kind.__module__ in ("_hashlib", "_blake2")}
+_MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGEST_TYPES}
 
 
 def _operators(names: str) -> set[int]:
@@ -54,7 +54,7 @@ _DISPATCHER = type(np.concatenate)
 _READING = _operators("contains indexOf countOf concat")
 _PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
 # Names of functions that only read an iterator to its end.
-_CONSUMING = known.words(
+_CONSUMING = known.split_names(
     "str.join set frozenset dict math.fsum math.prod bytes bytearray set.union set.update "
     "set.difference set.intersection dict.update collections.deque sorted min max"
 )
@@ -75,7 +75,7 @@ class CodeError(Exception):
         self.error = error
 
 
-class Stream:
+class TracedIter:
     """An iterator of the traced code, such as a generator expression; ``values`` yields its
     entries.
     """
@@ -99,8 +99,8 @@ class CallGate(ABC):
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
-        self.of_process = draws_of_process(rng)
-        self.makers = {eager: makers(eager) for eager in (False, True)}
+        self.of_process = draw_replacements(rng)
+        self.makers = {eager: replacements(eager) for eager in (False, True)}
         self.reset(rng.path)
         self.special = known.special_functions()
         self.made: dict[int, Any] = {}
@@ -125,10 +125,10 @@ class CallGate(ABC):
     def count_steps(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yields the given values and counts one step for each of them."""
         for value in values:
-            self.step()
+            self.count_step()
             yield value
 
-    def step(self, steps: int = 1) -> None:
+    def count_step(self, steps: int = 1) -> None:
         """Counts steps of the interpreter; raises OutOfSteps if the input's budget is exceeded."""
         self.rng.path.budget.spend(steps)
 
@@ -138,7 +138,7 @@ class CallGate(ABC):
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
-    def kind(self, value: Any) -> Any:
+    def safe_class(self, value: Any) -> Any:
         """Returns the class of a value; raises NotTraced if its metaclass overrides comparison or
         hashing.
         """
@@ -189,7 +189,7 @@ class CallGate(ABC):
 
     def check_read(self) -> None:
         """Raises StateChanged if an object or a name that the code read has changed since then."""
-        self.step(len(self.named) + _CALL * len(self.read))
+        self.count_step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
                 raise StateChanged(f"the code reads {name}, which changes outside of the call")
@@ -206,19 +206,19 @@ class CallGate(ABC):
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
             self.is_replayed = self.rng.any_size = False
-        if target is None and (id(function) in known.KNOWN or id(function) in self.special):
+        if target is None and (id(function) in known.FUNCTIONS or id(function) in self.special):
             target = function
-        if id(function) in known.WRITING:
+        if id(function) in known.WRITERS:
             target = target or function
             self.check_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
-        size = known.SIZES.get(id(function))
-        if function is known.LEGACY.get("default_rng") and args and args[0] is self.rng:
+        size = known.SIZE_RULES.get(id(function))
+        if function is known.NUMPY_DRAWS.get("default_rng") and args and args[0] is self.rng:
             return self.rng
         if function is known.CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
-        return self.through(target, args, kwargs, name, size=size)
+        return self.call_compiled(target, args, kwargs, name, size=size)
 
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -226,7 +226,7 @@ class CallGate(ABC):
         """Calls ``numpy.asarray``. If the result is or shares an argument that the run did not
         create, the result does not count as created by the run either.
         """
-        result = self.through(target, args, kwargs, name)
+        result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
         if type(given) in ARRAYS and not self.is_own(given):
             root = result
@@ -235,7 +235,7 @@ class CallGate(ABC):
                 root = root.base
         return result
 
-    def through(
+    def call_compiled(
         self,
         function: Callable[..., Any],
         args: tuple[Any, ...],
@@ -249,18 +249,18 @@ class CallGate(ABC):
         ``name`` is the function's name for messages. ``size`` estimates from the arguments how many
         entries the result has, so that oversized results are refused before the call.
         """
-        self.step(_CALL)
+        self.count_step(_CALL)
         arguments: dict[int, Any] = {}
         orderless = id(function) in _ORDERLESS
         args = tuple(self._admit(value, name, arguments, orderless) for value in args)
         kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.check_length(self.run(lambda: size(*map(self.decide, args), **kwargs)))
+            self.check_length(self.run_code(lambda: size(*map(self.fix_value, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
-            args = tuple(map(self.as_plain, args))
-            kwargs = {key: self.as_plain(value) for key, value in kwargs.items()}
+            args = tuple(map(self.fix_arrays, args))
+            kwargs = {key: self.fix_arrays(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
@@ -277,11 +277,11 @@ class CallGate(ABC):
                 self.check_write(out)
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
-        result = self.run(lambda: function(*args, **kwargs))
-        self.adopt(result, arguments, name)
+        result = self.run_code(lambda: function(*args, **kwargs))
+        self.own_result(result, arguments, name)
         return result
 
-    def run(self, action: Callable[[], Any]) -> Any:
+    def run_code(self, action: Callable[[], Any]) -> Any:
         """Returns the result of ``action``; its exceptions are raised as CodeError, exceptions of
         the traced code.
         """
@@ -295,17 +295,17 @@ class CallGate(ABC):
         except (Exception, SystemExit) as error:
             raise CodeError(error) from None
 
-    def admit(self, value: Any, name: str) -> Any:
+    def check_input(self, value: Any, name: str) -> Any:
         """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise."""
         return self._admit(value, name, {}, False)
 
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
-        kind = self.kind(value)
+        kind = self.safe_class(value)
         if kind is range:
             self.check_length(len(value))
         if kind in ATOMS:
             return value
-        if kind is Stream:
+        if kind is TracedIter:
             if name not in _CONSUMING:
                 self.refuse(f"the code uses an iterator in {name}, which may read its address")
             return (self._admit(entry, name, arguments, False) for entry in value.values)
@@ -313,13 +313,13 @@ class CallGate(ABC):
             return value
         arguments[id(value)] = value
         self.record(value)
-        if kind in _SERIES or kind in VIEWS or kind in DICTS:
+        if kind in _SERIES or kind in VIEW_TYPES or kind in DICTS:
             self.check_length(len(value))
-            if kind in SETS and not orderless:
+            if kind in SET_TYPES and not orderless:
                 self.check_order(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
-                if type(entry) is Stream:
+                if type(entry) is TracedIter:
                     self.refuse(f"the code uses a container with an iterator in {name}")
                 if type(entry) not in ATOMS:
                     self._admit(entry, name, arguments, False)
@@ -331,10 +331,10 @@ class CallGate(ABC):
         elif not (
             kind is TracedArray
             or kind is bytearray
-            or kind in known.HASHES
+            or kind in known.HASH_TYPES
             or issubclass(type(value), np.dtype)
-            or known.CLASSES.get(id(value)) is value
-            or (id(kind) in known.CLASSES and issubclass(type(value), BaseException))
+            or known.KNOWN_CLASSES.get(id(value)) is value
+            or (id(kind) in known.KNOWN_CLASSES and issubclass(type(value), BaseException))
         ):
             self.refuse(f"the code uses {_described(value)} in {name}, which may run untraced code")
         return value
@@ -372,7 +372,7 @@ class CallGate(ABC):
             return self.draws[id(known.CONSTRUCTORS["array"])](value)
         return value
 
-    def adopt(self, result: Any, arguments: dict[int, Any], name: str) -> None:
+    def own_result(self, result: Any, arguments: dict[int, Any], name: str) -> None:
         """Records that the present run created the objects in ``result``, which compiled code
         returned.
 
@@ -400,21 +400,21 @@ class CallGate(ABC):
         ):
             return
         for entry in result:
-            self.adopt(entry, arguments, name)
+            self.own_result(entry, arguments, name)
 
-    def as_plain(self, value: Any) -> Any:
+    def fix_arrays(self, value: Any) -> Any:
         """Returns ``value`` with its arrays of draws fixed on the execution path, for code that
         reads the memory of arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
-            return type(value)(map(self.decide, value))
-        return self.decide(value) if type(value) in _OPEN_ARRAYS else value
+            return type(value)(map(self.fix_value, value))
+        return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
 
-    def decide(self, value: Any) -> Any:
+    def fix_value(self, value: Any) -> Any:
         """Returns ``value`` as a concrete value; the path fixes the random draws on which it
         depends.
         """
-        return value.plain() if type(value) in OPEN else value
+        return value.to_concrete() if type(value) in OPEN_TYPES else value
 
 
 def _takes_symbols(function: Any) -> bool:
@@ -440,7 +440,7 @@ def _content(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
-    if type(value) in DIGESTS:
+    if type(value) in DIGEST_TYPES:
         return value.hexdigest()
     if isinstance(value, bytearray):
         return bytes(value)

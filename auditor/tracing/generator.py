@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import SEED, AffineNoise, Piece, exact
+from fedrec_auditor.auditor.tracing.affine_noise import SEED, AffineNoise, Piece, to_fraction
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
 from fedrec_auditor.auditor.tracing.paths import MAX_SOURCES, FiniteDraw, NotTraced, Path, RealDraw
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settle
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, fix_symbol
 
 # Maximum number of values of one discrete draw.
 _MAX_VALUES = 1 << 12
@@ -46,20 +46,20 @@ class TracedGenerator(np.random.Generator):
         super().__init__(np.random.PCG64(0))
         self.path = path
 
-    def real(self, family: str, size: Any, name: str = "") -> Any:
+    def draw_real(self, family: str, size: Any, name: str = "") -> Any:
         """Draws from a standard family, see ``RealDraw``; ``name`` is the call for reports."""
         name = name or f"{family}()"
         return self._filled(size, np.float64, lambda: self._open(RealDraw(name, family)))
 
-    def noise(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
+    def draw_scaled(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
         """Draws from a standard family, multiplied by ``scale`` and shifted by ``loc``."""
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        return loc + scale * self.real(family, size, name)
+        return loc + scale * self.draw_real(family, size, name)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Draws uniform numbers from [low, high)."""
-        return self.noise("uniform", low, high - low, size)
+        return self.draw_scaled("uniform", low, high - low, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
         """Draws uniform numbers from [0, 1]; raises NotTraced for parameters other than a = b =
@@ -100,7 +100,9 @@ class TracedGenerator(np.random.Generator):
         if many <= 0:
             raise ValueError("low >= high")
         if many > _MAX_INT:
-            return self.noise("uniform", first, many, size, "integers()" if self.any_size else SEED)
+            return self.draw_scaled(
+                "uniform", first, many, size, "integers()" if self.any_size else SEED
+            )
         if many > _MAX_VALUES:
             source = partial(RealDraw, name, "integers", 0.0, many)
             return first + self._filled(size, dtype, lambda: self._open(source()))
@@ -158,14 +160,14 @@ class TracedGenerator(np.random.Generator):
             shares = [share / total for share in given]
         name = f"choice of {many}"
         if not replace and size is not None:
-            picks = self.without_replacement(shares, math.prod(_shape(size)))
+            picks = self.draw_distinct_indices(shares, math.prod(_shape(size)))
             return array[np.array(picks, dtype=np.int64).reshape(_shape(size))]
         if array.ndim > 1 or array.dtype.kind not in "biuf":
-            picks = [self.place(name, shares) for _ in range(math.prod(_shape(size)))]
+            picks = [self.draw_index(name, shares) for _ in range(math.prod(_shape(size)))]
             return array[np.array(picks, dtype=np.int64).reshape(_shape(size))[()]]
         values = tuple(array)
         if any(isinstance(value, Symbol) for value in values):
-            return self._filled(size, array.dtype, lambda: values[self.place(name, shares)])
+            return self._filled(size, array.dtype, lambda: values[self.draw_index(name, shares)])
         return self._filled(size, array.dtype, lambda: self._discrete(name, values, tuple(shares)))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
@@ -193,7 +195,7 @@ class TracedGenerator(np.random.Generator):
         """Raises NotTraced, because raw random bits are not supported."""
         raise NotTraced("tracing does not support Generator.bit_generator")
 
-    def seeded(self, a: Any = None, **_: Any) -> None:
+    def model_seed(self, a: Any = None, **_: Any) -> None:
         """Models seeding a global generator with a fresh random draw that has at least 2^31 values.
 
         The later draws of that generator stay independent. Raises NotTraced for any other seed. The
@@ -217,15 +219,15 @@ class TracedGenerator(np.random.Generator):
         """Returns ``n_children`` generators of the same path, whose draws are independent."""
         return [self for _ in range(n_children)]
 
-    def uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
+    def draw_equally(self, name: str, values: tuple[Any, ...]) -> Any:
         """Draws one of ``values``, each equally likely; ``name`` is the call for reports."""
         return self._discrete(name, values, _equal_masses(len(values)))
 
-    def place(self, name: str, shares: Sequence[Fraction]) -> int:
+    def draw_index(self, name: str, shares: Sequence[Fraction]) -> int:
         """Draws an index with the probabilities ``shares``; the path fixes its value."""
-        return int(settle(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
+        return int(fix_symbol(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
 
-    def without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
+    def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
         """Draws ``count`` distinct indices, one after another from the remaining indices."""
         left, picks = list(range(len(shares))), []
         if count > sum(share > 0 for share in shares):
@@ -233,16 +235,16 @@ class TracedGenerator(np.random.Generator):
         for _ in range(count):
             total = sum((shares[k] for k in left), Fraction(0))
             weights = [shares[k] / total for k in left]
-            picks.append(left.pop(self.place(f"one of {len(left)}", weights)))
+            picks.append(left.pop(self.draw_index(f"one of {len(left)}", weights)))
         return picks
 
     def _order(self, many: int) -> list[int]:
-        return self.without_replacement(_equal_masses(many), many) if many else []
+        return self.draw_distinct_indices(_equal_masses(many), many) if many else []
 
     def _open(self, source: RealDraw) -> Any:
-        value = self.path.add(source)
+        value = self.path.add_draw(source)
         if value is not None:
-            return np.int64(value) if source.lattice else value
+            return np.int64(value) if source.is_lattice else value
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
@@ -252,7 +254,7 @@ class TracedGenerator(np.random.Generator):
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} values")
         source = FiniteDraw(name, values, masses)
-        value = self.path.add(source)
+        value = self.path.add_draw(source)
         if value is not None:
             return value
         possible = source.support
@@ -260,7 +262,7 @@ class TracedGenerator(np.random.Generator):
             ({source: 1 << k}, v) for k, v in enumerate(values) if possible >> k & 1
         ]
         symbol = Symbol(self.path, pieces)
-        return symbol.plain() if self.path.eager else symbol
+        return symbol.to_concrete() if self.path.eager else symbol
 
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
         """Returns one draw, or an array of draws if ``size`` is given."""
@@ -281,7 +283,7 @@ class TracedGenerator(np.random.Generator):
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
             return np.array(draws.tolist(), dtype=dtype).reshape(shape)
-        return TracedArray.of(draws.reshape(shape), dtype)
+        return TracedArray.wrap(draws.reshape(shape), dtype)
 
 
 def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
@@ -294,9 +296,9 @@ def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
         if given.get("out") is not None:
             raise NotTraced(f"tracing does not support Generator.{name} with out=")
         if not parameters:
-            return self.real(family, given.get("size"), "random()" if name == "random" else "")
+            return self.draw_real(family, given.get("size"), "random()" if name == "random" else "")
         loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
-        return self.noise(family, loc, scale, given.get("size"))
+        return self.draw_scaled(family, loc, scale, given.get("size"))
 
     return draw
 
@@ -336,7 +338,7 @@ def _equal_masses(count: int) -> tuple[Fraction, ...]:
 
 def _number(value: Any) -> Any:
     """Converts a concrete number to a fraction."""
-    return exact(value.plain() if isinstance(value, Symbol) else value)
+    return to_fraction(value.to_concrete() if isinstance(value, Symbol) else value)
 
 
 def _share(value: Any) -> Any:
@@ -355,7 +357,7 @@ def _rows(value: Any, name: str, axis: int) -> Any:
     """Returns the array from whose rows a method draws; an integer stands for a range."""
     if axis:
         raise NotTraced(f"tracing supports Generator.{name} only along the first axis")
-    value = value.plain() if isinstance(value, Symbol) else value
+    value = value.to_concrete() if isinstance(value, Symbol) else value
     if np.ndim(value) == 0:
         value = range(int(value))
     if len(value) > _MAX_VALUES:
@@ -375,7 +377,7 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
             low, high, size, dtype
         ),
-        "seed": rng.seeded,
+        "seed": rng.model_seed,
         "default_rng": lambda seed=None: (
             rng if seed is None or seed is rng else np.random.default_rng(seed)
         ),
@@ -394,7 +396,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         many = len(whole)
         if many > _MAX_VALUES:
             return whole[0] + step * apply(int, rng.integers(many))
-        return rng.uniformly(f"randrange of {many}", tuple(whole))
+        return rng.draw_equally(f"randrange of {many}", tuple(whole))
 
     def choices(
         population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1
@@ -405,13 +407,13 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
         total = sum(shares)
         shares = [share / total for share in shares]
-        return [population[rng.place(f"choices of {many}", shares)] for _ in range(k)]
+        return [population[rng.draw_index(f"choices of {many}", shares)] for _ in range(k)]
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:
         if counts is not None:
             raise NotTraced("tracing does not support random.sample with counts=")
         shares = _equal_masses(max(len(population), 1))
-        return [population[place] for place in rng.without_replacement(shares, k)]
+        return [population[place] for place in rng.draw_distinct_indices(shares, k)]
 
     return {
         **{name: getattr(rng, name) for name in ("random", "uniform", "shuffle")},
@@ -423,19 +425,19 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         "choice": lambda seq: seq[int(randrange(len(seq)))],
         "choices": choices,
         "sample": sample,
-        "seed": rng.seeded,
+        "seed": rng.model_seed,
     }
 
 
-def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
+def draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
     """Returns replacements for the global random functions of NumPy and Python, by the function's
     id.
 
     The replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
-        ("numpy.random", known.LEGACY, _legacy(rng)),
-        ("random", known.STANDARD, _standard_library(rng)),
+        ("numpy.random", known.NUMPY_DRAWS, _legacy(rng)),
+        ("random", known.PYTHON_DRAWS, _standard_library(rng)),
     ]
     return {
         id(function): modelled.get(name) or _refusing(f"{module}.{name}")

@@ -20,14 +20,20 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import builtin_calls, known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.builtin_calls import SPECIAL
-from fedrec_auditor.auditor.tracing.gate import DICTS, DIGESTS, OPEN, CodeError, Stream
+from fedrec_auditor.auditor.tracing.builtin_calls import REPLACEMENTS
+from fedrec_auditor.auditor.tracing.gate import (
+    DICTS,
+    DIGEST_TYPES,
+    OPEN_TYPES,
+    CodeError,
+    TracedIter,
+)
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, PartialCall
 from fedrec_auditor.auditor.tracing.operations import Operand, Operations
-from fedrec_auditor.auditor.tracing.rewriting import RUN, file_of, rewrite
+from fedrec_auditor.auditor.tracing.rewriting import RUN, rewrite, running_file
 from fedrec_auditor.targets.mechanisms import base
-from fedrec_auditor.targets.wrapped.client import own_randomness
+from fedrec_auditor.targets.wrapped.client import restore_random_state
 
 _MAX_DEPTH, _CALL = 60, 10
 _MECHANISMS = str(Path(base.__file__).parent)
@@ -51,7 +57,7 @@ class _Names:
             return self.run.build_class
         for names in (self.module, vars(builtins)):
             if name in names:
-                return self.run.of_names(names, name)
+                return self.run.module_value(names, name)
         raise CodeError(NameError(f"name {name!r} is not defined"))
 
 
@@ -60,19 +66,19 @@ class CallRules(Operations):
     compiled code.
     """
 
-    depth = 0
+    call_depth = 0
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls ``function(*args, **kwargs)``; raises NotTraced if its result may depend on more
         than its arguments.
         """
-        self.step()
-        kind = self.kind(function)
-        special = SPECIAL.get(id(function))
+        self.count_step()
+        kind = self.safe_class(function)
+        special = REPLACEMENTS.get(id(function))
         if special is not None:
             return special(self, args, kwargs)
         if any(id(function) in table for table in (
-            known.KNOWN, self.draws, known.WRITING, self.special)):  # fmt: skip
+            known.FUNCTIONS, self.draws, known.WRITERS, self.special)):  # fmt: skip
             return self.call_known(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)
@@ -80,7 +86,7 @@ class CallRules(Operations):
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if kind is NativeMethod:
             return self._native_method(function.owner, function.name, args, kwargs)
-        if kind is Partial:
+        if kind is PartialCall:
             return self.call(function.function, (*function.args, *args), function.kwargs | kwargs)
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), function.keywords | kwargs)
@@ -137,11 +143,11 @@ class CallRules(Operations):
         return made
 
     def _interpret(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.step(_CALL)
+        self.count_step(_CALL)
         function = self._function(function)
-        if self.depth > _MAX_DEPTH:
+        if self.call_depth > _MAX_DEPTH:
             self.refuse(f"the code nests calls more than {_MAX_DEPTH} deep")
-        self.depth += 1
+        self.call_depth += 1
         try:
             result = function(*args, **kwargs)
         except (TypeError, NameError) as error:  # of wrong arguments, or of a name without a value
@@ -155,8 +161,8 @@ class CallRules(Operations):
                 raise CodeError(error) from None
             raise
         finally:
-            self.depth -= 1
-        return Stream(result) if function.__code__.co_flags & CO_GENERATOR else result
+            self.call_depth -= 1
+        return TracedIter(result) if function.__code__.co_flags & CO_GENERATOR else result
 
     def _native_method(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = type(value)
@@ -168,9 +174,9 @@ class CallRules(Operations):
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
                 self.refuse(f"the code calls {name} for numbers of less than double precision")
-            value.any_size = file_of().startswith(_MECHANISMS)
-            return self.through(getattr(value, name), args, kwargs, f"Generator.{name}")
-        if known.changes(np.ndarray if kind is TracedArray else kind, name):
+            value.any_size = running_file().startswith(_MECHANISMS)
+            return self.call_compiled(getattr(value, name), args, kwargs, f"Generator.{name}")
+        if known.is_mutating(np.ndarray if kind is TracedArray else kind, name):
             self.check_write(value)
         if kind is list and name == "extend" and len(args) == 1:
             value.extend(list(self.iterate(args[0])))
@@ -180,13 +186,13 @@ class CallRules(Operations):
             return None
         if name in _BLIND.get(kind, ()):
             return self._blind_method(value, kind, name, args)
-        if kind in DIGESTS or kind in (np.random.Generator, np.ufunc):
+        if kind in DIGEST_TYPES or kind in (np.random.Generator, np.ufunc):
             if name in (*_SINGLE, "shuffle", "permuted") and TracedArray in map(type, args):
                 self.refuse(f"the code lets {name} write into an array that may hold random draws")
-            return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
+            return self.call_compiled(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind in (bytes, bytearray, str):
-            args = tuple(map(self.as_plain, args))
-        return self.through(
+            args = tuple(map(self.fix_arrays, args))
+        return self.call_compiled(
             lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
             (value, *args),
             kwargs,
@@ -200,8 +206,8 @@ class CallRules(Operations):
         if kind in DICTS and args:
             self.check_key(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
-            args = (self.decide(self.admit(args[0], "an index")), *args[1:])
-        result = self.run(lambda: getattr(value, name)(*args))
+            args = (self.fix_value(self.check_input(args[0], "an index")), *args[1:])
+        result = self.run_code(lambda: getattr(value, name)(*args))
         return self.mark_own(result) if name == "copy" else result
 
 
@@ -256,7 +262,7 @@ class Interpreter(CallRules):
     """
 
     exception_class = CodeError
-    new_slice, lazy, text = staticmethod(slice), staticmethod(Stream), staticmethod("".join)
+    new_slice, lazy, text = staticmethod(slice), staticmethod(TracedIter), staticmethod("".join)
 
     def new_super(self, owner: Any, value: Any) -> Any:
         """Returns the result of ``super()`` in a method of the class ``owner``, called on
@@ -279,7 +285,7 @@ class Interpreter(CallRules):
             value = self.call(convert, (value,), {})
         if not how and self.method(value, "__str__") is not None:
             return self.call(str, (value,), {})
-        return self.through(format, (value, how or ""), {}, "format")
+        return self.call_compiled(format, (value, how or ""), {}, "format")
 
     def assertion_error(self, *message: Any) -> CodeError:
         """Returns the exception of a failed ``assert``."""
@@ -337,8 +343,8 @@ class Interpreter(CallRules):
         name.
         """
         if name not in sys.modules:  # import as the first call would, with separate randomness
-            with own_randomness():
-                self.run(lambda: importlib.import_module(name))
+            with restore_random_state():
+                self.run_code(lambda: importlib.import_module(name))
             self.special = known.special_functions()
         module = sys.modules[first or name]
         if type(module) is not types.ModuleType:
@@ -371,7 +377,7 @@ class Interpreter(CallRules):
     def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
         for value in names.values():
             kind = type(value)
-            plain = kind in known.METHODS or kind in (*OPEN, types.CellType, type(None))
+            plain = kind in known.ATTRIBUTES or kind in (*OPEN_TYPES, types.CellType, type(None))
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
                 self.refuse(f"the code defines a class with a member of type {kind.__name__}")
         return type(name, bases, names)

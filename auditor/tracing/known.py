@@ -38,7 +38,7 @@ import numpy as np
 from fedrec_auditor.targets.mechanisms.parts import uses
 
 
-def words(text: str) -> set[str]:
+def split_names(text: str) -> set[str]:
     """Returns the names in ``text``, which are separated by spaces."""
     return set(text.split())
 
@@ -109,8 +109,8 @@ _CLASSES: tuple[Any, ...] = (
     type(None), bytearray, np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_,
     np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
 )  # fmt: skip
-CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
-CLASSES |= {
+KNOWN_CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
+KNOWN_CLASSES |= {
     id(c): c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)
 }
 
@@ -128,37 +128,39 @@ def special_functions() -> dict[int, Any]:
     # xxhash computes digests of bytes and a seed; its objects change only by ``update``.
     for name, kind in vars(sys.modules.get("xxhash", math)).items():
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
-            METHODS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
-            HASHES.add(kind)
+            ATTRIBUTES[kind] = {"digest", "hexdigest", "intdigest", "seed"}
+            HASH_TYPES.add(kind)
             functions.append(kind)
     return {id(function): function for function in functions}
 
 
-HASHES: set[type] = set()
+HASH_TYPES: set[type] = set()
 
 
-KNOWN = {
+FUNCTIONS = {
     id(function): function
     for module, names in _MODULES.items()
     for function in (getattr(module, name, None) for name in names.split())
     if function is not None
 }
-KNOWN |= {i: c for i, c in CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)}
+FUNCTIONS |= {
+    i: c for i, c in KNOWN_CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)
+}
 """Allowed compiled functions, by the function's id; ``gate`` checks their arguments."""
 # Functions that write to their first argument.
-WRITING = {
+WRITERS = {
     id(f): f
     for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
               np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
 # Global random functions, as they were at import, which ``generator`` replaces.
-LEGACY = {
+NUMPY_DRAWS = {
     name: f
     for name, f in vars(np.random).items()
     if name[0].islower() and callable(f) and type(f) is not types.FunctionType
 }
-STANDARD = {
+PYTHON_DRAWS = {
     name: f
     for name, f in vars(random).items()
     if name[0].islower() and type(f) in (types.MethodType, types.BuiltinMethodType)
@@ -172,12 +174,12 @@ def _public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-_NUMBER = words(
+_NUMBER = split_names(
     "bit_length bit_count to_bytes as_integer_ratio is_integer hex conjugate real imag numerator "
     "denominator from_bytes fromhex"
 )
 _LIST = _public(list) | {"__getitem__", "__len__", "__contains__"}
-_ARRAY = words(
+_ARRAY = split_names(
     "T all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod "
     "cumsum diagonal dot dtype fill flatten imag item itemsize max mean min nbytes ndim nonzero "
     "partition prod ptp put ravel real repeat reshape round searchsorted shape size sort squeeze "
@@ -185,13 +187,13 @@ _ARRAY = words(
     "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
 )
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-METHODS: dict[Any, set[str]] = {kind: _public(kind) for kind in (str, bytes, dict, set, deque)}
-METHODS |= dict.fromkeys((int, float, bool, complex), _NUMBER)
-METHODS |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
-METHODS |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
-METHODS |= {
-    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: METHODS[set],
-    defaultdict: METHODS[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
+ATTRIBUTES: dict[Any, set[str]] = {kind: _public(kind) for kind in (str, bytes, dict, set, deque)}
+ATTRIBUTES |= dict.fromkeys((int, float, bool, complex), _NUMBER)
+ATTRIBUTES |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
+ATTRIBUTES |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
+ATTRIBUTES |= {
+    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: ATTRIBUTES[set],
+    defaultdict: ATTRIBUTES[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
     range: {"start", "stop", "step", "index", "count"}, np.errstate: set(),
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
@@ -202,26 +204,26 @@ _SET_CHANGES = (
     "add discard remove pop clear update difference_update intersection_update "
     "symmetric_difference_update"
 )
-_CHANGES: dict[Any, set[str]] = {kind: METHODS[kind] - _READING for kind in (list, deque)}
+_CHANGES: dict[Any, set[str]] = {kind: ATTRIBUTES[kind] - _READING for kind in (list, deque)}
 _CHANGES |= {
     key: {"pop", "popitem", "setdefault", "update", "clear"} for key in (dict, defaultdict)
 }
 _CHANGES |= {key: {"update"} for key in (type(hashlib.sha256()), type(hashlib.blake2b()))}
 _CHANGES |= {
     bytearray: _LIST - _READING,
-    set: words(_SET_CHANGES),
+    set: split_names(_SET_CHANGES),
     np.ndarray: {"fill", "partition", "put", "sort"},
 }
 _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]
 # Whether a type is a subclass of an abstract class, by the ids of both classes.
-ABSTRACT = {
+IS_SUBCLASS = {
     (id(kind), id(part)): issubclass(kind, part)
-    for kind in (*METHODS, type(None), types.FunctionType)
+    for kind in (*ATTRIBUTES, type(None), types.FunctionType)
     for part in _ABCS
 }
 
 
-def changes(kind: type, name: str) -> bool:
+def is_mutating(kind: type, name: str) -> bool:
     """Whether the method ``name`` of the type ``kind`` writes to its object."""
     return name in _CHANGES.get(kind, ())
 
@@ -254,7 +256,7 @@ _RULES: list[tuple[tuple[Any, ...], Any]] = [
     ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
 ]
 # Functions that estimate the number of entries of a result from the arguments of the call.
-SIZES = {id(function): rule for functions, rule in _RULES for function in functions}
+SIZE_RULES = {id(function): rule for functions, rule in _RULES for function in functions}
 
 
 def is_compiled(value: Any) -> bool:

@@ -27,9 +27,9 @@ from fedrec_auditor.auditor.tracing.rewriting import rewrite
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 MISSING: Any = object()
-COMPILED = types.WrapperDescriptorType
+COMPILED_TYPE = types.WrapperDescriptorType
 # Special methods of ``object``, ``tuple`` and exceptions.
-_SLOTS = (COMPILED, types.MethodDescriptorType, types.BuiltinFunctionType)
+_SLOTS = (COMPILED_TYPE, types.MethodDescriptorType, types.BuiltinFunctionType)
 # Methods of symbols, and of arrays of them, that leave the draws undecided.
 _OPEN_METHODS: dict[Any, tuple[str, ...]] = {
     Symbol: ("item", "copy", "astype"),
@@ -45,7 +45,7 @@ METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol)
 # Compiled classes that may be base classes of classes written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
-FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
+FUNCTION_TYPES = (types.FunctionType, functools._lru_cache_wrapper)
 # Constants of ``sys`` that do not change while the process runs.
 _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "int_info"}
 
@@ -59,7 +59,7 @@ class NativeMethod:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partial:
+class PartialCall:
     """A function together with its first arguments, such as a bound method."""
 
     function: Any
@@ -68,7 +68,7 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Super:
+class SuperProxy:
     """The result of ``super()``: looks up attributes of ``value`` in the classes after
     ``owner``.
     """
@@ -109,7 +109,7 @@ def _is_python(kind: type) -> bool:
 
 def _is_written(kind: type) -> bool:
     """Whether a class is written in Python, so that it defines no compiled method."""
-    compiled = (COMPILED, types.MethodDescriptorType)
+    compiled = (COMPILED_TYPE, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
     return heap and not any(
         type(value) in compiled and value.__objclass__ is kind for value in vars(kind).values()
@@ -120,7 +120,7 @@ def _type_of(value: Any) -> Any:
     return type(value)
 
 
-class Objects(CallGate):
+class ObjectReader(CallGate):
     """Reads attributes of modules, values, classes and objects of classes that are written in
     Python.
     """
@@ -133,35 +133,35 @@ class Objects(CallGate):
 
     def attribute(self, value: Any, name: str) -> Any:
         """Evaluates ``value.name``; raises NotTraced if reading it could run unknown code."""
-        self.step()
-        kind = self.kind(value)
+        self.count_step()
+        kind = self.safe_class(value)
         if name == "__class__":
             self.is_replayed &= kind is not TracedGenerator  # a replay would read another class
-            return self.kind_of(value)
+            return self.class_of(value)
         if kind is types.ModuleType:
             return self._of_module(value, name)
         if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
-            return self.attribute(self.mark_own(value.plain()), name)
+            return self.attribute(self.mark_own(value.to_concrete()), name)
         if kind is TracedGenerator:
             self.refuse(f"tracing does not support Generator.{name}")
-        if value is np.random.mtrand._rand and name in known.LEGACY:
-            return known.LEGACY[name]
+        if value is np.random.mtrand._rand and name in known.NUMPY_DRAWS:
+            return known.NUMPY_DRAWS[name]
         array = kind is TracedArray or issubclass(kind, np.dtype)
-        allowed = known.METHODS.get(np.ndarray if array else kind)
+        allowed = known.ATTRIBUTES.get(np.ndarray if array else kind)
         if allowed is not None:
             return self._of_plain(value, name, allowed)
         if kind in METACLASSES:
             return self._of_class(value, name)
-        if kind is Super:
+        if kind is SuperProxy:
             return self._of_super(value, name)
         if kind is types.FunctionType:
             if name in ("__name__", "__wrapped__") and (name == "__name__" or name in vars(value)):
                 return getattr(value, name)
             if not name.startswith("__"):
                 return self._among(vars(value), name, "'function' object")
-        if id(kind) in known.CLASSES and issubclass(kind, BaseException):
+        if id(kind) in known.KNOWN_CLASSES and issubclass(kind, BaseException):
             if name == "args":
                 return value.args
             self.refuse(f"the code reads the attribute {name} of an exception")
@@ -172,7 +172,7 @@ class Objects(CallGate):
         a known ufunc.
         """
         if kind is np.ufunc:
-            known_one = id(value) in known.KNOWN or id(value) in self.special
+            known_one = id(value) in known.FUNCTIONS or id(value) in self.special
             return known_one and name in ("reduce", "accumulate", "outer")
         own = kind is np.random.Generator and self.is_own(value)
         return name in _DRAWS and (own or kind is TracedGenerator)
@@ -195,9 +195,9 @@ class Objects(CallGate):
             self.refuse(f"the code reads {module.__name__}.{name}, which does not exist yet")
         if module is sys and name not in _OF_SYS:
             self.refuse(f"the code reads sys.{name}, which may change between calls")
-        return self.of_names(names, name)
+        return self.module_value(names, name)
 
-    def of_names(self, names: dict[str, Any], name: str) -> Any:
+    def module_value(self, names: dict[str, Any], name: str) -> Any:
         """Returns the value of a name of a module; raises NotTraced for mutable values of the
         standard library.
         """
@@ -215,25 +215,25 @@ class Objects(CallGate):
             if hasattr(kind, name):
                 self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
             raise CodeError(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
-        member = self.run(lambda: getattr(value, name))
+        member = self.run_code(lambda: getattr(value, name))
         if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
-        self.adopt(member, {id(value): value}, name)
+        self.own_result(member, {id(value): value}, name)
         return member
 
-    def kind_of(self, value: Any) -> Any:
+    def class_of(self, value: Any) -> Any:
         """Returns the class of a value; raises NotTraced for a random draw that is not fixed yet,
         or if ``__class__`` is overridden.
         """
-        kind = self.kind(value)
+        kind = self.safe_class(value)
         if kind in (Symbol, MaskedEntries):
             pieces = value.pieces() if kind is Symbol else ()
             if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
                 self.refuse("the code reads the type of a random draw")
-            return self.decide(apply(_type_of, value))
+            return self.fix_value(apply(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.in_class(kind, "__getattribute__")
-        if kind not in known.METHODS and (
+        if kind not in known.ATTRIBUTES and (
             self.in_class(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
         ):
             self.refuse(f"the code uses {kind.__name__}, which overrides __class__")
@@ -262,9 +262,9 @@ class Objects(CallGate):
         kind = type(value)
         if not self.is_python_class(kind):
             self.refuse(f"tracing does not know {kind.__module__}.{kind.__name__}.{name}")
-        if type(self.in_class(kind, "__getattribute__")) is not COMPILED:
+        if type(self.in_class(kind, "__getattribute__")) is not COMPILED_TYPE:
             self.refuse(f"the code uses {kind.__name__}, which overrides __getattribute__")
-        member, own = self.in_class(kind, name), self.instance_names(value)
+        member, own = self.in_class(kind, name), self.instance_attributes(value)
         if (
             issubclass(kind, enum.Enum)
             and name in ("value", "name")
@@ -287,22 +287,22 @@ class Objects(CallGate):
         how, has_value = type(member), value is not MISSING
         if member is MISSING:
             raise CodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
-        if how in FUNCTIONS or member is object.__init__:
-            return Partial(member, (value,), {}) if has_value else member
+        if how in FUNCTION_TYPES or member is object.__init__:
+            return PartialCall(member, (value,), {}) if has_value else member
         if how is staticmethod:
             return member.__func__
         if how is classmethod:
-            return Partial(member.__func__, (kind,), {})
+            return PartialCall(member.__func__, (kind,), {})
         if has_value and how is property:
             return self.call(member.fget, (value,), {})
         if has_value and how is functools.cached_property:
             result = self.without_draws(member.func, (value,), {})
             if self.is_own(value):
-                self.instance_names(value)[name] = result
+                self.instance_attributes(value)[name] = result
             return result
         if has_value and how is types.MemberDescriptorType:
             names = _Slot(member, value)
-            member = self.run(lambda: names[name])
+            member = self.run_code(lambda: names[name])
             if not self.is_own(value):
                 self.record_name(names, name, value)
         elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
@@ -315,7 +315,7 @@ class Objects(CallGate):
         self.record(member)
         return member
 
-    def instance_names(self, value: Any) -> dict[str, Any]:
+    def instance_attributes(self, value: Any) -> dict[str, Any]:
         """Returns the attributes in the ``__dict__`` of an object."""
         member = self.in_class(type(value), "__dict__")
         if member is MISSING:
@@ -334,13 +334,13 @@ class Objects(CallGate):
             return kind.__mro__
         if isinstance(kind, enum.EnumType) and name in kind._member_map_:
             return kind._member_map_[name]
-        if known.CLASSES.get(id(kind)) is kind:
+        if known.KNOWN_CLASSES.get(id(kind)) is kind:
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"the code uses {kind.__name__}.{name}, which tracing does not know")
         return self._bound(self.in_class(kind, name), kind, name)
 
-    def _of_super(self, value: Super, name: str) -> Any:
+    def _of_super(self, value: SuperProxy, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
         member = self.in_class(kind, name, after=value.owner)
         return self._bound(member, kind, name, value.value)
@@ -349,13 +349,13 @@ class Objects(CallGate):
         """Returns a special method of an object whose class is written in Python; None if there is
         none.
         """
-        kind = self.kind(value)
-        if not self.is_python_class(kind) or known.CLASSES.get(id(kind)) is kind:
+        kind = self.safe_class(value)
+        if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
             return None
         member = self.in_class(kind, name)
         if member is MISSING or member is None or type(member) in _SLOTS:
             return None
-        if type(member) not in FUNCTIONS:
+        if type(member) not in FUNCTION_TYPES:
             self.refuse(f"tracing does not know {kind.__name__}.{name}, a {type(member).__name__}")
         return lambda *args: self.call(member, (value, *args), {})
 
@@ -368,7 +368,7 @@ class Objects(CallGate):
         made = dict(self.made)
         for value in (*args, *kwargs.values()):
             if type(value) not in METACLASSES and not self.is_python_class(type(value)):
-                self.admit(value, "a cache")
+                self.check_input(value, "a cache")
         result = self.call(function, args, kwargs)
         if len(self.rng.path.sources) != before:
             self.refuse("the code caches a result that depends on random draws for later calls")
@@ -377,15 +377,15 @@ class Objects(CallGate):
         return result
 
 
-class Construction(Objects):
+class ObjectBuilder(ObjectReader):
     """Creates objects of classes that are written in Python, and writes to them."""
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """Evaluates ``value.name = new``; raises NotTraced unless this call created the object."""
-        kind = self.kind(value)
+        kind = self.safe_class(value)
         python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
         plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
-        if plain and self.instance_names(value).get(name) is new:
+        if plain and self.instance_attributes(value).get(name) is new:
             return  # the attribute has this value already
         if not python or not self.is_own(value):
             self.refuse(
@@ -393,13 +393,13 @@ class Construction(Objects):
                 "which keeps its value between calls, so that later outputs may depend on it"
             )
         if hook is not object.__setattr__:
-            if self.parts_of(kind) and not self.has_source(hook):
+            if self.fields_of(kind) and not self.has_source(hook):
                 raise CodeError(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
             self.call(hook, (value, name, new), {})
             return
-        self.set_plainly(value, name, new)
+        self.set_unchecked(value, name, new)
 
-    def set_plainly(self, value: Any, name: str, new: Any) -> None:
+    def set_unchecked(self, value: Any, name: str, new: Any) -> None:
         """Sets an attribute as ``object.__setattr__`` does."""
         member = self.in_class(type(value), name)
         if type(member) is property:
@@ -411,7 +411,7 @@ class Construction(Objects):
         elif member is not MISSING and self.in_class(type(member), "__set__") is not MISSING:
             self.refuse(f"the code assigns to {name}, which is a {type(member).__name__}")
         else:
-            self.instance_names(value)[name] = new
+            self.instance_attributes(value)[name] = new
 
     def has_source(self, function: Any) -> bool:
         """Whether a function is written in Python and its source code is available."""
@@ -423,7 +423,7 @@ class Construction(Objects):
         """Creates an object of ``kind``, a class that is written in Python."""
         if isinstance(kind, enum.EnumType) and len(args) == 1 and not kwargs:
             for member in kind._member_map_.values():
-                if self.admit(args[0], "Enum") == member.value:
+                if self.check_input(args[0], "Enum") == member.value:
                     return member
             raise CodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
@@ -432,9 +432,13 @@ class Construction(Objects):
         if self.in_class(kind, "__del__") is not MISSING:
             self.refuse(f"the code uses {kind.__name__}, whose __del__ would run untraced")
         if issubclass(kind, BaseException):
-            if type(new) is types.BuiltinFunctionType and type(begin) is COMPILED and not kwargs:
+            if (
+                type(new) is types.BuiltinFunctionType
+                and type(begin) is COMPILED_TYPE
+                and not kwargs
+            ):
                 for value in args:
-                    self.admit(value, kind.__name__)
+                    self.check_input(value, kind.__name__)
                 return self.mark_own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         fields = self.in_class(kind, "_fields") if tuple in kind.__bases__ else MISSING
@@ -448,7 +452,7 @@ class Construction(Objects):
         if getattr(kind, "__abstractmethods__", None):
             raise CodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
         value = self.mark_own(object.__new__(kind))
-        if self.parts_of(kind) and not self.has_source(begin):
+        if self.fields_of(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
@@ -456,7 +460,7 @@ class Construction(Objects):
             raise CodeError(TypeError(f"{kind.__name__}() takes no arguments"))
         return value
 
-    def parts_of(self, kind: type) -> list[dataclasses.Field[Any]] | None:
+    def fields_of(self, kind: type) -> list[dataclasses.Field[Any]] | None:
         """Returns the fields of a dataclass; None for any other class."""
         member = self.in_class(kind, "__dataclass_fields__")
         if type(member) is not dict:
@@ -465,8 +469,8 @@ class Construction(Objects):
 
     def is_plain_record(self, kind: type) -> bool:
         """Whether a class is a dataclass whose fields can be read without running its code."""
-        parts = self.parts_of(kind)
-        if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED:
+        parts = self.fields_of(kind)
+        if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED_TYPE:
             return False
         member = [self.in_class(kind, part.name) for part in parts]
         return all(
@@ -476,7 +480,7 @@ class Construction(Objects):
 
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Initialises an object as the generated ``__init__`` of a dataclass does."""
-        parts = self.parts_of(type(value)) or []
+        parts = self.fields_of(type(value)) or []
         by_place = [part.name for part in parts if part.init and not part.kw_only]
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
@@ -494,7 +498,7 @@ class Construction(Objects):
                 raise CodeError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
-            self.set_plainly(value, part.name, new)
+            self.set_unchecked(value, part.name, new)
         hook = self.in_class(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

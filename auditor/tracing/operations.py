@@ -13,17 +13,30 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.affine_noise import pick
+from fedrec_auditor.auditor.tracing.affine_noise import select
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
-from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, CodeError, Stream
+from fedrec_auditor.auditor.tracing.gate import (
+    ARRAYS,
+    DICTS,
+    OPEN_TYPES,
+    SET_TYPES,
+    VIEW_TYPES,
+    CodeError,
+    TracedIter,
+)
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, Construction, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.objects import (
+    METACLASSES,
+    NativeMethod,
+    ObjectBuilder,
+    PartialCall,
+)
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
-SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
+SEQUENCE_TYPES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
 _ACTIONS = {
     name: getattr(operator, name)
-    for name in known.words(
+    for name in known.split_names(
         "add sub mul truediv floordiv mod pow lshift rshift xor matmul neg pos invert "
         "eq ne lt le gt ge"
     )
@@ -34,7 +47,7 @@ _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, t
 # Types whose objects are always true, whatever they contain.
 _TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
-_TRUE += (NativeMethod, Partial, Stream, type(...), functools._lru_cache_wrapper)
+_TRUE += (NativeMethod, PartialCall, TracedIter, type(...), functools._lru_cache_wrapper)
 _SINGLE = (type(None), bool, type(...), type(NotImplemented))
 _FAST = (int, float, bool)
 _PICKED = (*_FAST, str, Symbol)
@@ -60,7 +73,7 @@ class Operand:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Operations(Construction):
+class Operations(ObjectBuilder):
     """Operators on values; special methods of traced classes are interpreted, others are checked
     and called.
     """
@@ -75,14 +88,14 @@ class Operations(Construction):
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """Evaluates ``a + b``, or the binary operator with the given name."""
-        self.step()
+        self.count_step()
         kind_a, kind_b, action = type(a), type(b), _ACTIONS[name]
         if kind_a in _FAST and kind_b in _FAST:
             if name in ("pow", "lshift") and kind_a is kind_b is int and b > 0:
                 bits = a.bit_length() * b if name == "pow" else a.bit_length() + b
                 if bits > _MAX_BITS:
                     self.refuse(f"the code computes an integer of more than {_MAX_BITS:,} bits")
-            return self.run(lambda: action(a, b))
+            return self.run_code(lambda: action(a, b))
         if name == "mul":
             for value, many in ((a, b), (b, a)):
                 if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
@@ -92,17 +105,19 @@ class Operations(Construction):
         if kind_a in (list, tuple) and (
             (kind_a is kind_b and name == "add") or (name == "mul" and kind_b in _FAST)
         ):
-            result = self.run(lambda: action(a, b))
+            result = self.run_code(lambda: action(a, b))
             return self.mark_own(result) if kind_a is list else result
         if name == "or" and kind_a in (*METACLASSES, types.UnionType):
             return a | b
         result = self._by_method(name, f"r{name}", a, b)
-        return self.through(action, (a, b), {}, name) if result is NotImplemented else result
+        return self.call_compiled(action, (a, b), {}, name) if result is NotImplemented else result
 
     def unary(self, name: str, value: Any) -> Any:
         """Evaluates ``-value``, or the unary operator with the given name."""
         hook = self.method(value, f"__{name}__")
-        return hook() if hook is not None else self.through(_ACTIONS[name], (value,), {}, name)
+        return (
+            hook() if hook is not None else self.call_compiled(_ACTIONS[name], (value,), {}, name)
+        )
 
     def in_place(self, name: str, before: Any, value: Any) -> Any:
         """Returns the result of ``before += value``, or of the augmented assignment with the given
@@ -119,12 +134,12 @@ class Operations(Construction):
         if kind in (*ARRAYS, dict, set, bytearray, list):
             self.check_write(before)
             action = getattr(operator, f"i{name}")
-            return self.through(action, (before, value), {}, name)
+            return self.call_compiled(action, (before, value), {}, name)
         return self.binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """Evaluates ``a < b``, or the comparison with the given name."""
-        self.step()
+        self.count_step()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
         if name in ("in", "not in"):
@@ -141,66 +156,66 @@ class Operations(Construction):
             or (own and self._by_identity(a) and self._by_identity(b))
         ):
             return (a is b) is (name == "eq")
-        return self.through(action, (a, b), {}, name)
+        return self.call_compiled(action, (a, b), {}, name)
 
     def _by_identity(self, value: Any) -> bool:
         kind = type(value)
-        plain = kind in known.METHODS or value is None
+        plain = kind in known.ATTRIBUTES or value is None
         return plain or self.in_class(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
         """Evaluates ``a is b``; raises NotTraced for numbers and text, whose identity depends on
         Python itself.
         """
-        kinds = [self.kind(a), self.kind(b)]
+        kinds = [self.safe_class(a), self.safe_class(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
             self.refuse("the code compares a random draw by identity")
         for kind in kinds:
-            own = self.is_python_class(kind) and kind not in (tuple, *known.METHODS)
+            own = self.is_python_class(kind) and kind not in (tuple, *known.ATTRIBUTES)
             if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
                 return a is b
         self.refuse("the code compares numbers or text by identity, which depends on Python itself")
 
     def contains(self, container: Any, value: Any) -> bool:
         """Evaluates ``value in container``."""
-        kind = self.kind(container)
+        kind = self.safe_class(container)
         hook = self.method(container, "__contains__")
         if hook is not None:
             return self.is_true(hook(value))
         if kind in DICTS:
             self.check_key(container, value)
-            return bool(self.run(lambda: value in container))
-        if kind in (list, tuple, *SETS, str, bytes, range, *ARRAYS):
-            return bool(self.through(operator.contains, (container, value), {}, "in"))
+            return bool(self.run_code(lambda: value in container))
+        if kind in (list, tuple, *SET_TYPES, str, bytes, range, *ARRAYS):
+            return bool(self.call_compiled(operator.contains, (container, value), {}, "in"))
         return any(self.is_true(self.compare("eq", e, value)) for e in self.iterate(container))
 
     def entry(self, value: Any, index: Any) -> Any:
         """Evaluates ``value[index]``."""
-        self.step()
-        kind = self.kind(value)
+        self.count_step()
+        kind = self.safe_class(value)
         if kind in DICTS:
             self.check_key(value, index)
-            missing = kind is defaultdict and not self.run(lambda: index in value)
+            missing = kind is defaultdict and not self.run_code(lambda: index in value)
             if missing:
                 self.check_write(value)
-            result = self.run(lambda: value[index])
+            result = self.run_code(lambda: value[index])
             if missing:
-                self.adopt(result, {}, "a dict")
+                self.own_result(result, {}, "a dict")
             return result
-        if kind in SEQUENCES:
+        if kind in SEQUENCE_TYPES:
             self.record(value)
-            self.admit(index, "an index")
-            result = self.run(lambda: value[index])
+            self.check_input(index, "an index")
+            result = self.run_code(lambda: value[index])
             return self.mark_own(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
-            return self.run(lambda: value._member_map_[index])
+            return self.run_code(lambda: value._member_map_[index])
         if issubclass(kind, tuple) and self.in_class(kind, "__getitem__") is tuple.__getitem__:
-            self.admit(index, "an index")
-            return self.run(lambda: tuple.__getitem__(value, index))
+            self.check_input(index, "an index")
+            return self.run_code(lambda: tuple.__getitem__(value, index))
         hook = self.method(value, "__getitem__")
         if hook is not None:
             return hook(index)
-        return self.through(operator.getitem, (value, index), {}, "[]")
+        return self.call_compiled(operator.getitem, (value, index), {}, "[]")
 
     def set_entry(self, owner: Any, index: Any, value: Any) -> None:
         """Evaluates ``owner[index] = value``; raises NotTraced for a container that this call did
@@ -215,14 +230,14 @@ class Operations(Construction):
         if kind in DICTS:
             self.check_key(owner, index)
         elif kind is list:
-            self.admit(index, "an index")
+            self.check_input(index, "an index")
             if type(index) is slice:
                 value = list(self.iterate(value))
-            index = self.decide(index)
+            index = self.fix_value(index)
         else:
-            self.through(operator.setitem, (owner, index, value), {}, "[]=")
+            self.call_compiled(operator.setitem, (owner, index, value), {}, "[]=")
             return
-        self.run(lambda: operator.setitem(owner, index, value))
+        self.run_code(lambda: operator.setitem(owner, index, value))
 
     def set_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
         """Evaluates ``owner[index] += value``, or the augmented assignment with the given name."""
@@ -243,8 +258,8 @@ class Operations(Construction):
         self.check_kind(owner, (list, dict), "del")
         if type(owner) is dict:
             self.check_key(owner, index)
-        self.admit(index, "an index")
-        self.run(lambda: operator.delitem(owner, index))
+        self.check_input(index, "an index")
+        self.run_code(lambda: operator.delitem(owner, index))
 
     def check_kind(self, value: Any, kinds: tuple[Any, ...], name: str) -> None:
         """Raises NotTraced unless the type of ``value`` is one of ``kinds``; ``name`` is the
@@ -257,16 +272,16 @@ class Operations(Construction):
         """Raises NotTraced if ``key``, or a key of the dict, has a type whose comparison could run
         untraced code.
         """
-        self.admit(key, "a dict")
+        self.check_input(key, "a dict")
         self.record(container)
         for known_key in container:
             if type(known_key) not in (str, int):
-                self.admit(known_key, "a dict")
+                self.check_input(known_key, "a dict")
 
     def new_set(self, entries: Any) -> Any:
         """Evaluates ``{a, b}``."""
-        passed = [self.admit(entry, "a set") for entry in entries]
-        return self.mark_own(self.run(lambda: set(passed)))
+        passed = [self.check_input(entry, "a set") for entry in entries]
+        return self.mark_own(self.run_code(lambda: set(passed)))
 
     def new_dict(self, *pairs: Any) -> Any:
         """Evaluates ``{a: b, **c}``; the arguments are (a, b) for an entry, and (c,) for a dict to
@@ -277,8 +292,8 @@ class Operations(Construction):
             if not values:
                 self.check_kind(key, (dict,), "**")
             for name, value in ((key, *values),) if values else key.items():
-                self.admit(name, "a dict")
-                self.run(functools.partial(result.__setitem__, name, value))
+                self.check_input(name, "a dict")
+                self.run_code(functools.partial(result.__setitem__, name, value))
         return result
 
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
@@ -289,20 +304,20 @@ class Operations(Construction):
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
 
     def _entries(self, value: Any) -> Iterator[Any]:
-        kind = self.kind(value)
-        if kind is Stream:
+        kind = self.safe_class(value)
+        if kind is TracedIter:
             values: Iterator[Any] = value.values
             return values
-        if kind in SEQUENCES or kind in VIEWS or kind in SETS:
+        if kind in SEQUENCE_TYPES or kind in VIEW_TYPES or kind in SET_TYPES:
             self.record(value)
-            if kind in SETS:
+            if kind in SET_TYPES:
                 self.check_order(value)
             return self.count_steps(value)
         if kind in (Symbol, MaskedEntries):
-            return self._entries(value.plain())
+            return self._entries(value.to_concrete())
         if kind in ARRAYS:
-            self.admit(value, "a loop")
-            return self.count_steps(self.run(lambda: [value[k] for k in range(len(value))]))
+            self.check_input(value, "a loop")
+            return self.count_steps(self.run_code(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
         if issubclass(kind, tuple) and self.in_class(kind, "__iter__") is tuple.__iter__:
@@ -310,7 +325,7 @@ class Operations(Construction):
         hook = self.method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
-        if kind in known.METHODS:
+        if kind in known.ATTRIBUTES:
             raise CodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
         self.refuse(f"tracing does not support a loop over the type {kind.__name__}")
 
@@ -349,15 +364,15 @@ class Operations(Construction):
         """Whether ``if value`` takes its branch; the path fixes the random draws on which ``value``
         depends.
         """
-        self.step(2)
-        kind = self.kind(value)
-        if kind in known.METHODS or kind in OPEN or value is None:
-            return bool(self.run(lambda: bool(value)))
+        self.count_step(2)
+        kind = self.safe_class(value)
+        if kind in known.ATTRIBUTES or kind in OPEN_TYPES or value is None:
+            return bool(self.run_code(lambda: bool(value)))
         for name in ("__bool__", "__len__"):
             hook = self.method(value, name)
             if hook is not None:
                 return self.is_true(hook())
-        if kind in VIEWS:
+        if kind in VIEW_TYPES:
             return len(value) > 0
         if issubclass(kind, tuple):
             return tuple.__len__(value) > 0
@@ -374,7 +389,7 @@ class Operations(Construction):
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()
             if all(type(value) in _PICKED for value in values):
-                return self.run(lambda: apply(pick, test, *values))
+                return self.run_code(lambda: apply(select, test, *values))
         return body() if self.is_true(test) else orelse()
 
     def _are_plain(self, read: Any) -> bool:

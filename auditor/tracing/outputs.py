@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.paths import NotTraced, RealDraw
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.auditor.worlds.fields import elements, fields_of_record
+from fedrec_auditor.auditor.worlds.fields import fields_of_record, sort_elements
 
 _CLOSE = 1e-9
 # Dtypes whose entries ``tolist`` converts to plain values: bools and numbers of at most 128 bits.
@@ -39,9 +39,9 @@ class Output(NamedTuple):
     structure: Hashable
     leaves: tuple[Any, ...]
 
-    def agrees(self, other: Output) -> bool:
+    def is_close(self, other: Output) -> bool:
         """Whether both outputs are equal up to rounding."""
-        return self.structure == other.structure and all(map(close, self.leaves, other.leaves))
+        return self.structure == other.structure and all(map(are_close, self.leaves, other.leaves))
 
 
 class _NotANumber:
@@ -59,14 +59,14 @@ class ErrorOutput(NamedTuple):
     name: str
 
 
-def read(output: Any) -> Output:
+def decompose(output: Any) -> Output:
     """Splits an output into its structure and its leaves; raises NotTraced for an unknown type."""
     leaves: list[Any] = []
     structure = _structure(output, leaves)
     return Output(structure, tuple(leaves))
 
 
-def spell(structure: Any, leaves: Iterator[str]) -> str:
+def output_text(structure: Any, leaves: Iterator[str]) -> str:
     """Returns the text of an output from its structure and the texts of its leaves."""
     if structure == "value":
         return next(leaves)
@@ -75,12 +75,14 @@ def spell(structure: Any, leaves: Iterator[str]) -> str:
         case "row":
             return f"[{', '.join(islice(leaves, parts))}]"
         case "list":
-            return f"[{', '.join(spell(part, leaves) for part in parts)}]"
+            return f"[{', '.join(output_text(part, leaves) for part in parts)}]"
         case "map":
-            return f"{{{', '.join(f'{key!r}: {spell(part, leaves)}' for key, part in parts)}}}"
+            return (
+                f"{{{', '.join(f'{key!r}: {output_text(part, leaves)}' for key, part in parts)}}}"
+            )
         case "raised":
             return f"raises {parts}"
-    return f"{kind}({spell(parts, leaves)})"
+    return f"{kind}({output_text(parts, leaves)})"
 
 
 def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,13 +93,13 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        leaves = read(function(*arguments)).leaves
+        leaves = decompose(function(*arguments)).leaves
         return leaves if any(isinstance(e, Symbol) for e in leaves) else np.array(leaves)
 
     return call
 
 
-def leaf(value: Any) -> Any:
+def leaf_key(value: Any) -> Any:
     """Converts a concrete value to a key for lookups, so that equal numbers of different types are
     equal keys.
 
@@ -114,7 +116,7 @@ def leaf(value: Any) -> Any:
 
 def _structure(output: Any, leaves: list[Any]) -> Hashable:
     if isinstance(output, MaskedEntries):
-        output = output.plain()
+        output = output.to_concrete()
     if isinstance(output, Symbol):
         leaves.append(output)
         return "value"
@@ -129,21 +131,21 @@ def _structure(output: Any, leaves: list[Any]) -> Hashable:
             return _of_shape(output.shape)
         return _structure(output.tolist() if output.ndim else output[()], leaves)
     if isinstance(output, (set, frozenset)):
-        return type(output).__qualname__, _structure(elements(output), leaves)
+        return type(output).__qualname__, _structure(sort_elements(output), leaves)
     if (record := fields_of_record(output)) is not None:
         return type(output).__qualname__, _structure(record, leaves)
     if getattr(output, "__dict__", None) and not isinstance(output, Enum):
         raise NotTraced(f"the code returns a {type(output).__name__} with further attributes")
     if isinstance(output, dict):
         items = output.items()  # in their order, which the output reveals
-        return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
+        return "map", tuple((leaf_key(key), _structure(value, leaves)) for key, value in items)
     if isinstance(output, (list, tuple)):
         output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
         if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
-            leaves += [e if isinstance(e, Symbol) else leaf(e) for e in output]
+            leaves += [e if isinstance(e, Symbol) else leaf_key(e) for e in output]
             return "row", len(output)
         return "list", tuple(_structure(entry, leaves) for entry in output)
-    leaves.append(leaf(output))
+    leaves.append(leaf_key(output))
     return "value"
 
 
@@ -159,7 +161,7 @@ def _of_shape(shape: tuple[int, ...]) -> Hashable:
     return "list", (_of_shape(shape[1:]),) * shape[0]
 
 
-def close(one: Any, other: Any) -> bool:
+def are_close(one: Any, other: Any) -> bool:
     """Whether two values from outputs are equal up to rounding."""
     if not (isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex))):
         return bool(one == other)
@@ -171,10 +173,10 @@ def close(one: Any, other: Any) -> bool:
 # A traced distribution covers the values of outputs. It also covers their forms if the forms follow
 # from the values in the same way for every input. This is checked for the forms seen in replays.
 
-NAME = "form of the answers"
+FORM_CHECK = "form of the answers"
 _NOISE = "noise"
+# Set of observed forms by value of the output, and by structure for the containers.
 Forms = dict[Hashable, set[Hashable]]
-"""Set of observed forms by value of the output, and by structure for the containers."""
 
 
 def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
@@ -239,7 +241,7 @@ def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> 
             sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
             if first != second and not delta:
                 failed = Check.failed(f"{sentence}. Return them in one form, whatever the input.")
-                return replace(failed, name=NAME)
+                return replace(failed, name=FORM_CHECK)
             if first != second or len(first) > 1:
                 raise NotTraced(
                     f"{sentence[0].lower()}{sentence[1:]}, with probabilities that are not compared"

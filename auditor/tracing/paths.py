@@ -20,8 +20,8 @@ from scipy import special
 # disjoint intervals with exact ends. A branch of the program that depends on a draw restricts the
 # draw to a cell.
 
+# The two ends of an interval, each a Fraction or an infinite float.
 Interval = tuple[Any, Any]
-"""The two ends of an interval, each a Fraction or an infinite float."""
 Mass = Fraction | float
 
 _HALF = Fraction(1, 2)
@@ -79,7 +79,7 @@ class FiniteDraw:
         return self.values[places[-1]]
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``draw``
+        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``sample``
         returned.
         """
         return any(self.values[k] is value for k in _bits(cell))
@@ -119,7 +119,7 @@ class RealDraw:
         return (_SUPPORTS[self.family],)
 
     @property
-    def lattice(self) -> bool:
+    def is_lattice(self) -> bool:
         """Whether every value of the draw is an integer."""
         return self.family.endswith("geometric") or self.count > 0
 
@@ -142,7 +142,7 @@ class RealDraw:
                 combine.append((low, high))
         return tuple(combine)
 
-    def below(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
+    def split_cell(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
         """Splits ``cell``, a tuple of intervals, into the part below ``threshold`` and the part
         above it.
         """
@@ -153,9 +153,9 @@ class RealDraw:
         """Returns the probability that the draw lies in ``cell``, a tuple of intervals."""
         if cell == self.domain:
             return Fraction(1)
-        return sum((self.between(low, high) for low, high in cell), Fraction(0))
+        return sum((self.interval_mass(low, high) for low, high in cell), Fraction(0))
 
-    def between(self, low: Any, high: Any) -> Mass:
+    def interval_mass(self, low: Any, high: Any) -> Mass:
         """Returns the probability of the interval from ``low`` to ``high``, which lies within the
         support.
         """
@@ -163,9 +163,9 @@ class RealDraw:
             return Fraction(high) - Fraction(low)
         if self.count:
             return Fraction(math.ceil(high) - math.ceil(low), self.count)
-        if self.lattice:
+        if self.is_lattice:
             if low < 0 and high > _HALF:
-                return self.between(low, _HALF) + self.between(_HALF, high)
+                return self.interval_mass(low, _HALF) + self.interval_mass(_HALF, high)
             if high < 1:
                 low, high = -high, -low
             first, beyond = math.ceil(low), math.inf if math.isinf(high) else math.ceil(high)
@@ -178,7 +178,7 @@ class RealDraw:
             a, b = (a, b) if a + b <= 0 else (-b, -a)
             return float(special.ndtr(b) - special.ndtr(a))
         if a < 0.0 < b:
-            return float(self.between(low, 0) + self.between(0, high))
+            return float(self.interval_mass(low, 0) + self.interval_mass(0, high))
         near, far = min(abs(a), abs(b)), max(abs(a), abs(b))
         half = 0.5 if self.family == "laplace" else 1.0
         return half * math.exp(-near) * -math.expm1(near - far)
@@ -187,7 +187,7 @@ class RealDraw:
         """Samples a value from the distribution conditional on ``cell``, a tuple of intervals."""
         low, high = cell[0]
         if len(cell) > 1:
-            masses = np.asarray([float(self.between(*interval)) for interval in cell])
+            masses = np.asarray([float(self.interval_mass(*interval)) for interval in cell])
             low, high = cell[rng.choice(len(cell), p=masses / masses.sum())]
         if self.count:
             return int(rng.integers(math.ceil(low), math.ceil(high), dtype=np.uint64))
@@ -199,17 +199,20 @@ class RealDraw:
             value = float(special.ndtri(left + share * (right - left)))
             return min(max(value, a), b) if math.isfinite(value) else _middle(a, b)
         if a < 0.0 < b:
-            left = float(self.between(low, 0) / (self.between(low, 0) + self.between(0, high)))
+            left = float(
+                self.interval_mass(low, 0)
+                / (self.interval_mass(low, 0) + self.interval_mass(0, high))
+            )
             return self.draw(((low, 0),) if share < left else ((0, high),), rng)
         sign, near, far = (-1.0, -b, -a) if b <= 0.0 else (1.0, a, b)
-        rate = self.rate if self.lattice else 1.0
-        if self.lattice:
+        rate = self.rate if self.is_lattice else 1.0
+        if self.is_lattice:
             near, far = math.ceil(near), far if math.isinf(far) else math.ceil(far)
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
-        return math.floor(value) if self.lattice else sign * value
+        return math.floor(value) if self.is_lattice else sign * value
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether ``cell``, a tuple of intervals, contains ``value``, as ``draw`` returned it."""
+        """Whether ``cell``, a tuple of intervals, contains ``value``, as ``sample`` returned it."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
     def is_same(self, other: Any) -> bool:
@@ -240,13 +243,13 @@ def _bits(cell: int) -> list[int]:
 
 
 MAX_PATHS = 1 << 14
-LEFT_OUT = 2.0**-100
+MIN_PATH_PROB = 2.0**-100
 # Maximum number of interpreter steps for one input, over all its paths.
 MAX_STEPS = 3_000_000
 # Maximum number of random draws on one path.
 MAX_SOURCES = 1 << 16
 # Number of steps counted per run of the code, and number of steps counted per decision.
-RUN, _DECISION = 200, 20
+RUN_STEPS, _DECISION = 200, 20
 _TRIES, _MAX_DEPTH = 1000, 512
 _CHANGED = "the function took another path with the same random draws: it depends on other state"
 
@@ -337,7 +340,7 @@ class Path:
         self.has_strayed = False
         self._share, self._decided = 1.0, 0
 
-    def add(self, source: Source) -> Any:
+    def add_draw(self, source: Source) -> Any:
         """Records a random draw; returns its value in a replay, else None.
 
         Raises NotTraced if there are too many draws, or if a replay expected another draw.
@@ -354,7 +357,7 @@ class Path:
             raise NotTraced(_CHANGED)
         return self.values[place]
 
-    def decide(self, options: int) -> int:
+    def take_option(self, options: int) -> int:
         """Returns the index of the option that this path takes at the present branch of the code.
 
         ``options`` is the number of options. Raises NotTraced if there are too many branches, or if
@@ -371,20 +374,20 @@ class Path:
         self._decided += 1
         return taken
 
-    def decide_whole(self, source: RealDraw) -> None:
+    def fix_integer(self, source: RealDraw) -> None:
         """Fixes the value of a geometric draw, as one decision; values rarer than 2^-100 are left
         out.
         """
-        half, last = Fraction(1, 2), math.ceil(-math.log(LEFT_OUT) / source.rate) + 1
+        half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.rate) + 1
         if last > MAX_PATHS:
             raise NotTraced(f"the code adds two noises, one with more than {MAX_PATHS:,} values")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
         cell = self.limits.get(source, source.domain)
         parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
         parts = [part for part in parts if part and source.mass(part)]
-        self.confine({source: parts[self.decide(len(parts))]})
+        self.restrict({source: parts[self.take_option(len(parts))]})
 
-    def confine(self, cells: dict[Source, Any]) -> None:
+    def restrict(self, cells: dict[Source, Any]) -> None:
         """Restricts random draws to ``cells``, sets of values that lie within their present sets.
 
         Raises TooRare if the probability of the path falls below 2^-100.
@@ -394,10 +397,10 @@ class Path:
             self._share *= float(source.mass(cell) / before)
         self.limits.update(cells)
         self.changes += 1
-        if self._share < LEFT_OUT:
+        if self._share < MIN_PATH_PROB:
             raise TooRare
 
-    def add_up(self, total: Source, *parts: tuple[Source, float]) -> Source:
+    def add_sum(self, total: Source, *parts: tuple[Source, float]) -> Source:
         """Replaces a weighted sum of draws by the single draw ``total``, and marks the parts as
         used up.
 
@@ -412,7 +415,7 @@ class Path:
         self.changes += 1
         return total
 
-    def draw(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
+    def sample(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
         """Samples values of all random draws within ``limits``; None if sampled values rarely
         satisfy them.
         """
@@ -433,7 +436,7 @@ class Path:
         return weight
 
 
-def paths(
+def all_paths(
     run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[Path, Any]]:
     """Yields every path with the result of ``run`` on it, in the order of the decisions.
@@ -445,7 +448,7 @@ def paths(
     for _ in range(MAX_PATHS):
         given = len(decisions)
         path = Path(decisions, budget=budget, eager=eager)
-        budget.spend(RUN)
+        budget.spend(RUN_STEPS)
         try:
             output = run(path)
         except TooRare:

@@ -17,18 +17,22 @@ from scipy import special
 from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.losses.densities import Mixture
-from fedrec_auditor.accountants.losses.density_ratios import divergence, event_of_ratio, log_ratio
+from fedrec_auditor.accountants.losses.density_ratios import (
+    distinguishing_event,
+    divergence,
+    max_log_ratio,
+)
 from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
 from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.tracing.affine_noise import Cells
-from fedrec_auditor.auditor.tracing.outputs import spell
-from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, FiniteDraw, Mass, NotTraced, Source
+from fedrec_auditor.auditor.tracing.outputs import output_text
+from fedrec_auditor.auditor.tracing.paths import MIN_PATH_PROB, FiniteDraw, Mass, NotTraced, Source
 from fedrec_auditor.auditor.tracing.tables import (
     HOLE,
     MAX_ENTRIES,
-    NOWHERE,
+    ZERO_MASS,
     Key,
     OutputMass,
     Table,
@@ -48,12 +52,12 @@ class DistPair:
     """Output distributions of two inputs, for the comparison at a delta above 0.
 
     - ``parts``: the outputs of each tag under both inputs.
-    - ``lost``: bound on the additional probability of any output under the second input, from paths
-      that were left out.
+    - ``max_lost``: bound on the additional probability of any output under the second input, from
+      paths that were left out.
     """
 
     parts: list[_Part]
-    lost: float
+    max_lost: float
 
     @classmethod
     def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistPair:
@@ -63,7 +67,7 @@ class DistPair:
         parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
         return cls(parts, lost)
 
-    def likelier(self, epsilon: float) -> tuple[float, float]:
+    def masses_above(self, epsilon: float) -> tuple[float, float]:
         """Returns the probability under each input of the outputs whose probability ratio exceeds
         e^epsilon.
         """
@@ -72,9 +76,9 @@ class DistPair:
 
     def divergence(self, epsilon: float) -> tuple[float, float]:
         """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``, minus
-        e^epsilon times ``lost``.
+        e^epsilon times ``max_lost``.
         """
-        less = math.exp(epsilon) * self.lost if self.lost else 0.0
+        less = math.exp(epsilon) * self.max_lost if self.max_lost else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()
         return lower, upper
 
@@ -142,7 +146,7 @@ class _Part:
         if len(dense) + bool(shifts) > 1:
             raise NotTraced("at delta > 0, tracing compares several noises only if all are normal")
         mixtures = [
-            (t[key].mixture.times(math.exp(p)), u.get(key, NOWHERE).mixture.times(math.exp(q)))
+            (t[key].mixture.scale(math.exp(p)), u.get(key, ZERO_MASS).mixture.scale(math.exp(q)))
             for t, u in dense
             for key in t
             if HOLE in key
@@ -178,7 +182,7 @@ def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.flo
     log-ratio.
     """
     keys = list(dict.fromkeys((*p, *q)))
-    block = np.array([[log(table.get(key, NOWHERE).mass) for key in keys] for table in (p, q)])
+    block = np.array([[log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
     if logs.shape[1] * len(keys) > MAX_ENTRIES:
         raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
@@ -219,7 +223,7 @@ def _shift(p: Table, q: Table) -> float | None:
 # a block of numbers is integrated with error bounds, for every sum of the losses of other blocks.
 
 # Maximum relative distance between the bounds at which the lower bound counts as exact.
-CLOSE = 1e-6
+MAX_GAP = 1e-6
 _MAX_LEAVES = 8
 # Probability below which rounded noise is not compared, because its tail is cut off near there.
 _FAR = 1e-250
@@ -271,11 +275,11 @@ def prove_bound(
     source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
-    if any(dist.cut for dist in dists):
+    if any(dist.is_cut for dist in dists):
         source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
-    cut = delta < _NOTHING and any(dist.cut or dist.left_out for dist in dists)
-    rows = [] if rare else [dist.listed(MAX_ENTRIES // len(dists)) for dist in dists]
+    cut = delta < _NOTHING and any(dist.is_cut or dist.left_out for dist in dists)
+    rows = [] if rare else [dist.list_outputs(MAX_ENTRIES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
     if len(listed) == len(dists):
         bound = replace(_of_table(listed, names, delta), source=source)
@@ -284,7 +288,7 @@ def prove_bound(
     largest: tuple[int, int, _Ratio] | None = None
     for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
-            ratio = _at_delta(dists[a], dists[b], delta, LEFT_OUT * dists[b].left_out * rare)
+            ratio = _at_delta(dists[a], dists[b], delta, MIN_PATH_PROB * dists[b].left_out * rare)
         else:
             ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].groups]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
@@ -302,7 +306,7 @@ def prove_bound(
 
 def _mark_tight(bound: Bound, upper: float, enough: float) -> Bound:
     """Marks the lower bound as tight if the upper limit is close to it."""
-    tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
+    tight = upper <= bound.epsilon + MAX_GAP * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
     return replace(bound, tight=tight)
@@ -314,7 +318,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
         if not all(_is_cut_tail(row[output]) for row in rows if output in row)
     ]
-    table = np.asarray([[log(row.get(o, NOWHERE).mass) for o in outputs] for row in rows])
+    table = np.asarray([[log(row.get(o, ZERO_MASS).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
     ).lower_bound(ONE_REPORT, delta)
@@ -324,7 +328,7 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
     high, low = table.max(axis=0), table.min(axis=0)
     with np.errstate(invalid="ignore"):
         output = outputs[int(np.argmax(np.where(high > -np.inf, high - low, 0.0)))]
-    masses = [row.get(output, NOWHERE) for row in rows]
+    masses = [row.get(output, ZERO_MASS) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
     notes = [bound.witness.note, _fraction_note(first.mass, last.mass), _draw_names(first.cells)]
@@ -335,12 +339,12 @@ def _is_cut_tail(entry: OutputMass) -> bool:
     """Whether an output is so far in the tail that it may be left out under only one of the
     inputs.
     """
-    return entry.cut and entry.mass < _FAR
+    return entry.is_cut and entry.mass < _FAR
 
 
 def _output_name(output: Any) -> str:
     structure, leaves = output
-    return spell(structure, (_value_name(structure, value) for value in leaves))
+    return output_text(structure, (_value_name(structure, value) for value in leaves))
 
 
 def _value_name(structure: Hashable, value: Any) -> str:
@@ -406,7 +410,7 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
         return (_difference(p.mass, q.mass),) * 2
     if p.mixture == q.mixture:
         return 0.0, 0.0
-    found = log_ratio(p.mixture, q.mixture)
+    found = max_log_ratio(p.mixture, q.mixture)
     return found.lower, found.upper
 
 
@@ -416,7 +420,7 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
     if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
-        known = zip(p.fixed[structure], fixed, strict=True)
+        known = zip(p.tag_leaves[structure], fixed, strict=True)
         words.update((place, _value_name(structure, value)) for place, value in known)
     logs = np.array([log(group.weight), log(other.weight) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
@@ -427,7 +431,7 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
     if len(words) <= _MAX_LEAVES:
-        text = spell(structure, iter(words.values()))
+        text = output_text(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
     chances = np.exp(logs).tolist()
@@ -444,7 +448,7 @@ def _of_key(
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
         words = [_value_name(structure, value) for value in key]
         return words, (log(p.mass), log(q.mass) if q else -math.inf), note
-    event = event_of_ratio(
+    event = distinguishing_event(
         p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE))
     )
     words = []
@@ -469,7 +473,9 @@ def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio
     """Returns the smallest epsilon at ``delta``, see ``DistPair.smallest_epsilon``."""
     pair = DistPair.of(p, q, lost)
     lower, upper = pair.smallest_epsilon(delta)
-    return _Ratio(lower, upper, lambda: _Event(_factor_words(lower), *pair.likelier(_down(lower))))
+    return _Ratio(
+        lower, upper, lambda: _Event(_factor_words(lower), *pair.masses_above(_down(lower)))
+    )
 
 
 def _down(epsilon: float) -> float:

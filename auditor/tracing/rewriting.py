@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 from fedrec_auditor.auditor.tracing import equivalents
-from fedrec_auditor.auditor.tracing.syntax import FUTURE, syntax_of
+from fedrec_auditor.auditor.tracing.syntax import FUTURE_FLAGS, syntax_of
 
 # Global name of the interpreter in rewritten code; no source code can contain this name.
 RUN = "<run>"
@@ -96,7 +96,7 @@ def rewrite(code: CodeType) -> CodeType | None:
     new = _Rewriting(node, code).define(copy.deepcopy(node))
     outer = ast.FunctionDef("<outer>", _arguments(code.co_freevars), [new], [])
     tree = ast.fix_missing_locations(ast.Module([outer], []))
-    flags = code.co_flags & FUTURE
+    flags = code.co_flags & FUTURE_FLAGS
     compiled: CodeType = compile(tree, _MARK + code.co_filename, "exec", flags, dont_inherit=True)
     for _ in range(2):
         compiled = next(part for part in compiled.co_consts if isinstance(part, CodeType))
@@ -532,7 +532,7 @@ class _Rewriting(ast.NodeTransformer):
         return _op("new_dict", ast.Starred(loop, ast.Load()))
 
 
-def file_of() -> str:
+def running_file() -> str:
     """Returns the source file of the innermost rewritten code that is running."""
     frame: Any = sys._getframe()
     while frame is not None and RUN not in frame.f_globals:
@@ -540,7 +540,7 @@ def file_of() -> str:
     return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
 
 
-def line_of(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Returns the line of rewritten code that raised ``error``, as text for messages; "" if there
     is none.
     """

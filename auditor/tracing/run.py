@@ -22,9 +22,16 @@ from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.gate import CodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
-from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, Forms, Output, forms_of, leaf, read
+from fedrec_auditor.auditor.tracing.outputs import (
+    ErrorOutput,
+    Forms,
+    Output,
+    decompose,
+    forms_of,
+    leaf_key,
+)
 from fedrec_auditor.auditor.tracing.paths import (
-    RUN,
+    RUN_STEPS,
     FiniteDraw,
     Mass,
     NotTraced,
@@ -34,11 +41,11 @@ from fedrec_auditor.auditor.tracing.paths import (
     StateChanged,
     StepBudget,
     TooRare,
-    paths,
+    all_paths,
 )
-from fedrec_auditor.auditor.tracing.rewriting import line_of
+from fedrec_auditor.auditor.tracing.rewriting import error_line
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.targets.wrapped.client import message_of
+from fedrec_auditor.targets.wrapped.client import error_message
 
 # Total number of replays, approximate number of draws in them, and minimum number of replays of one
 # input. More replays are added until every value has occurred.
@@ -79,20 +86,20 @@ class AllPaths(NamedTuple):
 class OneOutput:
     """A callable that returns one output per call.
 
-    - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``sized``.
-    - ``sized``: whether the callable takes a number of outputs, which is then 1.
+    - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``takes_size``.
+    - ``takes_size``: whether the callable takes a number of outputs, which is then 1.
     """
 
     function: Callable[..., Any]
-    sized: bool
+    takes_size: bool
 
     def __call__(self, value: Any, rng: np.random.Generator) -> Any:
         """Runs the callable itself on a copy of the input and returns one output."""
         fresh = copy.deepcopy(value)
-        return self.function(fresh, rng, 1)[0] if self.sized else self.function(fresh, rng)
+        return self.function(fresh, rng, 1)[0] if self.takes_size else self.function(fresh, rng)
 
     @property
-    def flat(self) -> bool:
+    def is_flat(self) -> bool:
         """Whether the callable returns only the leaves of its outputs, see
         ``outputs.flatten_outputs``.
         """
@@ -107,15 +114,15 @@ class OneOutput:
         """
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
-            fresh = TracedArray.typed(fresh.astype(object), fresh.dtype)
+            fresh = TracedArray.convert(fresh.astype(object), fresh.dtype)
         _mark(interpreter, fresh)
-        function = self.function.__wrapped__ if self.flat else self.function  # type: ignore[attr-defined]
-        size = (1,) if self.sized else ()
+        function = self.function.__wrapped__ if self.is_flat else self.function  # type: ignore[attr-defined]
+        size = (1,) if self.takes_size else ()
         output = interpreter.call(function, (fresh, interpreter.rng, *size), {})
-        if self.sized:
+        if self.takes_size:
             output = interpreter.entry(output, 0)
         _check_output(interpreter, output)
-        return outputs.flatten_outputs(lambda: output)() if self.flat else output
+        return outputs.flatten_outputs(lambda: output)() if self.is_flat else output
 
 
 def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
@@ -147,7 +154,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
         lazy = not eager and path.values is None
         try:
             given = randomizer.interpreted(interpreter, value, lazy=lazy)
-            output = read(given)
+            output = decompose(given)
             symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
             if any(
                 getattr(piece, "is_seed", False)
@@ -160,17 +167,17 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
                 raise NotTraced(
-                    f"the code raises {name}: {message_of(thrown.error)}", line_of(thrown)
+                    f"the code raises {name}: {error_message(thrown.error)}", error_line(thrown)
                 ) from None
-            given, output = None, read(ErrorOutput(name))
+            given, output = None, decompose(ErrorOutput(name))
         except NotTraced as refusal:
-            refusal.where = refusal.where or line_of(refusal)
+            refusal.where = refusal.where or error_line(refusal)
             raise
         except TooRare:
             raise
         except Exception as error:  # of the interpreter's own
             raise NotTraced(
-                f"tracing the code failed with {type(error).__name__}: {error}", line_of(error)
+                f"tracing the code failed with {type(error).__name__}: {error}", error_line(error)
             ) from None
         interpreter.check_read()
         return output
@@ -182,15 +189,15 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
         try:
             with np.errstate(over="ignore"):
                 given = randomizer(value, TracedGenerator(path))
-            output = read(given)
+            output = decompose(given)
         except NotTraced as refusal:
             raise NotTraced(_CHANGED) from refusal
         except (Exception, SystemExit) as error:
             given = None
-            output = read(ErrorOutput(type(error).__name__))
+            output = decompose(ErrorOutput(type(error).__name__))
         return output, given
 
-    every = list(paths(run, budget=budget, eager=eager))
+    every = list(all_paths(run, budget=budget, eager=eager))
     ran = [(path, output) for path, output in every if output is not None]
     forms = _check_replays(ran, replay, budget)
     interpreter.check_read()
@@ -214,7 +221,7 @@ def _check_replays(
             replayed, given = replay(again)
             expected = _evaluated(output, known)
             complete = not again.has_strayed and len(again.sources) == len(path.sources)
-            if not complete or not replayed.agrees(expected):
+            if not complete or not replayed.is_close(expected):
                 raise NotTraced(_CHANGED)
             for place, form in forms_of(given, output, expected):
                 forms[place].add(form)
@@ -223,24 +230,24 @@ def _check_replays(
 
 def _check_output(interpreter: Interpreter, output: Any) -> None:
     """Raises NotTraced for an output that runs code when it is read."""
-    kind = interpreter.kind(output)
+    kind = interpreter.safe_class(output)
     if kind in (list, tuple) or (issubclass(kind, tuple) and interpreter.is_python_class(kind)):
         for entry in tuple.__iter__(output) if kind is not list else output:
             _check_output(interpreter, entry)
     elif kind is dict:
         for key, entry in output.items():
-            interpreter.admit(key, "the output")
+            interpreter.check_input(key, "the output")
             _check_output(interpreter, entry)
     elif kind in (set, frozenset):
         for entry in output:
-            interpreter.admit(entry, "the output")
+            interpreter.check_input(entry, "the output")
     elif interpreter.is_python_class(kind) and interpreter.is_plain_record(kind):
-        for part in interpreter.parts_of(kind) or ():
+        for part in interpreter.fields_of(kind) or ():
             _check_output(interpreter, interpreter.attribute(output, part.name))
-        for entry in interpreter.instance_names(output).values():
+        for entry in interpreter.instance_attributes(output).values():
             _check_output(interpreter, entry)
     else:
-        interpreter.admit(output, "the output")
+        interpreter.check_input(output, "the output")
 
 
 def _mark(interpreter: Interpreter, value: Any) -> None:
@@ -270,7 +277,7 @@ def _cover(
     }
     while min_count > 0 or pieces or remaining:
         min_count -= 1
-        path.budget.spend(RUN + 10 * (len(pieces) + len(remaining)))
+        path.budget.spend(RUN_STEPS + 10 * (len(pieces) + len(remaining)))
         before = len(pieces), dict(remaining)
         limits: Cells = dict(path.limits)
         missed = []
@@ -290,7 +297,7 @@ def _cover(
                 del remaining[source]
         if min_count < 0 and before == (len(pieces), remaining):
             raise NotTraced("the output of the code depends on a random draw of another run")
-        known = path.draw(draws, limits) or path.draw(draws, path.limits)
+        known = path.sample(draws, limits) or path.sample(draws, path.limits)
         if known is None:
             raise NotTraced("a path of the code is too rare to be replayed")
         yield known
@@ -305,8 +312,8 @@ def _evaluated(output: Output, known: dict[Source, Any]) -> Output:
         for cells, value in entry.pieces():
             if all(source.contains(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, AffineNoise):
-                    return value.at(known[value.source])
-                return leaf(value)
+                    return value.evaluate(known[value.source])
+                return leaf_key(value)
         raise NotTraced(_CHANGED)
 
     return Output(output.structure, tuple(map(evaluated, output.leaves)))

@@ -72,21 +72,21 @@ class Symbol:
         self._pieces, self._known = live, self.path.changes
         return live
 
-    def settle(self) -> Any:
+    def fix_value(self) -> Any:
         """Fixes one possible value on the execution path and returns it.
 
         The result is a concrete object, or a symbol with a single possible value if that is noise.
         """
         live = self.pieces()
-        cells, value = live[self.path.decide(len(live)) if len(live) > 1 else 0]
-        self.path.confine(cells)
+        cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
+        self.path.restrict(cells)
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
-    def plain(self) -> Any:
+    def to_concrete(self) -> Any:
         """Fixes one possible value on the execution path and returns it; raises NotTraced for noise
         with a density.
         """
-        value = self.settle()
+        value = self.fix_value()
         if isinstance(value, Symbol):
             raise NotTraced("the code uses continuous noise where tracing needs a fixed number")
         return value
@@ -100,7 +100,7 @@ class Symbol:
             return lambda: self
         if name == "astype":
             return lambda kind: apply(converter(kind), self)
-        return getattr(self.plain(), name)
+        return getattr(self.to_concrete(), name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return Symbol.of_symbols(function, args, kwargs)
@@ -126,17 +126,17 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
     if not symbols:
         return function(*arguments)
     path = symbols[0].path
-    together = combine(arguments, _MAX_PIECES)
+    together = joint_values(arguments, _MAX_PIECES)
     path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply(function, *(settle(argument) for argument in arguments))
+        return apply(function, *(fix_symbol(argument) for argument in arguments))
     results: list[Piece] = []
     for cells, values in together:
         if any(isinstance(value, AffineNoise) for value in values):
             try:
                 results += apply_to_noise(path, function, cells, values)
             except UndecidedNoise as noise:
-                path.decide_whole(noise.source)
+                path.fix_integer(noise.source)
                 return apply(function, *arguments)
             continue
         try:
@@ -144,15 +144,17 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
         except (NotTraced, TooRare):
             raise
         except Exception:  # the function fails for this value, so that the path fixes a value
-            return function(*(settle(argument) for argument in arguments))
+            return function(*(fix_symbol(argument) for argument in arguments))
     merged = _merged(results)
     symbol = Symbol(path, merged)
     if len(merged) == 1 and not isinstance(merged[0][1], AffineNoise):
         return merged[0][1]
-    return symbol.settle() if path.eager else symbol
+    return symbol.fix_value() if path.eager else symbol
 
 
-def combine(arguments: Iterable[Any], max_size: int) -> list[tuple[Cells, tuple[Any, ...]]] | None:
+def joint_values(
+    arguments: Iterable[Any], max_size: int
+) -> list[tuple[Cells, tuple[Any, ...]]] | None:
     """Returns the joint possible values of ``arguments`` as pairs (cells, values).
 
     ``cells`` gives for each random draw the set of its values that leads to the values. The result
@@ -172,12 +174,12 @@ def combine(arguments: Iterable[Any], max_size: int) -> list[tuple[Cells, tuple[
     return together
 
 
-def settle(value: Any) -> Any:
+def fix_symbol(value: Any) -> Any:
     """Fixes one possible value if ``value`` is a symbol; returns every other value unchanged.
 
     The result is a concrete object, or a symbol with a single possible value if that is noise.
     """
-    return value.settle() if isinstance(value, Symbol) else value
+    return value.fix_value() if isinstance(value, Symbol) else value
 
 
 def _meet(one: Cells, other: Cells) -> Cells | None:
@@ -231,7 +233,7 @@ def _method(function: Callable[..., Any], *, swapped: bool = False) -> Callable[
 
 
 def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *how: function(self.plain(), *how)
+    return lambda self, *how: function(self.to_concrete(), *how)
 
 
 _PLAIN: tuple[Any, ...] = bool, int, float, hash, str, repr, format, operator.index

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
-FUTURE = functools.reduce(
+FUTURE_FLAGS = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
-Callable = ast.FunctionDef | ast.Lambda
+FunctionNode = ast.FunctionDef | ast.Lambda
 
 
 @lru_cache(maxsize=4096)
-def syntax_of(code: CodeType) -> Callable | None:
+def syntax_of(code: CodeType) -> FunctionNode | None:
     """Returns the syntax tree that compiles to a code object equal to ``code``; None if it is not
     found.
     """
@@ -27,7 +27,7 @@ def syntax_of(code: CodeType) -> Callable | None:
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
         return None
-    nodes, codes = _parsed(code.co_filename, source, code.co_flags & FUTURE)
+    nodes, codes = _parsed(code.co_filename, source, code.co_flags & FUTURE_FLAGS)
     if code not in codes:
         return None
     matches = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
@@ -56,7 +56,7 @@ def _generated(code: CodeType) -> str:
 @lru_cache(maxsize=256)
 def _parsed(
     name: str, source: str, future: int
-) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
+) -> tuple[dict[int, list[FunctionNode]], frozenset[CodeType]]:
     """Returns the functions of a file by their first lines, and all code objects of the compiled
     file.
     """
@@ -65,7 +65,7 @@ def _parsed(
         whole = compile(tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize)
     except (SyntaxError, ValueError):
         return {}, frozenset()
-    nodes: dict[int, list[Callable]] = {}
+    nodes: dict[int, list[FunctionNode]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
@@ -94,7 +94,7 @@ def _within(code: CodeType) -> Iterator[CodeType]:
             yield from _within(part)
 
 
-def _is_of(node: Callable, code: CodeType) -> bool:
+def _is_of(node: FunctionNode, code: CodeType) -> bool:
     if isinstance(node, ast.FunctionDef):
         return node.name == code.co_name
     if code.co_name != "<lambda>":

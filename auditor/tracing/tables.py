@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.losses.densities import Mixture, Piece, Term
+from fedrec_auditor.accountants.losses.densities import ExpTerm, Mixture, MixturePart
 from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, Cells
-from fedrec_auditor.auditor.tracing.outputs import NAN, close, leaf
+from fedrec_auditor.auditor.tracing.outputs import NAN, are_close, leaf_key
 from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
 from fedrec_auditor.auditor.tracing.run import Branch
-from fedrec_auditor.auditor.tracing.symbols import combine
+from fedrec_auditor.auditor.tracing.symbols import joint_values
 
 # Placeholder in a key for the number whose distribution is ``OutputMass.mixture``.
 HOLE = "a number with a density"
@@ -53,27 +53,27 @@ class OutputMass:
     - ``mass``: probability of the key.
     - ``cells``: for each draw the set of its values on one path that leads to the key.
     - ``mixture``: distribution of the number in the place of ``HOLE``, if the key has one.
-    - ``cut``: whether similar values were left out because their probabilities are below the range
-      of doubles.
+    - ``is_cut``: whether similar values were left out because their probabilities are below the
+      range of doubles.
     """
 
     mass: Mass
     cells: Cells
     mixture: Mixture = field(default_factory=Mixture)
-    cut: bool = False
+    is_cut: bool = False
 
-    def beside(self, mass: Mass, cells: Cells) -> OutputMass:
+    def joint_with(self, mass: Mass, cells: Cells) -> OutputMass:
         """Returns the entry of this key jointly with an independent event of probability
         ``mass``.
         """
-        mixture = self.mixture.times(float(mass))
-        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
+        mixture = self.mixture.scale(float(mass))
+        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.is_cut)
 
 
+# The possible values of a block of leaves, with their probabilities.
 Table = dict[Key, OutputMass]
-"""The possible values of a block of leaves, with their probabilities."""
 # Entry of an output that has probability 0.
-NOWHERE = OutputMass(Fraction(0), {})
+ZERO_MASS = OutputMass(Fraction(0), {})
 
 
 def log(mass: Mass) -> float:
@@ -94,12 +94,12 @@ def numbers_of(atoms: Table, place: int) -> list[float]:
     return [
         float(number)
         for key, entry in atoms.items()
-        for number in (entry.mixture.listed() if key[place] is HOLE else [key[place]])
+        for number in (entry.mixture.list_points() if key[place] is HOLE else [key[place]])
         if isinstance(number, (int, float))
     ]
 
 
-def product(tables: Iterable[Table]) -> Table:
+def joint_table(tables: Iterable[Table]) -> Table:
     """Returns the joint table of independent blocks that have no densities; raises NotTraced if it
     is too large.
     """
@@ -108,14 +108,14 @@ def product(tables: Iterable[Table]) -> Table:
         if len(joint) * len(table) > MAX_ENTRIES:
             raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
         joint = {
-            one + other: replace(a.beside(b.mass, b.cells), cut=a.cut or b.cut)
+            one + other: replace(a.joint_with(b.mass, b.cells), is_cut=a.is_cut or b.is_cut)
             for (one, a) in joint.items()
             for (other, b) in table.items()
         }
     return joint
 
 
-def add(table: Table, key: Key, entry: OutputMass) -> None:
+def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
     """Adds an entry to a table, in place; sums the probabilities if the key is already in the
     table.
     """
@@ -124,13 +124,13 @@ def add(table: Table, key: Key, entry: OutputMass) -> None:
         table[key] = entry
         return
     known.mass += entry.mass
-    known.cut |= entry.cut
-    known.mixture = known.mixture.plus(entry.mixture)
+    known.is_cut |= entry.is_cut
+    known.mixture = known.mixture.add(entry.mixture)
 
 
 def table_of(branch: Branch, leaves: list[Any]) -> Table:
     """Returns the joint distribution of ``leaves`` of one path, given the path."""
-    together = combine(leaves, MAX_ENTRIES)
+    together = joint_values(leaves, MAX_ENTRIES)
     if together is None:
         raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     table: Table = {}
@@ -141,7 +141,7 @@ def table_of(branch: Branch, leaves: list[Any]) -> Table:
             mass *= source.mass(cell) / source.mass(given)
         if mass:
             for key, entry in _entries(mass, cells, values):
-                add(table, key, entry)
+                add_entry(table, key, entry)
     return table
 
 
@@ -153,15 +153,15 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
-        yield tuple(map(leaf, values)), OutputMass(mass, cells)
+        yield tuple(map(leaf_key, values)), OutputMass(mass, cells)
         return
     main, source = noises[0], noises[0].source
-    if any(noise.variable != main.variable for noise in noises):
+    if any(noise.variable_key != main.variable_key for noise in noises):
         raise NotTraced("an output holds two noises that depend on the same random draws")
     key: list[Hashable] = []
     for value in values:
         if not isinstance(value, AffineNoise):
-            key.append(leaf(value))
+            key.append(leaf_key(value))
         elif HOLE not in key:
             key.append(HOLE)
         else:
@@ -173,13 +173,13 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     share = float(mass) / total
     cut = main.function is math.floor and source.family == "normal"
     if smooth:
-        dense = Mixture(mixture.pieces).times(share)
+        dense = Mixture(mixture.pieces).scale(share)
         yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.points.items():
         if len(noises) > 1:
             raise NotTraced("several numbers of the output hold the same noise, which is rounded")
         at = tuple(number if value is HOLE else value for value in key)
-        yield at, OutputMass(weight * share, cells, cut=cut)
+        yield at, OutputMass(weight * share, cells, is_cut=cut)
 
 
 def put_points_on_lattices(tables: Sequence[Table]) -> None:
@@ -204,7 +204,7 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
                 if key is not None and isinstance(number, (int, float)):
                     entry = table.pop(other)
                     point = Mixture((), {float(number): float(entry.mass)})
-                    add(table, key, replace(entry, mixture=point))
+                    add_entry(table, key, replace(entry, mixture=point))
                     break
 
 
@@ -217,7 +217,7 @@ def check_ties(tables: Sequence[Table]) -> None:
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     ordered = sorted(ties)
     for one, other in itertools.pairwise(ordered):
-        if all(map(close, one[1:], other[1:])):
+        if all(map(are_close, one[1:], other[1:])):
             raise NotTraced("several numbers of the output hold one noise and differ by rounding")
 
 
@@ -240,7 +240,7 @@ def atoms_of(tables: Sequence[Table]) -> Table:
         lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
         smooth |= len(lattices) < len(entry.mixture.pieces)
         if HOLE not in key or lattices or entry.mixture.points:
-            add(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
+            add_entry(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
 
@@ -299,28 +299,28 @@ def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
     return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.points.items()})
 
 
-def _bare(noise: AffineNoise, cell: Any) -> Iterator[Piece]:
+def _bare(noise: AffineNoise, cell: Any) -> Iterator[MixturePart]:
     source = noise.source
     variable = replace(noise, coefficient=Fraction(1), constant=Fraction(0))
     for low, high in cell:
         for start, end, rate in _BRANCHES[source.family]:
             a, b = max(low, start), min(high, end)
-            if not a < b or not (weight := float(source.between(a, b))) > 0.0:
+            if not a < b or not (weight := float(source.interval_mass(a, b))) > 0.0:
                 continue
             if noise.inner is not None:
-                ends = sorted((variable.at(float(a)), variable.at(float(b))))
-                yield Piece(weight, ends[0], ends[1], rate=1.0)
-            elif source.lattice:
+                ends = sorted((variable.evaluate(float(a)), variable.evaluate(float(b))))
+                yield MixturePart(weight, ends[0], ends[1], rate=1.0)
+            elif source.is_lattice:
                 first, last = (v if math.isinf(v) else float(math.ceil(v)) for v in (a, b))
-                yield Piece(weight, first, last - 1.0, rate=rate * source.rate, step=1.0)
+                yield MixturePart(weight, first, last - 1.0, rate=rate * source.rate, step=1.0)
             else:
                 sd = 1.0 if source.family == "normal" else 0.0
-                yield Piece(weight, float(a), float(b), rate=rate, sd=sd)
+                yield MixturePart(weight, float(a), float(b), rate=rate, sd=sd)
 
 
-def _moved(piece: Piece, scale: float, shift: float) -> Piece:
+def _moved(piece: MixturePart, scale: float, shift: float) -> MixturePart:
     ends = sorted((scale * piece.low + shift, scale * piece.high + shift))
-    return Piece(
+    return MixturePart(
         piece.weight,
         ends[0],
         ends[1],
@@ -341,7 +341,7 @@ def _rounded_down(mixture: Mixture) -> Mixture:
     if mixture.points or any(piece.step for piece in mixture.pieces):
         raise NotTraced("the code rounds noise that is already rounded")
     points: dict[float, float] = {}
-    lattices: list[Piece] = []
+    lattices: list[MixturePart] = []
     for piece in mixture.pieces:
         low, high = piece.low, piece.high
         if piece.sd:
@@ -352,10 +352,10 @@ def _rounded_down(mixture: Mixture) -> Mixture:
         first, beyond = float(np.ceil(low)), float(np.floor(high))
         steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
         ends = np.unique([low, high, *(steps if first <= beyond else [])])
-        masses = np.exp(Term.of(piece).log_masses(ends[:-1], ends[1:]))
+        masses = np.exp(ExpTerm.of(piece).log_masses(ends[:-1], ends[1:]))
         for a, b, mass in zip(ends[:-1], ends[1:], masses.tolist(), strict=True):
             if (a, b) == (first, beyond) and not piece.sd:
-                lattices.append(Piece(mass, a, b - 1.0, rate=piece.rate, step=1.0))
+                lattices.append(MixturePart(mass, a, b - 1.0, rate=piece.rate, step=1.0))
             elif mass > 0.0:
                 value = math.floor(a)
                 points[value] = points.get(value, 0.0) + mass

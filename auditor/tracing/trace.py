@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, distributions_of
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.targets.mechanisms.base import describe
+from fedrec_auditor.targets.mechanisms.base import value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Trace:
     forms: Sequence[Forms] = ()
 
     @classmethod
-    def of(
+    def trace(
         cls,
         function: Callable[..., Any],
         inputs: Sequence[Any],
@@ -66,7 +66,7 @@ class Trace:
             raise
         except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed with {type(error).__name__}: {error}") from error
-        kept = not randomizer.flat and len({form_of(value) for value in inputs}) == 1
+        kept = not randomizer.is_flat and len({form_of(value) for value in inputs}) == 1
         forms = [each.forms for each in ran] if kept else ()
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
@@ -87,7 +87,7 @@ class Trace:
 
     @property
     def _names(self) -> Sequence[str]:
-        return self.names or [describe(value) for value in self.inputs]
+        return self.names or [value_text(value) for value in self.inputs]
 
     @property
     def atoms(self) -> list[float]:
@@ -131,7 +131,7 @@ class Proof:
     - ``dist``: the output distribution; None if there is no proof.
     - ``forms``: a failed check if types, shapes or the order of keys reveal the input; None
       otherwise.
-    - ``complete``: whether no rare path or output was left out, so that every output without a
+    - ``is_complete``: whether no rare path or output was left out, so that every output without a
       probability is impossible.
     """
 
@@ -139,7 +139,7 @@ class Proof:
     bound: Bound | None = None
     dist: OutputDistribution | None = None
     forms: Check | None = None
-    complete: bool = True
+    is_complete: bool = True
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -173,7 +173,7 @@ def prove(
     a clock.
     """
     try:
-        trace = Trace.of(sampler.call, inputs, sized=sampler.sized, names=names)
+        trace = Trace.trace(sampler.randomizer, inputs, sized=sampler.takes_size, names=names)
         bound, forms = trace.bound(delta, enough), trace.check_forms(delta)
     except NotTraced as refusal:
         return _sampled(str(refusal))
@@ -183,17 +183,17 @@ def prove(
             origin=trace,
             sampler=sampler,
             density=trace.log_prob,
-            densities=trace.log_probs,
+            batch_density=trace.log_probs,
             atoms=trace.atoms,
         )
-        dist = dist.spelling(chosen, entropy)
+        dist = dist.with_encoding(chosen, entropy)
         real, samples = paced(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
     except (InputError, NotTraced) as error:
         return _sampled(str(error))
     if fit.status is not Status.PASSED:
         return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
-    complete = not any(dist.left_out or dist.cut for dist in trace.dists)
+    complete = not any(dist.left_out or dist.is_cut for dist in trace.dists)
     counted = " of probability 2^-100 or more" if any(dist.left_out for dist in trace.dists) else ""
     how = (
         ""

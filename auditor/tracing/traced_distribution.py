@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.affine_noise import Cells
-from fedrec_auditor.auditor.tracing.outputs import close, leaf, read
+from fedrec_auditor.auditor.tracing.outputs import are_close, decompose, leaf_key
 from fedrec_auditor.auditor.tracing.paths import Mass, Source
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.symbols import Symbol
@@ -28,12 +28,12 @@ from fedrec_auditor.auditor.tracing.tables import (
     Key,
     OutputMass,
     Table,
-    add,
+    add_entry,
     atoms_of,
     check_ties,
+    joint_table,
     log,
     numbers_of,
-    product,
     put_points_on_lattices,
     table_log_prob,
     table_of,
@@ -42,9 +42,9 @@ from fedrec_auditor.auditor.tracing.tables import (
 # Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
+# The structure of an output, and those of its leaves that are the same for all random draws of a
+# path.
 Tag = tuple[Hashable, Key]
-"""The structure of an output, and those of its leaves that are the same for all random draws of a
-path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +70,21 @@ class TracedDist:
     """Output distribution of a randomizer for one input.
 
     - ``groups``: the distribution of the outputs of each tag.
-    - ``fixed``: for each structure, the positions of the leaves that belong to the tag.
+    - ``tag_leaves``: for each structure, the positions of the leaves that belong to the tag.
     - ``paths``: number of paths that were followed to their end.
     - ``left_out``: number of paths that were too rare to follow.
     """
 
     groups: dict[Tag, TagGroup]
-    fixed: dict[Hashable, tuple[int, ...]]
+    tag_leaves: dict[Hashable, tuple[int, ...]]
     paths: int
     left_out: int = 0
 
     @property
-    def cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether outputs are left out whose probabilities are below the range of doubles."""
         tables = (table for group in self.groups.values() for table in group.tables.values())
-        return any(entry.cut for table in tables for entry in table.values())
+        return any(entry.is_cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
         """Returns the log-probability or log-density of one output, or of all outputs along the
@@ -94,13 +94,13 @@ class TracedDist:
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
-        return self._of_rows(read(outputs[0]).structure, outputs.reshape(len(outputs), -1))
+        return self._of_rows(decompose(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
         """Returns the log-probabilities or log-densities of a sequence of outputs, shape (n,)."""
         logs = np.empty(len(outputs))
         places: dict[Hashable, list[int]] = {}
-        every = [read(output) for output in outputs]
+        every = [decompose(output) for output in outputs]
         for place, output in enumerate(every):
             places.setdefault(output.structure, []).append(place)
         for structure, here in places.items():
@@ -111,14 +111,14 @@ class TracedDist:
         columns = list(
             rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
         )
-        fixed = self.fixed.get(structure)
+        fixed = self.tag_leaves.get(structure)
         logs = np.full(len(rows), -np.inf)
         if fixed is None:
             return logs
         places: dict[Key, list[int]] = {}
         tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
-            places.setdefault(tuple(map(leaf, tag)), []).append(row)
+            places.setdefault(tuple(map(leaf_key, tag)), []).append(row)
         for tag, here in places.items():
             group = self.groups.get((structure, tag)) or self._near(structure, tag)
             if group is None:
@@ -138,7 +138,7 @@ class TracedDist:
         tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in numbers_of(table, 0)]
 
-    def listed(self, max_size: int) -> dict[Hashable, OutputMass] | None:
+    def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
         """Returns the probability of each output; None if there are densities, or more than
         ``max_size`` outputs.
 
@@ -150,19 +150,19 @@ class TracedDist:
             max_size -= math.prod(map(len, tables))
             if max_size < 0 or any(HOLE in key for table in tables for key in table):
                 return None
-            places = *self.fixed[structure], *itertools.chain.from_iterable(group.tables)
+            places = *self.tag_leaves[structure], *itertools.chain.from_iterable(group.tables)
             order = np.argsort(places).tolist()
-            for key, entry in product(tables).items():
+            for key, entry in joint_table(tables).items():
                 leaves = *tag, *key
                 output = structure, tuple(leaves[k] for k in order)
                 cells = {**group.cells, **entry.cells}
-                outputs[output] = OutputMass(group.weight * entry.mass, cells, cut=entry.cut)
+                outputs[output] = OutputMass(group.weight * entry.mass, cells, is_cut=entry.is_cut)
         return outputs
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
         """Returns the group of a tag that differs from ``tag`` only by rounding."""
         for (kind, known), group in self.groups.items():
-            if kind == structure and all(map(close, known, tag)):
+            if kind == structure and all(map(are_close, known, tag)):
                 return group
         return None
 
@@ -330,5 +330,5 @@ def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
             share = sum((each.weight for each in others), branch.weight) / weight
             for key, entry in table_of(branch, [branch.output.leaves[k] for k in block]).items():
                 alone = len(members) == 1
-                add(table, key, entry if alone else entry.beside(share, branch.cells))
+                add_entry(table, key, entry if alone else entry.joint_with(share, branch.cells))
     return TagGroup(weight, members[0].cells, tables)

@@ -13,14 +13,14 @@ POPULARITY, MEANS = "popularity", "user and item means"
 _PASSES = 5
 
 
-def popularity(train: Interactions) -> NDArray[np.float64]:
+def item_popularity(train: Interactions) -> NDArray[np.float64]:
     """Returns the number of users of each item, (n_items,), as scores that are the same for all
     users.
     """
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 
 
-def means(
+def predict(
     train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Predicts the ratings of pairs of ``users`` and ``items``, (n,): the overall mean plus damped

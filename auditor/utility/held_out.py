@@ -24,7 +24,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
 # Largest number of tested users. If there are more, this number of users is drawn at random.
-TESTED = 20_000
+MAX_TESTED = 20_000
 _NUMBERS = 1 << 23  # scores at once
 
 
@@ -46,16 +46,16 @@ class HeldOutData(ABC):
 
 
 def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
-    """Draws at most ``TESTED`` of ``users``, in order, and returns them with a sentence about the
-    draw, or "" if all are kept.
+    """Draws at most ``MAX_TESTED`` of ``users``, in order, and returns them with a sentence about
+    the draw, or "" if all are kept.
     """
-    if len(users) <= TESTED:
+    if len(users) <= MAX_TESTED:
         return users, ""
-    few = np.sort(rng.choice(len(users), size=TESTED, replace=False))
-    return users[few], f"{TESTED:,} of {len(users):,} users were tested, drawn at random."
+    few = np.sort(rng.choice(len(users), size=MAX_TESTED, replace=False))
+    return users[few], f"{MAX_TESTED:,} of {len(users):,} users were tested, drawn at random."
 
 
-def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
+def user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
     """Yields the users in blocks, in order. A block is so small that its table of scores takes at
     most 64 MiB.
     """
@@ -91,7 +91,7 @@ def score_users(
     return scores
 
 
-def row(
+def build_row(
     target: Target,
     metric: str,
     protocol: str,
@@ -179,7 +179,7 @@ def rank_rows(
     for cutoff in target.evaluation.cutoffs:
         pairs = [gains(above, tied, cutoff) for above, tied in (by_target, by_popularity, blind)]
         for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
-            yield row(
+            yield build_row(
                 target,
                 f"{metric}@{cutoff}",
                 protocol,

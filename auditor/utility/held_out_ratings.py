@@ -15,24 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import MEANS, means
+from fedrec_auditor.auditor.utility.baselines import MEANS, predict
 from fedrec_auditor.auditor.utility.held_out import (
     HeldOutData,
-    blocks,
+    build_row,
     draw_users,
-    row,
     score_users,
+    user_blocks,
 )
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
-SHARE = 0.1
+HELD_SHARE = 0.1
 PROTOCOL = "held-out ratings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRatings(HeldOutData):
+class HeldOutRatings(HeldOutData):
     """Training data and held-out ratings, ordered by user.
 
     - ``users``, ``items``: user index and item index of each held-out rating, (n,).
@@ -61,19 +61,19 @@ class HeldRatings(HeldOutData):
         ends = np.append(np.searchsorted(owners, tested), len(owners))
         errors = np.empty(len(owners))
         start = 0
-        for users in blocks(tested, self.train.n_items):
+        for users in user_blocks(tested, self.train.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
             scores = score_users(target, model, self.train, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.train.ratings.data.mean(dtype=np.float64))
         return (
-            row(
+            build_row(
                 target,
                 "MSE",
                 PROTOCOL,
                 np.square(errors),
-                np.square(ratings - means(self.train, owners, items)),
+                np.square(ratings - predict(self.train, owners, items)),
                 baseline=MEANS,
                 random=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
@@ -84,7 +84,7 @@ class HeldRatings(HeldOutData):
         )
 
 
-def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRatings:
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutRatings:
     """Holds out a random tenth of all ratings, at least two, and keeps at least one rating of each
     user for training.
 
@@ -101,12 +101,12 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRating
     order = np.lexsort((rng.random(table.nnz), rows))
     to_train = order[table.indptr[:-1][counts > 0]]
     free = np.setdiff1d(np.arange(table.nnz), to_train, assume_unique=True)
-    size: int = min(spare, max(2, round(SHARE * table.nnz)))
+    size: int = min(spare, max(2, round(HELD_SHARE * table.nnz)))
     held_out = np.sort(rng.choice(free, size=size, replace=False))
     keep = np.ones(table.nnz, dtype=bool)
     keep[held_out] = False
-    return HeldRatings(
-        train=interactions.keep(keep),
+    return HeldOutRatings(
+        train=interactions.keep_where(keep),
         users=rows[held_out],
         items=table.indices[held_out].astype(np.int64),
         ratings=table.data[held_out].astype(np.float64),

@@ -21,42 +21,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import popularity
+from fedrec_auditor.auditor.utility.baselines import item_popularity
 from fedrec_auditor.auditor.utility.held_out import HeldOutData, draw_users, rank_rows, score_users
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
 PROTOCOL = "held-out users"
-SHARE = 0.2
+HELD_SHARE = 0.2
 _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldUsers(HeldOutData):
+class HeldOutUsers(HeldOutData):
     """Training data and data of held-out users.
 
-    - ``tune``: interactions for fine-tuning, with one row per held-out user.
-    - ``test``: interactions to test, in the same order of users.
+    - ``tuning``: interactions for fine-tuning, with one row per held-out user.
+    - ``test_data``: interactions to test, in the same order of users.
     """
 
-    tune: Interactions
-    test: Interactions
+    tuning: Interactions
+    test_data: Interactions
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """Computes HR@K and NDCG@K, with normal confidence intervals over users."""
-        table = self.test.ratings
-        chosen, note = draw_users(np.arange(self.test.n_users), rng)
+        table = self.test_data.ratings
+        chosen, note = draw_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
-        popular = popularity(self.train)
+        popular = item_popularity(self.train)
         places = []
         for start in range(0, len(sizes), _CHUNK):
             users = chosen[start : start + _CHUNK]
-            scores = score_users(target, model, self.tune, users)
+            scores = score_users(target, model, self.tuning, users)
             tested = table[users].toarray() != 0
-            unmet = ~tested & (self.tune.ratings[users].toarray() == 0)
+            unmet = ~tested & (self.tuning.ratings[users].toarray() == 0)
             both = (scores, np.broadcast_to(popular, scores.shape))
             places.append(np.stack([count_rivals(each, tested, unmet) for each in both]))
         by_target, by_popularity = np.concatenate(places, axis=-1)
@@ -79,7 +79,7 @@ class HeldUsers(HeldOutData):
         return tuple(rows)
 
 
-def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUsers:
     """Holds out a random fifth of the users, and half of the interactions of each for the test.
 
     Users with an odd number of interactions fine-tune on the larger half, and users with a single
@@ -87,8 +87,8 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
     test.
     """
     users = rng.permutation(interactions.n_users)
-    count = max(1, round(SHARE * interactions.n_users))
-    held_out = interactions.take(np.sort(users[:count]))
+    count = max(1, round(HELD_SHARE * interactions.n_users))
+    held_out = interactions.take_users(np.sort(users[:count]))
     sizes = np.diff(held_out.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
@@ -100,10 +100,10 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
     place = np.empty(len(owner), dtype=np.int64)
     place[order] = np.arange(len(owner)) - held_out.ratings.indptr[owner]
     tested = place < (sizes // 2)[owner]
-    return HeldUsers(
-        train=interactions.take(np.sort(users[count:])),
-        tune=held_out.keep(~tested),
-        test=held_out.keep(tested),
+    return HeldOutUsers(
+        train=interactions.take_users(np.sort(users[count:])),
+        tuning=held_out.keep_where(~tested),
+        test_data=held_out.keep_where(tested),
     )
 
 

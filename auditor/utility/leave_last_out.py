@@ -15,34 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.baselines import popularity
+from fedrec_auditor.auditor.utility.baselines import item_popularity
 from fedrec_auditor.auditor.utility.held_out import (
     HeldOutData,
-    blocks,
     draw_users,
     rank_rows,
     score_users,
+    user_blocks,
 )
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
-NEGATIVES = 99
-SAMPLED, ALL = "99 sampled negatives", "all items"
-UNTIMED = "The data have no times: a random item of each user is held out, not the latest."
-TIES = " users have several items at their latest time; a random one of these is held out."
+N_NEGATIVES = 99
+SAMPLED_ITEMS, ALL_ITEMS = "99 sampled negatives", "all items"
+NO_TIMES_NOTE = "The data have no times: a random item of each user is held out, not the latest."
+TIES_NOTE = " users have several items at their latest time; a random one of these is held out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldItems(HeldOutData):
+class HeldOutItems(HeldOutData):
     """Training data and one held-out item per user.
 
     - ``items``: index of the held-out item, or -1 for users without one, (n_users,).
-    - ``tied``: number of users with several items at their latest time, of which one was drawn.
+    - ``n_tied``: number of users with several items at their latest time, of which one was drawn.
     """
 
     items: NDArray[np.int64]
-    tied: int
+    n_tied: int
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
@@ -51,14 +51,14 @@ class HeldItems(HeldOutData):
         intervals over users.
         """
         tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
-        untimed = "" if self.train.timestamps is not None else UNTIMED
-        ties = f"{self.tied:,}{TIES}" if self.tied else ""
+        untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
+        ties = f"{self.n_tied:,}{TIES_NOTE}" if self.n_tied else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
         ranks: list[NDArray[np.int64]] = []
-        popular = popularity(self.train)
+        popular = item_popularity(self.train)
         n_items = self.train.n_items
-        width = min(NEGATIVES, n_items - 1)
-        for users in blocks(tested, n_items):
+        width = min(N_NEGATIVES, n_items - 1)
+        for users in user_blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
             scores = score_users(target, model, self.train, users)
             item = self.items[users]
@@ -71,7 +71,7 @@ class HeldItems(HeldOutData):
             ranks.append(np.stack([_places(each, item, known, few) for each in both], axis=1))
         places = np.concatenate(ranks, axis=-1)
         unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
-        choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
+        choices = {SAMPLED_ITEMS: np.minimum(width + 1, unmet), ALL_ITEMS: unmet}
         rows: list[UtilityRow] = []
         for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
             rows += rank_rows(
@@ -95,7 +95,7 @@ def _places(
     return np.stack([[(each > truth).sum(1), (each == truth).sum(1)] for each in rivals])
 
 
-def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutItems:
     """Holds out the latest interaction of every user with at least two interactions.
 
     Among interactions at equal times, or among all interactions without timestamps, ``rng`` draws
@@ -122,4 +122,4 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
     items[chosen] = ratings.indices[last[chosen]]
     keep = np.ones(ratings.nnz, dtype=bool)
     keep[last[chosen]] = False
-    return HeldItems(train=interactions.keep(keep), items=items, tied=tied)
+    return HeldOutItems(train=interactions.keep_where(keep), items=items, n_tied=tied)

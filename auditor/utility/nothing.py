@@ -15,7 +15,7 @@ from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldNothing(HeldOutData):
+class NothingHeldOut(HeldOutData):
     """Training data without any held-out data."""
 
     def evaluate(
@@ -25,6 +25,6 @@ class HeldNothing(HeldOutData):
         raise NoScores("Nothing is held out of the data, so utility is not measured.")
 
 
-def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldNothing:
+def hold_out(interactions: Interactions, rng: np.random.Generator) -> NothingHeldOut:
     """Returns all interactions as training data; ``rng`` is not used."""
-    return HeldNothing(train=interactions)
+    return NothingHeldOut(train=interactions)

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
-from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Gate, Verdict, judge
+from fedrec_auditor.accountants.verdict import ALLOW_INCONCLUSIVE, Gate, Verdict, judge_claim
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
@@ -23,7 +23,7 @@ _LONGEST = 500
 _WRITABLE = 40.0
 
 
-def ratio(witness: Witness, delta: float, known: float) -> str:
+def ratio_text(witness: Witness, delta: float, known: float) -> str:
     """Describes the ratio (P - delta) / Q of an event's probabilities, over all copies, as text.
 
     ``witness``: the event, with its probabilities P and Q under the two inputs.
@@ -33,28 +33,28 @@ def ratio(witness: Witness, delta: float, known: float) -> str:
     if p <= 0:
         return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
     if (q == 0 or math.isinf(p)) and math.isfinite(known):
-        return f"{power(known)}; the probabilities underflow double precision"
+        return f"{power_text(known)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)
     if delta > 0:
-        return f"(P - delta) / Q = {power(exponent)}"
+        return f"(P - delta) / Q = {power_text(exponent)}"
     if witness.copies > 1:
-        return f"{power(exponent * witness.copies)} over {witness.copies} copies"
-    return power(exponent)
+        return f"{power_text(exponent * witness.copies)} over {witness.copies} copies"
+    return power_text(exponent)
 
 
-def power(exponent: float) -> str:
+def power_text(exponent: float) -> str:
     """Text of e to the power ``exponent``: a number, or "e^..." for an exponent of 40 or more."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """Shortens ``text`` to its first 500 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-def entry(label: str, text: str, width: int) -> str:
+def wrap_entry(label: str, text: str, width: int) -> str:
     """Formats ``text`` as a paragraph of ``width`` columns, with a label and a hanging indent."""
     return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
 
@@ -142,7 +142,7 @@ class Verification:
         upper bound is dropped, because the code does not follow the stated distribution.
         """
         bound, proof = _bounds(searched, checks, allow)
-        judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
+        judgement = judge_claim(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
         return cls(
             verdict=judgement.verdict,
             epsilon=claim.epsilon,
@@ -178,7 +178,7 @@ class Verification:
         Raises InputError for an unknown name. To waive a verdict that is based on a check, waive
         the check, see ``waiving``.
         """
-        known = [check.name for check in self.checks] + [INCONCLUSIVE]
+        known = [check.name for check in self.checks] + [ALLOW_INCONCLUSIVE]
         for name in allow:
             if name not in known:
                 raise InputError(
@@ -197,15 +197,15 @@ class Verification:
         """
         standing = self.unwaived(allow)
         lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
-        lines += [entry(label, text, width) for label, text in _evidence(self)]
+        lines += [wrap_entry(label, text, width) for label, text in _evidence(self)]
         if self.verdict is Verdict.INCONCLUSIVE:
-            lines.append(entry("sample", _too_small(self, command or "samples="), width))
+            lines.append(wrap_entry("sample", _too_small(self, command or "samples="), width))
         if self.checks:
             lines.append("checks for faults that a ratio does not show")
         for check in sorted(self.checks, key=lambda check: list(_MARKS).index(check.status)):
             waived = check.status is Status.FAILED and check not in standing
             mark = "waived" if waived else _MARKS[check.status]
-            lines.append(entry(mark, f"{check.name}: {check.reason}", width))
+            lines.append(wrap_entry(mark, f"{check.name}: {check.reason}", width))
         return "\n".join(lines)
 
     def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
@@ -228,7 +228,7 @@ class Verification:
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
-        if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
+        if found.unwaived(allow) or Gate(allow=allow).exit_code([found.verdict]):
             raise AssertionError(found.describe(allow=allow))
         return found
 
@@ -294,17 +294,17 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
     witness = result.witness
     if witness is None:
         return
-    yield "inputs", f"{cut(witness.input_a)}  against  {cut(witness.input_b)}"
-    yield "event", cut(witness.output)
+    yield "inputs", f"{shorten(witness.input_a)}  against  {shorten(witness.input_b)}"
+    yield "event", shorten(witness.output)
     yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
     sure = (
         ""
         if result.exact or math.isinf(result.epsilon_lower)
-        else f" as measured, at least {power(result.epsilon_lower)} at this confidence"
+        else f" as measured, at least {power_text(result.epsilon_lower)} at this confidence"
     )
     known = result.epsilon_lower if result.exact else math.inf
-    measured = ratio(witness, result.delta, known)
-    yield "ratio", f"{measured}{sure}; e^epsilon is {power(result.epsilon)}"
+    measured = ratio_text(witness, result.delta, known)
+    yield "ratio", f"{measured}{sure}; e^epsilon is {power_text(result.epsilon)}"
     if witness.note:
         yield "note", witness.note
 

@@ -20,11 +20,11 @@ from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, search_with_hypothesis
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
-from fedrec_auditor.auditor.exact.pair_search import NoCurve
+from fedrec_auditor.auditor.exact.pair_search import NoCurveError
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, show_stages
 from fedrec_auditor.auditor.tracing.trace import prove
-from fedrec_auditor.auditor.verification.checks.repeated_calls import Clocks, clocks_of
+from fedrec_auditor.auditor.verification.checks.repeated_calls import ClockColumns, detect_clocks
 from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     ClaimUnderTest,
@@ -34,8 +34,8 @@ from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verific
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
-    LEAST_TOGETHER,
-    TOGETHER,
+    MAX_PER_CALL,
+    MIN_PER_CALL,
     Sampler,
     retry_on_new_form,
 )
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     Inputs = list[Any] | SearchStrategy[Any] | None
 
 
-MOST_SAMPLES = 10**10
+MAX_SAMPLES = 10**10
 # Default draws per input of a callable that returns many outputs per call.
-SIZED_SAMPLES = 1_000_000
+BATCH_SAMPLES = 1_000_000
 # Default draws per input if a call returns one output, or if outputs are not arrays.
 SINGLE_SAMPLES = 100_000
 # Minimum number of draws per input for a measurement.
-FEWEST = 100
+MIN_SAMPLES = 100
 # Default maximum of numbers in all outputs per input, and draws that are always allowed.
-WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
+MAX_WIDE_NUMBERS, MIN_WIDE_SAMPLES = 1 << 28, 10_000
 # Timing of draws: at most `_PILOTS` calls per input are timed, each for `_LARGER` times as many
 # outputs as the previous one, while the next call is expected to end within the share `_PILOTED` of
 # the seconds. The fixed cost of a call is negligible if the time per output is at most `_NEAR`
@@ -84,17 +84,17 @@ class Budget(Checked):
         """Maximum number of draws per input: the requested number, or the default for this
         ``sampler``.
         """
-        many = sampler.sized and not sampler.fields
-        return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
+        many = sampler.takes_size and not sampler.fields
+        return self.samples or (BATCH_SAMPLES if many else SINGLE_SAMPLES)
 
-    def plan(
+    def plan_draws(
         self,
         sampler: Sampler,
         inputs: Sequence[Any],
         limit: int,
         *,
         share: float = 1.0,
-        fewest: int = FEWEST,
+        fewest: int = MIN_SAMPLES,
     ) -> tuple[Sampler, int, str]:
         """Plans the number of draws per input; returns a sampler, the number, and words for the
         method.
@@ -130,16 +130,16 @@ class Budget(Checked):
             flat = last < _NEAR * best and spent > seconds / 40
             if flat or spent + _LARGER * sum(taken) > _PILOTED * seconds:
                 break
-            size = min(_LARGER * size, TOGETHER)
+            size = min(_LARGER * size, MAX_PER_CALL)
 
         def draws_at(cost: float) -> int:
             return int(_PLANNED * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
         size, cost = 1, best
-        if sampler.sized:
+        if sampler.takes_size:
             enough = (n for n in costs if draws_at(costs[n]) >= limit or costs[n] <= _NEAR * best)
             cost = costs[size := next(enough)]
-        draws, together = draws_at(cost), max(size, LEAST_TOGETHER)
+        draws, together = draws_at(cost), max(size, MIN_PER_CALL)
         fewest = max(fewest, _FEWEST_TURNS * size)
         if draws < fewest:
             call = f"a call for {size}" if size > 1 else "one draw"
@@ -152,10 +152,10 @@ class Budget(Checked):
         if draws >= limit:
             return sampler, limit, ""
         paced = f"; {self.seconds:g} seconds became {draws:,} draws per input, by the time of a few"
-        if together <= LEAST_TOGETHER:
+        if together <= MIN_PER_CALL:
             return sampler, draws, paced
         slow = f"; a call takes {together * cost:.2g} s, so each call was for {together} outputs"
-        return replace(sampler, min_together=together), draws, f"{paced}{slow}"
+        return replace(sampler, min_per_call=together), draws, f"{paced}{slow}"
 
 
 _SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
@@ -169,7 +169,7 @@ def search_pair(
     claim: Claim,
     samples: int,
     seed: np.random.SeedSequence,
-    paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MOST_SAMPLES,
+    paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
 ) -> list[Any]:
     """Searches the pair of inputs that shows the largest epsilon, to be measured on fresh draws.
 
@@ -208,7 +208,7 @@ def search_pair(
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
-                read = sampler.with_reader(pair, rng, unread=unread)
+                read = sampler.with_encoder(pair, rng, unread=unread)
                 if not allowed:
                     allowed.append(min(samples, paced(read, pair)))
                 worlds, delta = read.worlds(pair), claim.delta
@@ -236,7 +236,7 @@ def search_pair(
 
 Randomizer = Callable[..., Any]
 
-MOST_INPUTS = 64
+MAX_INPUTS = 64
 # One in this number of draws is examined for the type and structure of outputs.
 _LOOKS = 50
 # Share of the seconds for the search of a pair of inputs.
@@ -337,9 +337,9 @@ class _Trial:
         these.
         """
         most = self.budget.max_samples(dist.sampler)
-        inputs = CandidateInputs.of(dist, given, self.seed).shown
-        dist = dist.spelling(inputs, self.seed)
-        draws = self.budget.plan(dist.sampler, inputs, most)[1]
+        inputs = CandidateInputs.collect(dist, given, self.seed).probes
+        dist = dist.with_encoding(inputs, self.seed)
+        draws = self.budget.plan_draws(dist.sampler, inputs, most)[1]
         fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
         checks = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # the stated distribution is not that of the code
@@ -353,7 +353,7 @@ class _Trial:
                 seed=self.search,
                 samples=draws,
             )
-        except NoCurve:
+        except NoCurveError:
             return self._conclude(*self._measure(dist.sampler, inputs, draws, dist), checks)
         return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
 
@@ -370,7 +370,7 @@ class _Trial:
                 enough=self.claim.epsilon,
                 paced=lambda real, most: (
                     real,
-                    self.budget.plan(real, inputs, min(draws, most))[1],
+                    self.budget.plan_draws(real, inputs, min(draws, most))[1],
                 ),
                 seed=self.fit,
             )
@@ -378,8 +378,8 @@ class _Trial:
             if proof.dist is not None and proof.bound is not None:
                 bound = replace(proof.bound, tight=proof.bound.tight and listed)
                 traced = proof.dist.sampler
-                draws = self.budget.plan(traced, inputs, draws)[1]
-                stated = proof.dist if proof.complete else None
+                draws = self.budget.plan_draws(traced, inputs, draws)[1]
+                stated = proof.dist if proof.is_complete else None
                 return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
@@ -393,9 +393,9 @@ class _Trial:
             claim=self.claim,
             samples=draws,
             seed=self.search,
-            paced=lambda read, pair: self.budget.plan(read, pair, draws, share=_SEARCH, fewest=1)[
-                1
-            ],
+            paced=lambda read, pair: self.budget.plan_draws(
+                read, pair, draws, share=_SEARCH, fewest=1
+            )[1],
         )
 
     def _measure(
@@ -414,29 +414,29 @@ class _Trial:
             looking, counting = self.reading, self.measuring
             if unread:
                 looking, counting = self.measuring.spawn(2)
-            together = sampler.with_reader(inputs, np.random.default_rng(looking), looks, unread)
+            together = sampler.with_encoder(inputs, np.random.default_rng(looking), looks, unread)
             read, planned, paced = together, draws, ""
             if dist is None:
-                read, planned, paced = self.budget.plan(together, inputs, draws)
-            most = planned * LEAST_TOGETHER // read.min_together
+                read, planned, paced = self.budget.plan_draws(together, inputs, draws)
+            most = planned * MIN_PER_CALL // read.min_per_call
             clocks = _clocks(together, inputs, self.turning, most)
-            if clocks.by_call:
-                read = together.one_by_one()
+            if clocks.vary_by_call:
+                read = together.unbatched()
                 if dist is None:
-                    read, planned, paced = self.budget.plan(read, inputs, draws)
+                    read, planned, paced = self.budget.plan_draws(read, inputs, draws)
             if dist is None and self.budget.samples is None:
                 width = read.draw(inputs[0], np.random.default_rng(self.seed), 2)[0].size
-                planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+                planned = min(planned, max(MIN_WIDE_SAMPLES, MAX_WIDE_NUMBERS // max(1, width)))
             planned = min(planned, self.budget.max_samples(read))
             bound = _measure_bound(
                 read, inputs, self.claim, samples=planned, confidence=self.confidence, seed=counting
             )
             bound = replace(bound, source=f"{bound.source}{paced}")
-            if read.opaque and bound.epsilon == 0:
+            if read.is_opaque and bound.epsilon == 0:
                 bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
             stated = None if read.fields else dist
             return bound, self._evidence(
-                read, inputs, planned, stated, together=together, clocks=clocks.columns
+                read, inputs, planned, stated, batch_sampler=together, clocks=clocks.columns
             )
 
         return retry_on_new_form(measured)
@@ -466,7 +466,7 @@ class _Trial:
         """The verification by ``bound``, ``checks``, and the checks that use ``evidence``."""
         needed = None
         if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
-            needed = JointBinomial().needed(
+            needed = JointBinomial().min_samples(
                 self.claim.epsilon, delta=self.claim.delta, confidence=self.confidence
             )
         every = (*checks, *run_checks(evidence))
@@ -475,12 +475,12 @@ class _Trial:
 
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
-) -> Clocks:
+) -> ClockColumns:
     """Columns of outputs that follow the order of calls; none if outputs cannot be compared."""
     with suppress(InputError):
-        if sampler.sized:
-            return clocks_of(sampler, inputs, seed, draws)
-    return Clocks()
+        if sampler.takes_size:
+            return detect_clocks(sampler, inputs, seed, draws)
+    return ClockColumns()
 
 
 def _measure_bound(
@@ -496,7 +496,7 @@ def _measure_bound(
     instead.
     """
     rng = np.random.default_rng(seed)
-    for source in (sampler, sampler.shapes()):
+    for source in (sampler, sampler.to_shapes()):
         with suppress(UnevenOutputs):
             return measure(
                 source.worlds(inputs),
@@ -558,9 +558,9 @@ def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
 def _check_list(inputs: list[Any] | None) -> list[Any]:
     chosen = [0, 1] if inputs is None else inputs
     different = len(set(map(input_key, chosen)))
-    if not 2 <= different <= len(chosen) <= MOST_INPUTS:
+    if not 2 <= different <= len(chosen) <= MAX_INPUTS:
         raise InputError(
-            f"Expected 2 to {MOST_INPUTS} different inputs, got {different} in a list of "
+            f"Expected 2 to {MAX_INPUTS} different inputs, got {different} in a list of "
             f"{len(chosen)}. Give the inputs that differ most."
         )
     return chosen

@@ -20,10 +20,10 @@ from fedrec_auditor.auditor.worlds.guesses import expected_epsilon, failure_mass
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
-    cuts_between,
     fit_logistic,
     has_atoms,
     histogram,
+    make_cuts,
 )
 
 Floats = NDArray[np.float64]
@@ -41,31 +41,31 @@ class DecisionRule:
 
     statistic: the function that maps an output to a number.
     cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1], cuts[i]).
-    table: the guess in each interval (m + 1,): FIRST, NEITHER (the rule abstains) or SECOND.
+    guesses: the guess in each interval (m + 1,): FIRST, NEITHER (the rule abstains) or SECOND.
     """
 
     statistic: Statistic
     cuts: Floats
-    table: NDArray[np.int8]
+    guesses: NDArray[np.int8]
 
-    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
-        parts = histogram(self.statistic.of(outputs), self.cuts)
-        return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
+        parts = histogram(self.statistic.evaluate(outputs), self.cuts)
+        return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
-    def sides(self) -> frozenset[int]:
+    def guessable(self) -> frozenset[int]:
         """The worlds that the rule may guess: FIRST, SECOND, or both."""
-        return frozenset(self.table.tolist()) - {NEITHER}
+        return frozenset(self.guesses.tolist()) - {NEITHER}
 
-    def words(self, side: int) -> str:
+    def describe(self, side: int) -> str:
         """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
-        inside = np.concatenate([[False], self.table == side, [False]])
+        inside = np.concatenate([[False], self.guesses == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
         stops = np.flatnonzero(~inside[1:] & inside[:-1])
         spoken = [
-            self.statistic.words(float(ends[i]), float(ends[j]))
+            self.statistic.describe(float(ends[i]), float(ends[j]))
             for i, j in zip(starts[:3], stops[:3], strict=True)
         ]
         more = f", or {len(starts) - 3} more intervals" if len(starts) > 3 else ""
@@ -73,7 +73,7 @@ class DecisionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleBudget:
+class TestBudget:
     """Number of draws and error that remain to test a decision rule, used to predict its bound.
 
     draws: number of draws with which the rule will be tested.
@@ -167,8 +167,8 @@ def _median(counts: Floats, middles: Floats) -> float:
     return float(middles[np.searchsorted(np.cumsum(counts), counts.sum() / 2)])
 
 
+# Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m).
 Counts = Floats
-"""Counts of outputs of two worlds in m intervals, (2, m), or in two halves of a split (2, 2, m)."""
 Table = NDArray[np.int8]
 # Number of cuts that are tried in all pairs, and number of tried thresholds of the log-ratio.
 _TAILS = 64
@@ -180,7 +180,7 @@ _TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
 # A less simple rule is preferred only if its bound is larger by this share.
-SIMPLER = 0.01
+MIN_ADVANTAGE = 0.01
 # Expected bounds that differ by less count as equal, because the last bits of logarithms depend on
 # the processor.
 _TIED = 1e-9
@@ -189,47 +189,49 @@ _TIED = 1e-9
 class Candidate(NamedTuple, Generic[Rule]):
     """A candidate rule that guesses between two worlds, with its expected bound.
 
-    a, b: numbers of the first and of the second world.
-    expected: predicted lower bound on epsilon.
+    world_a, world_b: numbers of the first and of the second world.
+    expected_bound: predicted lower bound on epsilon.
     rule: the rule.
     """
 
-    a: int
-    b: int
-    expected: float
+    world_a: int
+    world_b: int
+    expected_bound: float
     rule: Rule
 
 
-def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
+def best_candidate(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
     """Returns the candidate with the largest expected bound.
 
-    If a later bound is larger by a share of at most ``SIMPLER``, the earlier candidate is
+    If a later bound is larger by a share of at most ``MIN_ADVANTAGE``, the earlier candidate is
     preferred. The result is None if there are no candidates.
     """
     best: Candidate[Rule] | None = None
     for each in candidates:
-        if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
+        if best is None or each.expected_bound > best.expected_bound + MIN_ADVANTAGE * max(
+            best.expected_bound, 0.0
+        ):
             best = each
     return best
 
 
-class Option(NamedTuple):
+class RatedTable(NamedTuple):
     """The guesses of a rule in each interval, with two predictions of its bound.
 
-    cautious: predicted bound with the caution of the budget; it compares rules on different
+    cautious_bound: predicted bound with the caution of the budget; it compares rules on different
         statistics.
-    likely: predicted bound with the smaller caution that this kind of rule needs; it compares rules
-        on one statistic.
+    likely_bound: predicted bound with the smaller caution that this kind of rule needs; it compares
+        rules on one statistic.
     table: the guess in each interval: FIRST, NEITHER or SECOND.
     """
 
-    cautious: float
-    likely: float
+    cautious_bound: float
+    likely_bound: float
     table: Table
 
 
 def candidate_rules(
-    statistic: Statistic, first: Floats, second: Floats, budget: SampleBudget
+    statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
 ) -> list[tuple[float, DecisionRule]]:
     """Returns candidate rules on ``statistic`` with their expected bounds, most promising first.
 
@@ -249,35 +251,37 @@ def candidate_rules(
     Rules that never guess are omitted.
     """
     prescribed = statistic.cuts
-    cuts = cuts_between(np.concatenate([first, second])) if prescribed is None else prescribed
+    cuts = make_cuts(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
     # One half is earlier than the other: a rule on a drifting value, such as a clock, fails on it.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
-    chosen = by_tails(halves, budget)
+    chosen = rule_by_cuts(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
-        options.append(by_ratio(halves, budget))
-    if prescribed is None and (modelled := by_model(halves, _middles(first, second, cuts), budget)):
+        options.append(rule_by_ratio(halves, budget))
+    if prescribed is None and (
+        modelled := rule_by_model(halves, _middles(first, second, cuts), budget)
+    ):
         options.append(modelled)
     for option in options:
-        if option.likely > chosen.likely * (1 + SIMPLER):
+        if option.likely_bound > chosen.likely_bound * (1 + MIN_ADVANTAGE):
             chosen = option
     ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
-        ranked += by_strongest(halves, budget)
+        ranked += rules_by_strength(halves, budget)
     if prescribed is not None:
         for option in ranked:
             option.table[0] = NEITHER
     return [
-        (option.cautious, DecisionRule(statistic=statistic, cuts=cuts, table=option.table))
+        (option.cautious_bound, DecisionRule(statistic=statistic, cuts=cuts, guesses=option.table))
         for option in ranked
         if option.table.any()
     ]
 
 
-def by_tails(halves: Counts, budget: SampleBudget) -> Option:
+def rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedTable:
     """Returns the best rule that guesses one world above a cut and one world below another cut.
 
     ``halves`` are the counts in two halves of the outputs. The expected bound comes from cuts that
@@ -290,10 +294,10 @@ def by_tails(halves: Counts, budget: SampleBudget) -> Option:
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
     expected = budget.expected_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
-    return Option(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
+    return RatedTable(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | None:
+def rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedTable | None:
     """Returns the best rule on values above and below two cuts, by a model of the log-ratio.
 
     halves: counts of outputs in two halves of the split (2, 2, m).
@@ -314,7 +318,7 @@ def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | 
     cautious, likely = (
         s.expected_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
     )
-    return Option(float(cautious), float(likely), table)
+    return RatedTable(float(cautious), float(likely), table)
 
 
 def _guessed(counts: Counts, table: Table) -> float:
@@ -322,7 +326,7 @@ def _guessed(counts: Counts, table: Table) -> float:
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
+def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
     """Returns the table of the best pair of cuts, rated by the least favourable of ``views``."""
     total = views[0].sum(axis=0)
     n_outputs, cuts = float(total.sum()), len(total) - 1
@@ -358,7 +362,7 @@ def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
     return table
 
 
-def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
+def rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedTable:
     """Returns the best rule that guesses the more likely world where log-ratios are large.
 
     ``halves`` are the counts in two halves of the outputs. The tried thresholds of the log-ratio
@@ -368,10 +372,10 @@ def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _above(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
-    return options[_first_best(np.array([option.likely for option in options]))]
+    return options[_first_best(np.array([option.likely_bound for option in options]))]
 
 
-def by_strongest(halves: Counts, budget: SampleBudget) -> list[Option]:
+def rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedTable]:
     """Returns rules that guess only in the few intervals with the largest log-ratios.
 
     ``halves`` are the counts in two halves of the outputs. Fresh draws have to compare these rules.
@@ -383,7 +387,7 @@ def by_strongest(halves: Counts, budget: SampleBudget) -> list[Option]:
     return options
 
 
-def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) -> list[Option]:
+def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) -> list[RatedTable]:
     """Returns one rule per level, which guesses the more likely world at that level of evidence.
 
     One half of the split orders the intervals and the other half counts the guesses, both ways.
@@ -398,12 +402,12 @@ def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) 
     expected = budget.expected_bound(guesses[0], guesses[1], halves.sum(), both=True)
     strength, whole = _strength(halves.mean(axis=0), errors)
     return [
-        Option(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
+        RatedTable(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 
 
-def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
+def estimate_bound(counts: Counts, budget: TestBudget) -> float:
     """Estimates roughly the bound of the best rule that guesses by the log-ratio of ``counts``.
 
     ``counts`` (2, m) of outputs in m intervals both select and evaluate the rule.

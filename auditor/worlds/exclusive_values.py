@@ -14,15 +14,15 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     Candidate,
-    SampleBudget,
-    first_best,
+    TestBudget,
+    best_candidate,
 )
-from fedrec_auditor.auditor.worlds.statistics import ROUNDING, EntryNames, as_floats
+from fedrec_auditor.auditor.worlds.statistics import TOLERANCE, EntryNames, as_floats
 
 _BLOCK = 1 << 22
 
 
-def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
+def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a 64-bit hash (n,) of each of ``rows`` (n, d) of integers, booleans or strings.
 
     The hash of a single number is the number. Otherwise it is the sum of the entries, or of
@@ -78,7 +78,7 @@ class ValueSet:
     name: name of the entry or output.
     low, high: increasing lower and upper ends of each value (m,). They differ only for floats, for
         which values within rounding count as one.
-    sides: the world of each value, FIRST or SECOND (m,).
+    worlds: the world of each value, FIRST or SECOND (m,).
     examples: descriptions of some values of each world.
     """
 
@@ -86,13 +86,13 @@ class ValueSet:
     name: str
     low: NDArray[Any]
     high: NDArray[Any]
-    sides: NDArray[np.int8]
+    worlds: NDArray[np.int8]
     examples: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
         return len(self.low)
 
-    def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
+    def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each output: the only world in which its value occurred.
 
         The guess is FIRST, SECOND, or NEITHER if the value is not in the set.
@@ -102,9 +102,9 @@ class ValueSet:
         keys = _keys(outputs, self.entry)
         place = np.maximum(np.searchsorted(self.low, keys, side="right") - 1, 0)
         inside = (self.low[place] <= keys) & (keys <= self.high[place])
-        return np.where(inside, self.sides[place], NEITHER).astype(np.int8)
+        return np.where(inside, self.worlds[place], NEITHER).astype(np.int8)
 
-    def words(self, side: int) -> str:
+    def describe(self, side: int) -> str:
         """Describes the values that occurred in the world ``side`` (FIRST or SECOND) only."""
         names = self.examples[side]
         more = ", ..." if len(names) > 3 else ""
@@ -117,29 +117,29 @@ class OutsideRange:
 
     entry: number of the entry of an output.
     name: name of the entry.
-    ends: ends (low, high) of the entry's range in each world.
+    ranges: ends (low, high) of the entry's range in each world.
     """
 
     entry: int
     name: str
-    ends: tuple[tuple[float, float], tuple[float, float]]
+    ranges: tuple[tuple[float, float], tuple[float, float]]
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.ranges)
 
-    def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
+    def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
         """Returns the guess (n,) for each output: the only world whose range contains the entry.
 
         The guess is NEITHER if both ranges or no range contain it.
         """
         values = as_floats(outputs)[:, self.entry]
-        first, second = ((values < low) | (values > high) for low, high in self.ends)
+        first, second = ((values < low) | (values > high) for low, high in self.ranges)
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
-    def words(self, side: int) -> str:
+    def describe(self, side: int) -> str:
         """Describes the numbers for which ``side`` (FIRST or SECOND) may be guessed."""
-        low, high = self.ends[1 if side == FIRST else 0]
+        low, high = self.ranges[1 if side == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
@@ -152,17 +152,17 @@ class ExclusiveRule:
 
     parts: tuple[ValueSet | OutsideRange, ...]
 
-    sides = frozenset({FIRST, SECOND})
+    guessable = frozenset({FIRST, SECOND})
 
-    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
         """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
-        votes = np.stack([part.votes(outputs) for part in self.parts])
+        votes = np.stack([part.guess(outputs) for part in self.parts])
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
-    def words(self, side: int) -> str:
+    def describe(self, side: int) -> str:
         """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
-        texts = [words for part in self.parts if (words := part.words(side))]
+        texts = [words for part in self.parts if (words := part.describe(side))]
         more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 
@@ -170,7 +170,7 @@ class ExclusiveRule:
 def exclusive_rules(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
-    budget: SampleBudget,
+    budget: TestBudget,
     names: EntryNames | None = None,
 ) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
     """Returns a rule on values of one world only, with the largest expected bound, for each pair.
@@ -194,7 +194,7 @@ def exclusive_rules(
         if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].members(a, b, readings[0].fewest, outputs)
             options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
-        if best := first_best(each for each in options if any(map(len, each.rule.parts))):
+        if best := best_candidate(each for each in options if any(map(len, each.rule.parts))):
             best_rules[a, b] = best
     return best_rules
 
@@ -204,7 +204,7 @@ def _sets(
     outputs: Sequence[NDArray[Any]],
     a: int,
     b: int,
-    budget: SampleBudget,
+    budget: TestBudget,
 ) -> Iterator[Candidate[ExclusiveRule]]:
     """Yields rules on values that occur often in one world only, per reading and for all."""
     n_draws = 2 * len(outputs[0])
@@ -221,7 +221,7 @@ def _sets(
             )
 
 
-def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
+def _expected(right: float, wrong: float, seen: int, budget: TestBudget) -> float:
     """Returns the bound to expect from ``right`` and ``wrong`` guesses in ``seen`` draws."""
     bold = replace(budget, caution=0.0)
     return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
@@ -262,10 +262,10 @@ class _Reading:
             examples[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
         return ValueSet(
             entry=self.entry,
-            name="output" if self.part is None else self.names.part(self.part),
+            name="output" if self.part is None else self.names.part_name(self.part),
             low=self.low[either],
             high=self.high[either],
-            sides=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
+            worlds=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
             examples=examples,
         )
 
@@ -277,7 +277,7 @@ class _Reading:
     def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
         world, row = divmod(int(draw), len(outputs[0]))
         output, part = outputs[world][row], self.part
-        return str(output.tolist()) if part is None else self.names.value(output.ravel(), part)
+        return str(output.tolist()) if part is None else self.names.describe(output.ravel(), part)
 
 
 def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
@@ -299,7 +299,7 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNam
     values, first_seen, group = np.unique(keys, return_index=True, return_inverse=True)
     low = high = values
     if values.dtype.kind == "f":
-        slack = ROUNDING * np.abs(values)
+        slack = TOLERANCE * np.abs(values)
         starts = np.append(True, np.diff(values) > slack[1:])
         block = np.cumsum(starts) - 1
         ends = np.append(np.flatnonzero(starts)[1:] - 1, len(values) - 1)
@@ -317,13 +317,13 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
     """Returns keys (n,) that identify values: the number itself, or a fingerprint."""
     flat = outputs.reshape(len(outputs), -1)
     if entry is None:
-        return fingerprints(flat)
+        return hash_rows(flat)
     column = flat[:, entry : entry + 1]
-    return as_floats(column)[:, 0] if column.dtype.kind == "f" else fingerprints(column)
+    return as_floats(column)[:, 0] if column.dtype.kind == "f" else hash_rows(column)
 
 
 def _ranges(
-    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
+    outputs: Sequence[NDArray[Any]], a: int, b: int, budget: TestBudget, names: EntryNames
 ) -> Iterator[Candidate[ExclusiveRule]]:
     """Yields rules on numbers outside the range of one world, one rule per entry."""
     first, second = outputs[a], outputs[b]
@@ -331,21 +331,21 @@ def _ranges(
     if first.dtype.kind not in "iuf" or len(first) < 4 * _BEFORE or not width:
         return
     for entry in range(min(width, _ENTRIES)):
-        name = names.of(entry)
+        name = names.name_of(entry)
         columns = [
             as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (first, second)
         ]
         right = wrong = 0
         for start in (0, 1):  # ends by one half, votes on the other half
             ends = [_ends(column[start::2]) for column in columns]
-            tried = OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
+            tried = OutsideRange(entry=0, name=name, ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
-                votes = tried.votes(column[1 - start :: 2])
+                votes = tried.guess(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             ends = [_ends(column) for column in columns]
-            whole = OutsideRange(entry=entry, name=name, ends=(ends[0], ends[1]))
+            whole = OutsideRange(entry=entry, name=name, ranges=(ends[0], ends[1]))
             expected = _expected(right, wrong, len(first) + len(second), budget)
             yield Candidate(a, b, expected, ExclusiveRule((whole,)))
 
@@ -354,5 +354,5 @@ def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
     k = min(_BEFORE, len(values) // 2)
     ordered = np.partition(values, [0, k, len(values) - k - 1, len(values) - 1])
     low, near_low, near_high, high = ordered[[0, k, -k - 1, -1]]
-    slack = ROUNDING * max(abs(float(low)), abs(float(high)))
+    slack = TOLERANCE * max(abs(float(low)), abs(float(high)))
     return float(2.0 * low - near_low) - slack, float(2.0 * high - near_high) + slack

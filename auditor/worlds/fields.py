@@ -30,7 +30,7 @@ _PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (c
 # Kinds of the value at a path; 0 if there is no value.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 # Maximum number of recent answers or parts that are kept, and maximum letters of each part.
-MAX_KEPT, _LONGEST = 1 << 18, 200
+MAX_ANSWERS, _LONGEST = 1 << 18, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Fields:
     ``paths``.
 
     Without paths, each answer is encoded as one word, its ``repr``. Equal words mean equal answers,
-    and ``answer`` returns the answer of a word.
+    and ``decode_word`` returns the answer of a word.
 
     paths: the paths that have columns of their own.
-    originals: answers by word and texts by checksum, at most ``MAX_KEPT``, cut after 200 letters if
-        they are parts. A value that is no longer kept is described as "a text", and ``answer``
-        raises KeyError for it.
+    originals: answers by word and texts by checksum, at most ``MAX_ANSWERS``, cut after 200 letters
+        if they are parts. A value that is no longer kept is described as "a text", and
+        ``decode_word`` raises KeyError for it.
 
-    >>> Fields().read([{"bit": 1, "who": None}]).tolist()
+    >>> Fields().encode([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
     """
 
@@ -82,10 +82,12 @@ class Fields:
         paths = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
         return cls(tuple(sorted(paths, key=_derived))[:_MOST])
 
-    def read(self, answers: Iterable[Any]) -> NDArray[Any]:
+    def encode(self, answers: Iterable[Any]) -> NDArray[Any]:
         """Encodes each answer as a row of numbers, (n, 3 * len(paths) + 1), or as a word, (n,)."""
         if not self.paths:
-            words = [self._keep(repr(plain(answer)), copy.deepcopy(answer)) for answer in answers]
+            words = [
+                self._keep(repr(canonical(answer)), copy.deepcopy(answer)) for answer in answers
+            ]
             return np.array(words, dtype=np.str_)
         place = {path: 3 * index for index, path in enumerate(self.paths)}
         rows = []
@@ -102,7 +104,7 @@ class Fields:
             rows.append(row)
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
-    def answer(self, word: str) -> Any:
+    def decode_word(self, word: str) -> Any:
         """Returns the answer that was encoded as this word; KeyError if it is no longer kept."""
         return copy.deepcopy(self.originals[word])
 
@@ -115,7 +117,7 @@ class Fields:
         last = 3 * len(self.paths)
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
-    def name(self, column: int) -> str:
+    def field_name(self, column: int) -> str:
         """Returns the field that a column encodes in Python's notation: output.user.bits[0]."""
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
@@ -127,9 +129,9 @@ class Fields:
         field.
         """
         what = 2 if column == 3 * len(self.paths) else column % 3
-        return f"{('kind of ', '', 'checksum of ')[what]}{self.name(column)}"
+        return f"{('kind of ', '', 'checksum of ')[what]}{self.field_name(column)}"
 
-    def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
+    def with_related(self, columns: Collection[int]) -> tuple[int, ...]:
         """Returns ``columns`` and the columns of fields that contain, or are in, their fields.
 
         A field contains another field if that is a piece of its text or a value in its JSON text.
@@ -148,7 +150,7 @@ class Fields:
         of_paths = [3 * k + j for k, path in enumerate(self.paths) if made(path) for j in range(3)]
         return tuple({*columns, *of_paths})
 
-    def value(self, row: NDArray[np.float64], column: int) -> str:
+    def describe(self, row: NDArray[np.float64], column: int) -> str:
         """Describes the value that ``row``, an encoded answer, has in the field of ``column``."""
         start = column // 3 * 3
         if start == 3 * len(self.paths):
@@ -184,26 +186,26 @@ class Fields:
         """Keeps a value under ``index``, and returns ``index``."""
         self.originals.pop(index, None)
         self.originals[index] = kept
-        if len(self.originals) > MAX_KEPT:
+        if len(self.originals) > MAX_ANSWERS:
             del self.originals[next(iter(self.originals))]
         return index
 
 
-def plain(part: Any) -> Any:
+def canonical(part: Any) -> Any:
     """Returns a copy of ``part`` whose ``repr`` is equal for equal values only.
 
     Arrays, sets, named tuples and dataclasses become tuples that include their type.
     """
     if isinstance(part, np.ndarray):
-        return "an array", part.dtype.str, plain(part.tolist())
+        return "an array", part.dtype.str, canonical(part.tolist())
     if isinstance(part, (set, frozenset)):
-        return type(part).__qualname__, [plain(element) for element in elements(part)]
+        return type(part).__qualname__, [canonical(element) for element in sort_elements(part)]
     if (record := fields_of_record(part)) is not None:
-        return type(part).__qualname__, plain(record)
+        return type(part).__qualname__, canonical(record)
     if isinstance(part, dict):
-        return {key: plain(value) for key, value in part.items()}
+        return {key: canonical(value) for key, value in part.items()}
     if isinstance(part, (list, tuple)):
-        return (tuple if isinstance(part, tuple) else list)(map(plain, part))
+        return (tuple if isinstance(part, tuple) else list)(map(canonical, part))
     return part.item() if isinstance(part, np.generic) else part
 
 
@@ -221,12 +223,12 @@ def fields_of_record(part: Any) -> dict[str, Any] | None:
     return {name: getattr(part, name) for name in names} | getattr(part, "__dict__", {})
 
 
-def elements(part: Collection[Any]) -> list[Any]:
+def sort_elements(part: Collection[Any]) -> list[Any]:
     """Returns the elements of a set as a list, in an order that depends on their values only."""
-    return sorted(part, key=lambda element: repr(plain(element)))
+    return sorted(part, key=lambda element: repr(canonical(element)))
 
 
-def opaque(answers: Sequence[Any]) -> bool:
+def is_opaque(answers: Sequence[Any]) -> bool:
     """Checks whether all answers differ, and each is bytes or one word that is not a number."""
     texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
     return len(set(texts)) == len(answers) > 0 and all(
@@ -292,7 +294,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     record = fields_of_record(part)
     if record is not None or isinstance(part, (set, frozenset)):
         yield f"{path}{_CLASS}", type(part).__qualname__
-        part = record if record is not None else {_spelt(e): True for e in elements(part)}
+        part = record if record is not None else {_spelt(e): True for e in sort_elements(part)}
     if isinstance(part, np.ndarray):
         part = part.tolist()
     if isinstance(part, (dict, list, tuple)) and depth < _DEEPEST:
@@ -313,7 +315,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 def _spelt(element: Any) -> Any:
     """Returns an element of a set as a key: itself, or text if its ``repr`` has no fixed order."""
-    return element if isinstance(element, _PLAIN) else repr(plain(element))
+    return element if isinstance(element, _PLAIN) else repr(canonical(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:

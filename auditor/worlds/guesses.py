@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS, Rates
+from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS_RATES, Rates
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
@@ -76,27 +76,27 @@ class GuessCounts:
     """Counts of the guesses of a decision rule on outputs whose world was chosen by a coin.
 
     draws: number of outputs; the rule may abstain on some of them.
-    first: numbers of right and wrong guesses of the first world.
-    second: numbers of right and wrong guesses of the second world.
-    both: whether the rule guesses the second world too.
-    share: probability with which the coin chooses the first world; 1/2 for a fair coin.
+    first_tally: numbers of right and wrong guesses of the first world.
+    second_tally: numbers of right and wrong guesses of the second world.
+    has_second: whether the rule guesses the second world too.
+    first_prob: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
     draws: int
-    first: tuple[int, int]
-    second: tuple[int, int] = (0, 0)
-    both: bool = False
-    share: float = 0.5
+    first_tally: tuple[int, int]
+    second_tally: tuple[int, int] = (0, 0)
+    has_second: bool = False
+    first_prob: float = 0.5
 
     @property
-    def right(self) -> int:
+    def n_right(self) -> int:
         """Number of right guesses, of both worlds together."""
-        return self.first[0] + self.second[0]
+        return self.first_tally[0] + self.second_tally[0]
 
     @property
-    def wrong(self) -> int:
+    def n_wrong(self) -> int:
         """Number of wrong guesses, of both worlds together."""
-        return self.first[1] + self.second[1]
+        return self.first_tally[1] + self.second_tally[1]
 
     @classmethod
     def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
@@ -108,14 +108,24 @@ class GuessCounts:
         """
         (right, others), (wrong, rights) = table.tolist()
         return cls(
-            draws=draws, first=(right, wrong), second=(rights, others), both=both, share=share
+            draws=draws,
+            first_tally=(right, wrong),
+            second_tally=(rights, others),
+            has_second=both,
+            first_prob=share,
         )
 
     @classmethod
     def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
         """Returns the counts of a rule that guesses the world of every output, always rightly."""
         first = round(draws * share)
-        return cls(draws=draws, first=(first, 0), second=(draws - first, 0), both=True, share=share)
+        return cls(
+            draws=draws,
+            first_tally=(first, 0),
+            second_tally=(draws - first, 0),
+            has_second=True,
+            first_prob=share,
+        )
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
         """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``.
@@ -124,10 +134,10 @@ class GuessCounts:
         coin.
         """
         revealed, left = failure_mass(
-            self.draws, both=self.both, delta=delta, alpha=alpha, share=self.share
+            self.draws, both=self.has_second, delta=delta, alpha=alpha, share=self.first_prob
         )
-        if self.share == 0.5:
-            return float(joint_binomial_epsilon(self.right, self.wrong, revealed, left))
+        if self.first_prob == 0.5:
+            return float(joint_binomial_epsilon(self.n_right, self.n_wrong, revealed, left))
 
         def excess(epsilon: float) -> float:
             return self._chance(epsilon, revealed) - left
@@ -142,8 +152,8 @@ class GuessCounts:
         e^epsilon p / (1 - p). The revealed outputs are subtracted from the guesses of the rarer
         world first, which makes the remaining counts most probable.
         """
-        prior = float(special.logit(self.share))
-        sides = [(*self.first, prior), (*self.second, -prior)]
+        prior = float(special.logit(self.first_prob))
+        sides = [(*self.first_tally, prior), (*self.second_tally, -prior)]
         (right, wrong, odds), (others, errors, other_odds) = sorted(sides, key=lambda side: side[2])
         taken = min(revealed, right)
         right, others = right - taken, max(others - revealed + taken, 0)
@@ -227,7 +237,7 @@ def joint_binomial_epsilon(
     return np.asarray(np.where(least > 0.5, special.logit(np.maximum(least, 0.5)), 0.0))
 
 
-def expected_guesses(draws: int, rates: Rates, delta: float, alpha: float) -> float:
+def expected_joint_epsilon(draws: int, rates: Rates, delta: float, alpha: float) -> float:
     """Predicts the largest ``joint_binomial_epsilon`` of several rules on ``draws`` outputs.
 
     ``rates`` are the expected shares of right and of wrong guesses of each rule.
@@ -280,12 +290,12 @@ class ThresholdBand:
     two worlds. All limits hold together at level 1 - ``alpha``, and so does everything computed
     from them: epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
 
-    low: lower limits of P (k,).
-    high: upper limits of Q (k,).
+    p_lower: lower limits of P (k,).
+    q_upper: upper limits of Q (k,).
     thresholds: thresholds of the events (k,).
-    above: whether the event is a score above the threshold (k,); otherwise a score below it.
-    first: whether P is the probability in the first world, and Q in the second (k,); otherwise the
-        reverse.
+    is_above: whether the event is a score above the threshold (k,); otherwise a score below it.
+    is_first: whether P is the probability in the first world, and Q in the second (k,); otherwise
+        the reverse.
     alpha: total error.
 
     The thresholds are order statistics of the scores in the world of Q, at ranks fixed in advance.
@@ -298,11 +308,11 @@ class ThresholdBand:
     limits, of two probabilities, share the error.
     """
 
-    low: Floats
-    high: Floats
+    p_lower: Floats
+    q_upper: Floats
     thresholds: Floats
-    above: NDArray[np.bool_]
-    first: NDArray[np.bool_]
+    is_above: NDArray[np.bool_]
+    is_first: NDArray[np.bool_]
     alpha: float
 
     @classmethod
@@ -329,28 +339,28 @@ class ThresholdBand:
             np.concatenate(column) for column in zip(*parts, strict=True)
         )
         return cls(
-            low=low,
-            high=np.asarray(high, dtype=np.float64),
+            p_lower=low,
+            q_upper=np.asarray(high, dtype=np.float64),
             thresholds=cuts,
-            above=above_all,
-            first=first_all,
+            is_above=above_all,
+            is_first=first_all,
             alpha=alpha,
         )
 
-    def best(self, delta: float) -> int:
+    def best_event(self, delta: float) -> int:
         """Returns the index of the event with the largest lower bound on epsilon at ``delta``."""
-        return int(np.argmax((self.low - delta) / self.high))
+        return int(np.argmax((self.p_lower - delta) / self.q_upper))
 
     def epsilon(self, delta: float) -> float:
         """Returns a lower bound on epsilon at ``delta``."""
-        k = self.best(delta)
-        sure = self.low[k] - delta
-        return float(np.log(sure / self.high[k])) if sure > self.high[k] else 0.0
+        k = self.best_event(delta)
+        sure = self.p_lower[k] - delta
+        return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
     def delta(self, epsilon: ArrayLike) -> Floats:
         """Returns lower bounds on delta at each ``epsilon``, jointly valid."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
-        return np.asarray(np.maximum((self.low - ratio * self.high).max(axis=-1), 0.0))
+        return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
     def renyi(self, order: float) -> float:
         """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
@@ -361,10 +371,10 @@ class ThresholdBand:
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
-        above = self.low > self.high
+        above = self.p_lower > self.q_upper
         if not above.any():
             return 0.0
-        p, q = self.low[above], self.high[above]
+        p, q = self.p_lower[above], self.q_upper[above]
         terms = np.stack(
             [
                 order * np.log(p) + (1 - order) * np.log(q),
@@ -373,9 +383,9 @@ class ThresholdBand:
         )
         return float(special.logsumexp(terms, axis=0).max() / (order - 1))
 
-    def words(self, k: int) -> str:
+    def describe(self, k: int) -> str:
         """Describes event number ``k``, such as "score > 3"."""
-        return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
+        return f"score {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
 def _binary(one: Floats, other: Floats) -> bool:
@@ -395,9 +405,9 @@ def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -
     ``one`` (n,) and ``other`` (m,) are the scores of two worlds. The bound is reached if the scores
     of the two worlds never overlap. It depends on whether all scores are 0 or 1.
     """
-    expected = epsilon_of_answers if _binary(one, other) else epsilon_by_ranks
+    expected = epsilon_of_binary if _binary(one, other) else epsilon_by_ranks
     return max(
-        expected(len(p), len(q), NOISELESS, delta=delta, alpha=alpha)
+        expected(len(p), len(q), NOISELESS_RATES, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
@@ -417,7 +427,7 @@ def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float
     return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
 
 
-def epsilon_of_answers(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+def epsilon_of_binary(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
     """Predicts the lower bound of a ``ThresholdBand`` for scores of zeros and ones.
 
     The arguments are those of ``epsilon_by_ranks``.

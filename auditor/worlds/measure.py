@@ -22,18 +22,18 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredBounds:
     """Lower bounds on epsilon that were measured on worlds.
 
     bound: bound that holds at the requested confidence.
-    alarm: bound from the first measurement, at the higher confidence that is required before a
-        measurement may contradict a proof.
-    repeated: whether ``bound`` is the smaller bound of two measurements.
+    alarm_bound: bound from the first measurement, at the higher confidence that is required before
+        a measurement may contradict a proof.
+    is_repeated: whether ``bound`` is the smaller bound of two measurements.
     """
 
     bound: Bound
-    alarm: Bound
-    repeated: bool
+    alarm_bound: Bound
+    is_repeated: bool
 
 
 def measure(
@@ -45,7 +45,7 @@ def measure(
     confidence: float,
     samples: int,
     rng: np.random.Generator,
-) -> Measured:
+) -> MeasuredBounds:
     """Measures a lower bound on epsilon, a second time if it refutes a claim.
 
     At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
@@ -71,7 +71,7 @@ def measure(
     ...     samples=1000,
     ...     rng=np.random.default_rng(0),
     ... )
-    >>> refutes(measured.bound, claim), measured.repeated, measured.bound.samples
+    >>> refutes(measured.bound, claim), measured.is_repeated, measured.bound.samples
     (True, True, 4000)
     """
 
@@ -80,19 +80,19 @@ def measure(
         worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
-        return Measured(bound=bound, alarm=alarm, repeated=False)
+        return MeasuredBounds(bound=bound, alarm_bound=alarm, is_repeated=False)
     second = estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=again)
     smaller = replace(
         min(bound, second, key=lambda each: each.epsilon),
         samples=(bound.samples or 0) + (second.samples or 0),
         source=f"{bound.source}; the smaller of two measurements",
     )
-    return Measured(bound=smaller, alarm=alarm, repeated=True)
+    return MeasuredBounds(bound=smaller, alarm_bound=alarm, is_repeated=True)
 
 
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
-FACTOR = 2.0
+POWER_FACTOR = 2.0
 # Delta at which Gaussian noise has the stated epsilon if the claim has delta 0, at which the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
@@ -120,13 +120,13 @@ class Power:
     The numbers assume that the estimator uses the best rule and that counts equal their
     expectation.
 
-    response: draws for randomized response, which is refuted most easily; None above 10^9.
-    gaussian: draws for Gaussian noise, which the sum of many small privacy losses, as in a
+    response_draws: draws for randomized response, which is refuted most easily; None above 10^9.
+    gaussian_draws: draws for Gaussian noise, which the sum of many small privacy losses, as in a
         training, approaches; None above 10^9.
     """
 
-    response: int | None
-    gaussian: int | None
+    response_draws: int | None
+    gaussian_draws: int | None
 
     @classmethod
     @cache
@@ -147,7 +147,7 @@ class Power:
             )
 
         pairs = (_randomized_response, _gaussian)
-        return cls(*(fewest(pair(FACTOR * epsilon, delta)) for pair in pairs))
+        return cls(*(fewest(pair(POWER_FACTOR * epsilon, delta)) for pair in pairs))
 
     @classmethod
     def against(
@@ -171,9 +171,9 @@ class Power:
         ``draws`` is the noun for the draws, such as "draws of each world".
         """
         return (
-            f"a system with twice the claimed epsilon is refuted by about {_count(self.response)} "
-            f"{draws} if it is randomized response, by {_count(self.gaussian)} if it is Gaussian "
-            "noise"
+            f"a system with twice the claimed epsilon is refuted by about "
+            f"{_count(self.response_draws)} {draws} if it is randomized response, by "
+            f"{_count(self.gaussian_draws)} if it is Gaussian noise"
         )
 
 
@@ -190,7 +190,7 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
         if bound.scope.horizon is not Horizon.TRAINING:
             continue
         power, draws = Power.against(claim.epsilon, bound), bound.samples or 0
-        if power is None or (power.gaussian or math.inf) <= draws // 2:
+        if power is None or (power.gaussian_draws or math.inf) <= draws // 2:
             return ""
         why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."
     return why

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
     Limit,
@@ -31,12 +31,12 @@ Floats = NDArray[np.float64]
 _REACH = (0.005, 0.995)
 
 
-def discriminants(rows: Floats, contrasts: Floats) -> Floats:
+def discriminant_scores(rows: Floats, contrasts: Floats) -> Floats:
     """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants.
 
     Each column of ``contrasts`` (n, k) holds weights of the rows that make their weighted sum a
-    difference of class means (see ``contrast``). The covariance is that of all rows, in units of
-    each column's standard deviation, shrunk towards a multiple of the identity (Ledoit and Wolf
+    difference of class means (see ``mean_contrast``). The covariance is that of all rows, in units
+    of each column's standard deviation, shrunk towards a multiple of the identity (Ledoit and Wolf
     2004). So there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
@@ -61,7 +61,7 @@ def discriminants(rows: Floats, contrasts: Floats) -> Floats:
     return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
 
 
-def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
+def mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
     """Returns weights (n,) with which the weighted sum of n rows is a difference of two means.
 
     chosen: positions (k,) of the rows with known labels; all other weights are 0.
@@ -90,17 +90,17 @@ class OneRunGuesses:
 
     canaries: number of canaries.
     guesses: number of canaries that are guessed; the guesser abstains on all others.
-    right: number of right guesses.
-    both: whether both "in" and "out" may be guessed; otherwise all guesses are the same.
+    n_right: number of right guesses.
+    has_both: whether both "in" and "out" may be guessed; otherwise all guesses are the same.
     """
 
     canaries: int
     guesses: int
-    right: int
-    both: bool = True
+    n_right: int
+    has_both: bool = True
 
     def p_value(self, epsilon: float, delta: float) -> float:
-        """Returns an upper bound of the probability of at least ``right`` right guesses under DP.
+        """Returns an upper bound of the probability of at least ``n_right`` right guesses under DP.
 
         The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
         ``guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
@@ -112,7 +112,7 @@ class OneRunGuesses:
         the next probability is smaller than the mean, and falls from there on. Bisection finds the
         maximum. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
         """
-        v, r = self.right, self.guesses
+        v, r = self.n_right, self.guesses
         q = float(special.expit(epsilon))
         tail = _at_least(v, r, q)
         if delta == 0 or v == 0:
@@ -148,20 +148,20 @@ class OneRunGuesses:
         of its binomial bound. In this range the p-value falls with the number of right guesses, so
         that large numbers refute.
         """
-        if self.right == 0:
+        if self.n_right == 0:
             return 0.0
-        most = math.log(self.right / (self.guesses + 1 - self.right))
+        most = math.log(self.n_right / (self.guesses + 1 - self.n_right))
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
         """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the trade-off curve.
 
         The trade-off curve of false positive and false negative rates is that of (eps, delta)-DP;
-        see ``explained``.
+        see ``can_explain``.
         """
-        return self.least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
+        return self.largest_refuted(lambda epsilon: trade_off_inverse(epsilon, delta), alpha)
 
-    def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
+    def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
         """Checks whether a trade-off function permits P[right guesses >= v] >= ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
@@ -187,9 +187,9 @@ class OneRunGuesses:
         is derived here.
         """
         m, r = self.canaries, self.guesses
-        scale = 1 if self.both else 2
-        right, wrong = alpha * self.right / m, alpha * (r - self.right) / m
-        for j in range(self.right - 1, -1, -1):
+        scale = 1 if self.has_both else 2
+        right, wrong = alpha * self.n_right / m, alpha * (r - self.n_right) / m
+        for j in range(self.n_right - 1, -1, -1):
             if right + wrong > r / m or right * scale > 1:
                 return False
             least = inverse(right * scale) / scale
@@ -199,22 +199,22 @@ class OneRunGuesses:
             wrong = least
         return right + wrong <= r / m
 
-    def least_explained(
+    def largest_refuted(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
 
         ``inverse(parameter)`` is the inverse of F = 1 - f for the trade-off function f with this
-        parameter; F must rise with the parameter. ``explained`` tests one curve.
+        parameter; F must rise with the parameter. ``can_explain`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:
-            return parameter >= _FAR or self.explained(inverse(parameter), alpha)
+            return parameter >= _FAR or self.can_explain(inverse(parameter), alpha)
 
-        return 0.0 if holds(0.0) else last_failure(holds, close=_TOLERANCE)
+        return 0.0 if holds(0.0) else bisect_threshold(holds, close=_TOLERANCE)
 
 
-def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
+def trade_off_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
     """Returns the inverse of 1 - f for the trade-off function f of (eps, delta)-DP.
 
     The returned function maps a true positive rate to the smallest false positive rate.
@@ -282,27 +282,27 @@ class OneRun(Checked, Estimator):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of which canaries one training included"
 
-    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
         """Guesses which canaries the training included, by their scores.
 
         Raises InputError if ``worlds`` have no coins.
         """
-        if worlds.coins is None:
+        if worlds.canary_run is None:
             raise InputError(
                 "Expected canaries of one training (worlds with coins), got worlds whose outputs "
                 "are drawn. Use the estimator joint-binomial."
             )
-        scores, included = worlds.coins(rng)
+        scores, included = worlds.canary_run(rng)
         order = rng.permutation(len(included))
         split = len(order) // _SELECTING
         selecting, testing = order[:split], order[split:]
         values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
         m, delta = len(testing), request.delta
-        budget = SampleBudget(draws=m, delta=delta, alpha=request.alpha, caution=_CAUTION)
+        budget = TestBudget(draws=m, delta=delta, alpha=request.alpha, caution=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
-            canaries=m, guesses=guesses, right=round(right * guesses), both=both
+            canaries=m, guesses=guesses, n_right=round(right * guesses), has_both=both
         )
         theorem, source = self._theorem(expected, delta=delta, alpha=request.alpha)
         inside = _guessed_in(guesses, values[testing], np.sort(values[selecting]), shares)
@@ -310,17 +310,17 @@ class OneRun(Checked, Estimator):
         ranked = included[testing][_ranked(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
         counts = OneRunGuesses(
-            canaries=m, guesses=guesses, right=int(hits.sum() + (~misses).sum()), both=both
+            canaries=m, guesses=guesses, n_right=int(hits.sum() + (~misses).sum()), has_both=both
         )
-        best = OneRunGuesses(canaries=m, guesses=m, right=m)
-        witness = worlds.witness(
+        best = OneRunGuesses(canaries=m, guesses=m, n_right=m)
+        witness = worlds.make_witness(
             (0, 1),
             f"the score of a canary is one of the {inside} highest of {m} (guessed in)",
             (
                 int(hits.sum()) / max(int(ranked.sum()), 1),
                 int((~hits).sum()) / max(int((~ranked).sum()), 1),
             ),
-            f"measured shares: {counts.right} of {guesses} guesses are right, {outside} of them "
+            f"measured shares: {counts.n_right} of {guesses} guesses are right, {outside} of them "
             f"out, by the lowest scores; {split} separate canaries selected how to guess",
         )
 
@@ -337,10 +337,10 @@ class OneRun(Checked, Estimator):
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
-        budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
+        budget = TestBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
         k = int(np.argmax(budget.expected_bound(right, wrong, m, both=True)))
         guesses = round(right[k] + wrong[k])
-        found = OneRunGuesses(canaries=m, guesses=guesses, right=min(guesses, round(right[k])))
+        found = OneRunGuesses(canaries=m, guesses=guesses, n_right=min(guesses, round(right[k])))
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
@@ -350,7 +350,7 @@ class OneRun(Checked, Estimator):
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
 
 
-def with_coins(
+def one_run_worlds(
     names: tuple[str, str],
     scope: Scope,
     coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
@@ -367,7 +367,7 @@ def with_coins(
             "Expected an estimator for one training, got one that draws many trainings. Omit it."
         )
 
-    return Worlds(names=names, scope=scope, draw=draw, statistic="score", coins=coins)
+    return Worlds(names=names, scope=scope, draw=draw, statistic="score", canary_run=coins)
 
 
 def _values(
@@ -385,8 +385,8 @@ def _values(
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
         parts = [slice(None), slice(0, None, 2), slice(1, None, 2)]
-        contrasts = [contrast(n, selecting[part], labels[part]) for part in parts]
-        values = discriminants(scores.astype(np.float64), np.stack(contrasts, axis=1))
+        contrasts = [mean_contrast(n, selecting[part], labels[part]) for part in parts]
+        values = discriminant_scores(scores.astype(np.float64), np.stack(contrasts, axis=1))
         values /= np.maximum(values.std(axis=0), np.finfo(float).tiny)
         halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
         return values[:, 0], halves
@@ -404,7 +404,7 @@ def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
 
-def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, int], float]:
+def _plan(ranked: NDArray[np.bool_], budget: TestBudget) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
     ``ranked`` (n,) are the known coins in the order of falling scores. All canaries are guessed if

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget, candidate_rules
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget, candidate_rules
 from fedrec_auditor.auditor.worlds.statistics import Number, fit_boosted_trees, round_to_size
 
 Floats = NDArray[np.float64]
 
 # Number of votes: log-likelihood ratio, values of one world only, and numbers outside a range.
-VOTES = 3
+N_VOTES = 3
 # Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
 _MOST, _RESIDUALS = 1024, 1 << 18
 # Number of standard errors above which a difference between two worlds is not by chance.
@@ -42,13 +42,13 @@ class NoiseShape:
     The closer the outermost values are to one another, the more steeply a tail falls. So the
     density of bounded noise ends near its largest value.
 
-    points, logs: increasing points (k,), and the log-density at each point (k,).
+    points, log_values: increasing points (k,), and the log-density at each point (k,).
     tails: the two ends of the interpolation, the decay rates beyond them and the log-densities at
         the ends, (3, 2).
     """
 
     points: Floats
-    logs: Floats
+    log_values: Floats
     tails: Floats
 
     @classmethod
@@ -73,9 +73,9 @@ class NoiseShape:
         tops = np.log((tail + 1) / n * rates)
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
-    def log(self, z: Floats) -> Floats:
+    def log_at(self, z: Floats) -> Floats:
         """Returns the logarithm of the density at ``z``."""
-        out = np.interp(z, self.points, self.logs)
+        out = np.interp(z, self.points, self.log_values)
         for side, (end, rate, top) in enumerate(self.tails.T):
             excess = z - end if side else end - z
             out = np.where(excess > 0, top - rate * excess, out)
@@ -88,16 +88,16 @@ class CoordinateVotes:
 
     The scores are learned from messages of both worlds, separate from the messages to be scored.
 
-    noisy: numbers of the coordinates whose noise is modelled (k,).
+    coordinates: numbers of the coordinates whose noise is modelled (k,).
     centers, scales: centre and unit of the noise in each world, (2, k) each.
     low, high: lower and upper end of the noise in each world, (2, k) each.
-    shape: density of the noise of all these coordinates; None if ``noisy`` is empty.
+    shape: density of the noise of all these coordinates; None if ``coordinates`` is empty.
     atoms: repeated values in each world, two per coordinate, (world, 2, d); NaN if there are none.
     steps: step of the grid of values in each world, (2, d); 0 if there is no grid.
     phases: a point on the grid in each world, (2, d).
     """
 
-    noisy: NDArray[np.intp]
+    coordinates: NDArray[np.intp]
     centers: Floats
     scales: Floats
     low: Floats
@@ -148,7 +148,7 @@ class CoordinateVotes:
         low, high = _ends(worlds[:, :, noisy])
         steps, phases = _grids(worlds, size)
         return cls(
-            noisy=noisy,
+            coordinates=noisy,
             centers=centers[:, noisy],
             scales=scales,
             low=low,
@@ -160,16 +160,16 @@ class CoordinateVotes:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Returns scores (n, ``VOTES``) of ``messages`` (n, d), positive for the first world.
+        """Returns scores (n, ``N_VOTES``) of ``messages`` (n, d), positive for the first world.
 
         The three scores are a log-likelihood ratio, a count of values that occur in one world only,
         and a count of coordinates outside the range of one world.
         """
-        out = np.zeros((len(messages), VOTES))
+        out = np.zeros((len(messages), N_VOTES))
         if self.shape is not None:
-            x = messages[:, self.noisy]
+            x = messages[:, self.coordinates]
             densities = [
-                self.shape.log((x - center) / scale) - np.log(scale)
+                self.shape.log_at((x - center) / scale) - np.log(scale)
                 for center, scale in zip(self.centers, self.scales, strict=True)
             ]
             out[:, 0] = (densities[0] - densities[1]).sum(axis=1)
@@ -261,8 +261,8 @@ def _off(x: Floats, step: Floats) -> Floats:
     return np.asarray(steps - np.rint(steps))
 
 
+# Function that maps features (n, f) to numbers (n,), which are larger in the first world.
 Rule = Callable[[Floats], Floats]
-"""Function that maps features (n, f) to numbers (n,), which are larger in the first world."""
 _MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
 _FARTHEST = 10.0  # standardised features are clipped at this many standard deviations
 # Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
@@ -286,12 +286,12 @@ def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
     distinguish the worlds of the other half better than a logistic regression does, by more than
     chance. Otherwise it is that logistic regression.
     """
-    alone = WeightedSum.of_one(first, second)
+    alone = WeightedSum.fit_single(first, second)
     if alone is not None:
         return alone, "of which one number separates the worlds"
     if _trees_win(first, second):
         return fit_boosted_trees(first, second), "weighed by gradient-boosted trees"
-    return WeightedSum.fitted(first, second), "weighed by a logistic regression"
+    return WeightedSum.fit_logistic(first, second), "weighed by a logistic regression"
 
 
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
@@ -299,7 +299,7 @@ def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
 
     The result is the rule and an empty description.
     """
-    return WeightedSum.fitted(first, second), ""
+    return WeightedSum.fit_logistic(first, second), ""
 
 
 def choose_rule_or_vote(
@@ -307,7 +307,7 @@ def choose_rule_or_vote(
     first: Floats,
     second: Floats,
     votes: int,
-    budget: SampleBudget,
+    budget: TestBudget,
 ) -> tuple[Rule, str]:
     """Chooses between a rule that is learned from features and one feature that is used alone.
 
@@ -360,7 +360,7 @@ class WeightedSum:
     weights: Floats
 
     @classmethod
-    def fitted(cls, first: Floats, second: Floats) -> WeightedSum:
+    def fit_logistic(cls, first: Floats, second: Floats) -> WeightedSum:
         """Fits a logistic regression of the world on whitened features, clipped at their tails."""
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
@@ -369,7 +369,7 @@ class WeightedSum:
         scale = np.where(high > low, middle.std(axis=0), both.std(axis=0))
         scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
         rule = cls(center, scale, np.ones(both.shape[1]))
-        worlds = [rule.standard(each) for each in (first, second)]
+        worlds = [rule.standardise(each) for each in (first, second)]
         white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
         is_first = np.repeat([1.0, 0.0], [len(first), len(second)])
         features = np.concatenate(worlds) @ white
@@ -382,7 +382,7 @@ class WeightedSum:
         )
 
     @classmethod
-    def of_one(cls, first: Floats, second: Floats) -> WeightedSum | None:
+    def fit_single(cls, first: Floats, second: Floats) -> WeightedSum | None:
         """Returns a rule on the feature with the largest gap between worlds relative to its range.
 
         The result is None if no gap exceeds the feature's range within a world.
@@ -401,13 +401,13 @@ class WeightedSum:
         width = np.where(weights, gap + spread, np.inf)
         return cls((low + ceiling) / 2, width, weights)
 
-    def standard(self, features: Floats) -> Floats:
+    def standardise(self, features: Floats) -> Floats:
         """Standardises features: deviations from the centre in units of the scale, clipped."""
         return round_to_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Returns a number per run, (n,), for features (n, f)."""
-        return round_to_size(self.standard(features) @ self.weights)
+        return round_to_size(self.standardise(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:
@@ -419,7 +419,7 @@ def _trees_win(first: Floats, second: Floats) -> bool:
     if 2 * half < _FEWEST_RUNS:
         return False
     shares = []
-    for fitted in (WeightedSum.fitted, fit_boosted_trees):
+    for fitted in (WeightedSum.fit_logistic, fit_boosted_trees):
         score = fitted(first[:half], second[:half])
         a, b = score(first[half:]), np.sort(score(second[half:]))
         below = np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.worlds.fields import Fields, opaque, plain
-from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, checked_outputs
-from fedrec_auditor.targets.mechanisms.base import describe
-from fedrec_auditor.targets.wrapped.client import message_of
+from fedrec_auditor.auditor.worlds.fields import Fields, canonical, is_opaque
+from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, check_outputs
+from fedrec_auditor.targets.mechanisms.base import value_text
+from fedrec_auditor.targets.wrapped.client import error_message
 
 T = TypeVar("T")
 # Scope of a bound on a sampler: one report, any pair of inputs.
@@ -28,7 +28,7 @@ ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 _LOOKED_AT = 32
 # Maximum and minimum number of outputs that one call makes before the next input. Each input has at
 # least about `_TURNS` calls if there are enough outputs.
-TOGETHER, LEAST_TOGETHER, _TURNS = 512, 16, 64
+MAX_PER_CALL, MIN_PER_CALL, _TURNS = 512, 16, 64
 # Maximum number of entries of an array that is read as a list.
 _SHORT = 64
 # Maximum number of attempts, each of which may end with answers of a new form.
@@ -37,7 +37,7 @@ _FORMS = 4
 _RUN = 12
 
 
-class UnreadForm(InputError):
+class UnknownFormError(InputError):
     """Error for answers of the randomizer in a form that the examined answers did not have.
 
     ``answers`` holds the answers of the new form.
@@ -49,7 +49,7 @@ class UnreadForm(InputError):
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
-    """Returns the result of ``attempt``, which is called again after an ``UnreadForm`` error.
+    """Returns the result of ``attempt``, which is called again after an ``UnknownFormError`` error.
 
     ``attempt`` takes the list of answers whose form was not known before. The draws of a failed
     attempt are discarded, so a rare form costs draws but no confidence. The last error is raised
@@ -59,7 +59,7 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
     for _ in range(_FORMS):
         try:
             return attempt(unread)
-        except UnreadForm as error:
+        except UnknownFormError as error:
             unread += error.answers
             last = error
     raise last
@@ -106,25 +106,25 @@ class Sampler:
     """A randomizer under test, which returns independent outputs for an input.
 
     name: name of the randomizer.
-    call: the function; it takes (value, rng, size) if ``sized``, otherwise (value, rng) for one
-        output.
-    sized: whether one call returns many outputs.
+    randomizer: the function; it takes (value, rng, size) if ``takes_size``, otherwise (value, rng)
+        for one output.
+    takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
-    reader: encoder of answers that are not arrays; None if there are none.
-    raising: whether an exception of the randomizer counts as an answer, {"raised": name of the
+    encoder: encoder of answers that are not arrays; None if there are none.
+    may_raise: whether an exception of the randomizer counts as an answer, {"raised": name of the
         exception's class}.
-    opaque: whether answers are texts or bytes that never repeat; see ``fields.opaque``.
-    min_together: minimum number of outputs per call, if one call returns many.
+    is_opaque: whether answers are texts or bytes that never repeat; see ``fields.is_opaque``.
+    min_per_call: minimum number of outputs per call, if one call returns many.
     """
 
     name: str
-    call: Callable[..., Any]
-    sized: bool
+    randomizer: Callable[..., Any]
+    takes_size: bool
     allowance: Allowance = field(default_factory=Allowance)
-    reader: Fields | None = None
-    raising: bool = False
-    opaque: bool = False
-    min_together: int = LEAST_TOGETHER
+    encoder: Fields | None = None
+    may_raise: bool = False
+    is_opaque: bool = False
+    min_per_call: int = MIN_PER_CALL
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
@@ -145,34 +145,34 @@ class Sampler:
         name = getattr(randomizer, "__name__", type(randomizer).__name__)
         return cls(name, randomizer, _takes_size(randomizer))
 
-    def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
+    def draw_raw(self, value: Any, rng: np.random.Generator, size: int) -> Any:
         """Calls the randomizer for ``size`` outputs and returns its answer without checks.
 
         The answer is a list of ``size`` answers if the randomizer takes no size. Every call
         receives a copy of the input, so that changes to it do not affect the next call. An
-        exception in a call for one output counts as an answer if ``raising``. Raises InputError for
-        any other exception, and beyond the allowance.
+        exception in a call for one output counts as an answer if ``may_raise``. Raises InputError
+        for any other exception, and beyond the allowance.
         """
         self.allowance.spend(size)
-        if self.sized:
+        if self.takes_size:
             return self._call_once(value, rng, size)
         answers = []
         for _ in range(size):
             try:
                 answers.append(self._call_once(value, rng))
-            except UnreadForm as error:
-                if not self.raising:
+            except UnknownFormError as error:
+                if not self.may_raise:
                     raise
                 answers += error.answers
         return answers
 
     def _call_once(self, value: Any, *arguments: Any) -> Any:
         try:
-            return self.call(_fresh(value), *arguments)
+            return self.randomizer(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
-            raise UnreadForm(
+            raise UnknownFormError(
                 f"Expected outputs for the input {value!r}, got {type(error).__name__}: "
-                f"{message_of(error)}. Correct the callable, or omit that input.",
+                f"{error_message(error)}. Correct the callable, or omit that input.",
                 [{"raised": type(error).__name__}],
             ) from error
 
@@ -182,20 +182,20 @@ class Sampler:
         Raises InputError if a call raises, or returns a number of outputs other than ``size``,
         ragged outputs, objects or NaN.
         """
-        return self._read(value, self.answer(value, rng, size), size)
+        return self._read(value, self.draw_raw(value, rng, size), size)
 
     def _read(self, value: Any, answer: Any, size: int) -> NDArray[Any]:
-        if self.reader is not None and hasattr(answer, "__len__") and len(answer) == size:
-            answer = self.reader.read(answer)
+        if self.encoder is not None and hasattr(answer, "__len__") and len(answer) == size:
+            answer = self.encoder.encode(answer)
         try:
-            return checked_outputs(answer, size, f"the input {value!r}")
+            return check_outputs(answer, size, f"the input {value!r}")
         except InputError as error:
             sent = answer.tolist() if isinstance(answer, np.ndarray) else answer
             if not isinstance(sent, list):
                 raise
-            raise UnreadForm(str(error), [_as_list(one) for one in sent]) from error
+            raise UnknownFormError(str(error), [_as_list(one) for one in sent]) from error
 
-    def mixed(
+    def draw_mixed(
         self,
         inputs: Sequence[Any],
         order: NDArray[np.integer[Any]],
@@ -204,13 +204,13 @@ class Sampler:
         """Draws an output of ``inputs[i]`` for each index i in ``order``, grouped by index.
 
         ``rngs`` holds one generator per input. If calls return one output, they follow ``order``
-        exactly. If calls return many, the inputs alternate, with at most ``TOGETHER`` outputs per
-        call.
+        exactly. If calls return many, the inputs alternate, with at most ``MAX_PER_CALL`` outputs
+        per call.
         """
-        if self.sized:
+        if self.takes_size:
             parts: dict[int, list[NDArray[Any]]] = {}
             size_of_turn = min(
-                TOGETHER, max(self.min_together, len(order) // len(inputs) // _TURNS)
+                MAX_PER_CALL, max(self.min_per_call, len(order) // len(inputs) // _TURNS)
             )
             step = size_of_turn * len(inputs)
             for start in range(0, len(order), step):
@@ -225,7 +225,7 @@ class Sampler:
             return {place: np.concatenate(drawn) for place, drawn in parts.items()}
         answers: dict[int, list[Any]] = {}
         for place in order.tolist():
-            answers.setdefault(place, []).extend(self.answer(inputs[place], rngs[place], 1))
+            answers.setdefault(place, []).extend(self.draw_raw(inputs[place], rngs[place], 1))
         return {
             place: self._read(inputs[place], given, len(given)) for place, given in answers.items()
         }
@@ -233,9 +233,9 @@ class Sampler:
     @property
     def fields(self) -> Fields | None:
         """The encoder of answers, if it encodes them by field; otherwise None."""
-        return self.reader if self.reader is not None and self.reader.paths else None
+        return self.encoder if self.encoder is not None and self.encoder.paths else None
 
-    def with_reader(
+    def with_encoder(
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
@@ -250,35 +250,35 @@ class Sampler:
         ``retry_on_new_form``). A callable for many outputs that raised is called for one output at
         a time. Raises InputError if every call raises for some input.
         """
-        alone = self.one_by_one() if self.sized and any(map(_raised, unread)) else self
-        answers = replace(alone, raising=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
+        alone = self.unbatched() if self.takes_size and any(map(_raised, unread)) else self
+        answers = replace(alone, may_raise=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
         answers += unread
         return replace(
             alone,
-            reader=Fields.of(answers),
-            raising=any(map(_raised, answers)),
-            opaque=opaque(answers),
+            encoder=Fields.of(answers),
+            may_raise=any(map(_raised, answers)),
+            is_opaque=is_opaque(answers),
         )
 
-    def whole(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
+    def with_words(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
         """Returns a copy that encodes each answer as one word, if some need an encoding.
 
         Answers that are neither arrays nor text need one. Output distributions that take whole
         answers use this copy. An existing encoding is kept.
         """
         answers = self._examine(inputs, rng, _LOOKED_AT)
-        return replace(self, reader=self.reader or Fields.of(answers, whole=True))
+        return replace(self, encoder=self.encoder or Fields.of(answers, whole=True))
 
     def _examine(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
         arrays = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
-            answer = self.answer(value, child, looks)
+            answer = self.draw_raw(value, child, looks)
             if isinstance(answer, (list, tuple)):
                 if answer and all(map(_raised, answer)):
                     try:
                         self._call_once(value, child)
-                    except UnreadForm as error:  # the input is not valid
+                    except UnknownFormError as error:  # the input is not valid
                         raise InputError(str(error)) from error
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
@@ -289,29 +289,31 @@ class Sampler:
                 answers += array.tolist()
         return answers
 
-    def draws(
+    def draw_each(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
         """Draws ``size`` outputs for each of ``inputs``, each with a seed of its own.
 
         The order in which inputs alternate does not depend on the seeds. For calls that return one
-        output, ``turns`` gives the order.
+        output, ``call_order`` gives the order.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
-        drawn = self.mixed(inputs, every if self.sized else turns(len(inputs), size), rngs)
+        drawn = self.draw_mixed(
+            inputs, every if self.takes_size else call_order(len(inputs), size), rngs
+        )
         return [drawn[place] for place in range(len(inputs))]
 
-    def one_by_one(self) -> Sampler:
+    def unbatched(self) -> Sampler:
         """Returns a copy that calls the randomizer separately for each output."""
-        many = self.call
-        return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
+        many = self.randomizer
+        return replace(self, randomizer=lambda value, rng: many(value, rng, 1)[0], takes_size=False)
 
-    def limited_to(self, most: float) -> Sampler:
+    def with_limit(self, most: float) -> Sampler:
         """Returns a copy that may draw at most ``most`` outputs in all."""
         return replace(self, allowance=Allowance(most))
 
-    def shapes(self) -> Sampler:
+    def to_shapes(self) -> Sampler:
         """Returns a sampler whose output is a text that states the shape of this sampler's output.
 
         Drawing raises InputError if the shape varies for one input. Outputs of one call have the
@@ -321,7 +323,7 @@ class Sampler:
 
         def call(value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
             shape = self.draw(value, rng, size).shape[1:]
-            before = known.setdefault(repr(plain(value)), shape)
+            before = known.setdefault(repr(canonical(value)), shape)
             check_one_shape(f"the input {value!r}", before, shape)
             return np.full(size, f"an output of shape {shape}")
 
@@ -330,11 +332,11 @@ class Sampler:
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
         """Returns ``Worlds`` with one world per input, whose outputs this randomizer draws."""
         return Worlds(
-            names=tuple(describe(value) for value in inputs),
+            names=tuple(value_text(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             fields=self.fields,
-            mixed=lambda order, rng: self.mixed(inputs, order, [rng] * len(inputs)),
+            draw_mixed=lambda order, rng: self.draw_mixed(inputs, order, [rng] * len(inputs)),
         )
 
 
@@ -344,7 +346,7 @@ def _as_list(answer: Any) -> Any:
     return answer.tolist() if short else answer
 
 
-def turns(inputs: int, size: int) -> NDArray[np.intp]:
+def call_order(inputs: int, size: int) -> NDArray[np.intp]:
     """Returns the order of ``size`` calls for each of several inputs, as an array of input numbers.
 
     ``inputs`` is the number of inputs. Up to ``_RUN`` successive calls are for the same input, and

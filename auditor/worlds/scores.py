@@ -20,17 +20,17 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, with_coins
-from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
+from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, one_run_worlds
+from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_outputs, check_seed
 from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
 
 class ScoreArchive(NumpyArchive):
     """An npz file with canary scores and identifiers, which is read entirely, up to 2 GiB."""
 
-    most = 2**31
-    only = ("in_scores", "out_scores", "in_ids", "out_ids")
-    texts = ("in_ids", "out_ids")
+    max_bytes = 2**31
+    only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
+    text_names = ("in_ids", "out_ids")
 
     def _indexes(self, name: str) -> bool:
         return True
@@ -47,7 +47,7 @@ def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
         raise InputError(
             f"{error} Write scores by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
-    missing = [name for name in ScoreArchive.only[:2] if name not in arrays]
+    missing = [name for name in ScoreArchive.only_names[:2] if name not in arrays]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "
@@ -195,8 +195,8 @@ class _Scores(ABC):
 class CanaryScores(_Scores):
     """Scores of independent trainings, with the canary in the training data and without it.
 
-    inside: scores of trainings with the canary, numbers (n, *shape), one row per training.
-    outside: scores of trainings without the canary, numbers (m, *shape).
+    in_scores: scores of trainings with the canary, numbers (n, *shape), one row per training.
+    out_scores: scores of trainings without the canary, numbers (m, *shape).
 
     >>> rng = np.random.default_rng(0)
     >>> scores = CanaryScores.of(rng.normal(1.0, size=1000), rng.normal(0.0, size=1000))
@@ -205,8 +205,8 @@ class CanaryScores(_Scores):
     at least 1.6, from 1881 scores
     """
 
-    inside: NDArray[Any]
-    outside: NDArray[Any]
+    in_scores: NDArray[Any]
+    out_scores: NDArray[Any]
 
     @classmethod
     def of(
@@ -231,17 +231,20 @@ class CanaryScores(_Scores):
         _check_alike(inside, outside, in_ids, out_ids)
         if not repeats:
             check_repeats(inside, outside)
-        return cls(inside=inside, outside=outside)
+        return cls(in_scores=inside, out_scores=outside)
 
     @property
-    def size(self) -> int:
+    def n_scores(self) -> int:
         """Number of scores with the canary in, or with it out, whichever number is smaller."""
-        return min(len(self.inside), len(self.outside))
+        return min(len(self.in_scores), len(self.out_scores))
 
     @property
-    def estimator(self) -> str:
+    def estimator_name(self) -> str:
         """Name of the estimator that is the default for this number of scores."""
-        if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
+        if (
+            self.n_scores < _FEW
+            and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.n_scores
+        ):
             return "all-thresholds"
         return "joint-binomial"
 
@@ -250,7 +253,7 @@ class CanaryScores(_Scores):
 
         ``rng`` determines the order in which they are drawn.
         """
-        stored = self.inside, self.outside
+        stored = self.in_scores, self.out_scores
         remaining: dict[int, NDArray[Any]] = {}
 
         def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
@@ -263,7 +266,7 @@ class CanaryScores(_Scores):
             names=_NAMES,
             scope=scope,
             draw=draw,
-            statistic="score" if self.inside.ndim == 1 else "",
+            statistic="score" if self.in_scores.ndim == 1 else "",
             stored=stored,
         )
 
@@ -271,8 +274,8 @@ class CanaryScores(_Scores):
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
-        member = FAMILIES["estimators"].member(estimator or self.estimator)()
-        return member, self.worlds(scope, ordering), self.size, rest
+        member = FAMILIES["estimators"].member_class(estimator or self.estimator_name)()
+        return member, self.worlds(scope, ordering), self.n_scores, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
         """Returns limits that bound epsilon from below for every delta, valid together.
@@ -290,7 +293,10 @@ class CanaryScores(_Scores):
         """
         ordering, rest = np.random.default_rng(check_seed(seed)).spawn(2)
         return AllThresholds().curve(
-            self.worlds(CANARY_USER, ordering), confidence=confidence, samples=self.size, rng=rest
+            self.worlds(CANARY_USER, ordering),
+            confidence=confidence,
+            samples=self.n_scores,
+            rng=rest,
         )
 
 
@@ -299,7 +305,7 @@ class OneRunScores(_Scores):
     """Scores of the canaries of one training, and whether the training included each canary.
 
     scores: numbers or features, one row per canary, (m, *shape).
-    included: whether the training included each canary, (m,).
+    is_included: whether the training included each canary, (m,).
 
     A bound is valid if a separate fair coin decided on each canary, as ``OneRun`` requires. It is
     not valid if half of the canaries were drawn without replacement.
@@ -313,7 +319,7 @@ class OneRunScores(_Scores):
     """
 
     scores: NDArray[Any]
-    included: NDArray[np.bool_]
+    is_included: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -326,10 +332,10 @@ class OneRunScores(_Scores):
     ) -> Self:
         """Checks the scores and inclusions of canaries; ``ids`` (m,) are identifiers, if known.
 
-        ``scores``, ``included`` and ``ids`` are in the same order. Raises InputError for NaN, for
-        types other than numbers, for fewer than ``MIN_CANARIES`` canaries, for missing or repeated
-        identifiers, for inclusions that fair coins do not explain, and for repeated scores unless
-        ``repeats``.
+        ``scores``, ``included`` and ``ids`` are in the same order. Raises InputError for NaN,
+        for types other than numbers, for fewer than ``MIN_CANARIES`` canaries, for missing or
+        repeated identifiers, for inclusions that fair coins do not explain, and for repeated scores
+        unless ``repeats``.
         """
         array = _checked(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
@@ -346,7 +352,7 @@ class OneRunScores(_Scores):
             )
         if not repeats and coins.any() and not coins.all():
             check_repeats(array[coins], array[~coins])
-        return cls(scores=array, included=coins)
+        return cls(scores=array, is_included=coins)
 
     @classmethod
     def of_sides(
@@ -375,12 +381,12 @@ class OneRunScores(_Scores):
 
     def worlds(self, scope: Scope) -> Worlds:
         """Returns the worlds "canary in" and "canary out", with these scores as their coins."""
-        return with_coins(_NAMES, scope, lambda rng: (self.scores, self.included))
+        return one_run_worlds(_NAMES, scope, lambda rng: (self.scores, self.is_included))
 
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        return OneRun(estimator or AUTO), self.worlds(scope), len(self.included), rng
+        return OneRun(estimator or AUTO), self.worlds(scope), len(self.is_included), rng
 
 
 def from_scores(
@@ -440,7 +446,7 @@ def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) 
         raise InputError(
             f"Expected at least {fewest} scores with {which}, got {count}. Give more scores."
         )
-    array = checked_outputs(array, count, which)
+    array = check_outputs(array, count, which)
     if array.dtype.kind not in "biuf" or not array.size:
         got = array.dtype if array.size else f"an empty array of shape {array.shape}"
         raise InputError(f"Expected numbers as scores with {which}, got {got}. Give numbers.")

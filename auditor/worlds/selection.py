@@ -15,14 +15,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
+    MIN_ADVANTAGE,
     SECOND,
-    SIMPLER,
     Candidate,
     DecisionRule,
-    SampleBudget,
+    TestBudget,
+    best_candidate,
     candidate_rules,
-    expected_at_a_glance,
-    first_best,
+    estimate_bound,
 )
 from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules
@@ -34,22 +34,22 @@ from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
     bit_statistics,
-    cuts_between,
     histogram,
     learn_scores,
+    make_cuts,
     period_statistic,
     simple_statistics,
 )
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
 
 # Maximum number of outputs per world that the selection uses.
-LARGEST_SPLIT = 200_000
+MAX_SPLIT_SIZE = 200_000
 _SMALLEST_SPLIT, _SHARE = 2_000, 10
 
 
 def split_size(samples: int) -> int:
     """Returns how many of ``samples`` draws per world are set aside to select a decision rule."""
-    return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
+    return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), MAX_SPLIT_SIZE)
 
 
 def draw_outputs(
@@ -71,7 +71,7 @@ def draw_outputs(
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
-    for together in [[*numbers]] if worlds.mixed else [[world] for world in numbers]:
+    for together in [[*numbers]] if worlds.draw_mixed else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
         for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
@@ -106,9 +106,9 @@ def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
 
 # Maximum number of array entries that a selection split keeps, in all worlds together.
-MOST_ENTRIES = 1 << 24
-# Share of the error that the second rule gets; see ``SelectionSplit.select``.
-RARE = 0.1
+MAX_SPLIT_ENTRIES = 1 << 24
+# Share of the error that the second rule gets; see ``SelectionSplit.select_rules``.
+RARE_SHARE = 0.1
 # Maximum number of distinct outputs that are outcomes of their own, and minimum number of draws
 # for each.
 _MOST_OUTCOMES = 4096
@@ -135,8 +135,8 @@ _CLOSE = 0.05
 
 
 _Cut = Candidate[DecisionRule]
+# A rule that guesses from which of two worlds an output comes, or abstains.
 Guesser = DecisionRule | ExclusiveRule
-"""A rule that guesses from which of two worlds an output comes, or abstains."""
 
 
 class Selection(NamedTuple):
@@ -144,21 +144,21 @@ class Selection(NamedTuple):
 
     pair: numbers of the two worlds.
     rules: each rule with its share of the error.
-    spent: number of outputs that the selection used from each world of the pair.
-    drawn: number of outputs that the selection used from all worlds.
+    n_used: number of outputs that the selection used from each world of the pair.
+    n_drawn: number of outputs that the selection used from all worlds.
     shape: shape of one output.
     """
 
     pair: tuple[int, int]
     rules: tuple[tuple[Guesser, float], ...]
-    spent: int
-    drawn: int
+    n_used: int
+    n_drawn: int
     shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
         """Returns how many of ``samples`` draws per world remain for each of the two worlds."""
-        sizes = worlds.sizes(samples)
-        return [sizes[world] - self.spent for world in self.pair]
+        sizes = worlds.n_outputs(samples)
+        return [sizes[world] - self.n_used for world in self.pair]
 
     def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
@@ -181,18 +181,18 @@ def select_rules(
 ) -> Selection:
     """Draws some outputs of each world and selects decision rules, to be tested on other outputs.
 
-    Without ``judging``, the result holds the single rule of ``SelectionSplit.choose``. With
+    Without ``judging``, the result holds the single rule of ``SelectionSplit.choose_rule``. With
     ``judging``, a generator of fresh draws that compare candidate rules, it holds the rules of
-    ``SelectionSplit.select``.
+    ``SelectionSplit.select_rules``.
     """
-    sizes = worlds.sizes(request.samples)
+    sizes = worlds.n_outputs(request.samples)
     split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
-    draws = 2 * (min(sizes) - split.size)
-    budget = SampleBudget(draws=draws, delta=request.delta, alpha=request.alpha)
+    draws = 2 * (min(sizes) - split.n_outputs)
+    budget = TestBudget(draws=draws, delta=request.delta, alpha=request.alpha)
     if judging is not None:
-        return split.select(budget, worlds, judging)
-    best = split.choose(budget)
-    return split.selection(best[:2] if best else (0, 1), ((best, 1.0),))
+        return split.select_rules(budget, worlds, judging)
+    best = split.choose_rule(budget)
+    return split.make_selection(best[:2] if best else (0, 1), ((best, 1.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class SelectionSplit:
 
         Raises UnevenOutputs if the shape of an output depends on the world.
         """
-        parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
+        parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MAX_SPLIT_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
             raise UnevenOutputs(
@@ -224,7 +224,7 @@ class SelectionSplit:
         return cls(tuple(parts), worlds.fields)
 
     @property
-    def size(self) -> int:
+    def n_outputs(self) -> int:
         """Number of outputs of each world."""
         return len(self.outputs[0])
 
@@ -238,7 +238,7 @@ class SelectionSplit:
         """All pairs of worlds, as pairs of their numbers."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
-    def selection(
+    def make_selection(
         self,
         pair: tuple[int, int],
         shares: Sequence[tuple[Candidate[Guesser] | None, float]],
@@ -253,22 +253,24 @@ class SelectionSplit:
         worlds: number of worlds from which these fresh outputs were drawn.
         """
         rules = tuple((each.rule, share) for each, share in shares if each)
-        drawn = self.size * len(self.outputs) + judged * worlds
-        return Selection(pair, rules, self.size + judged, drawn, self.names.shape)
+        drawn = self.n_outputs * len(self.outputs) + judged * worlds
+        return Selection(pair, rules, self.n_outputs + judged, drawn, self.names.shape)
 
-    def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
+    def select_rules(
+        self, budget: TestBudget, worlds: Worlds, rng: np.random.Generator
+    ) -> Selection:
         """Selects up to two rules, and divides the error of ``budget`` between them.
 
-        The first rule is that of ``choose``. The second rule guesses on values that occurred in one
-        of the two worlds only, or has the largest expected bound when nothing is subtracted for
-        chance. The second rule gets the share ``RARE`` of the error, and the first rule the
-        remaining error. The pair of worlds is that of the rule with the larger expected bound. If
-        several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
+        The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
+        in one of the two worlds only, or has the largest expected bound when nothing is subtracted
+        for chance. The second rule gets the share ``RARE_SHARE`` of the error, and the first rule
+        the remaining error. The pair of worlds is that of the rule with the larger expected bound.
+        If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
         statistics on one split, the best rule is often best by chance.
         """
-        common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
-        rare = replace(budget, alpha=RARE * budget.alpha)
-        size, compared = min(self.size, budget.draws // 2 // _JUDGING), list[int]()
+        common = replace(budget, alpha=(1.0 - RARE_SHARE) * budget.alpha)
+        rare = replace(budget, alpha=RARE_SHARE * budget.alpha)
+        size, compared = min(self.n_outputs, budget.draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
         candidates, lucky = self._candidates(common, several=several), list[_Cut]()
         if several and len(candidates) > 1:
@@ -276,33 +278,37 @@ class SelectionSplit:
             rules = [(a, b, rule) for a, b, _, rule in candidates]
             fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
             tables = count_guesses(worlds, rules, fresh, streams, self.names.shape)
-            lucky = judge(candidates, tables, size, replace(rare, caution=0.0))
-            candidates = judge(candidates, tables, size, common)
-        best = simplest_best(candidates)
+            lucky = reassess(candidates, tables, size, replace(rare, caution=0.0))
+            candidates = reassess(candidates, tables, size, common)
+        best = simplest_candidate(candidates)
         pair = best[:2] if best else (0, 1)
         tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [pair]
         exclusive = exclusive_rules(self.outputs, tried, rare, self.names)
         only = max(exclusive.values(), key=_expected, default=None)
-        if only and only.expected > _expected(best) and only[:2] != pair:
+        if only and only.expected_bound > _expected(best) and only[:2] != pair:
             pair = only[:2]
-            best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose(common)
+            best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose_rule(
+                common
+            )
         bold: Candidate[Guesser] | None = exclusive.get(pair)
         bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
-        if bolder and bolder.expected > max(_expected(best), _expected(bold)):
+        if bolder and bolder.expected_bound > max(_expected(best), _expected(bold)):
             bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
-        return self.selection(pair, ((best, 1.0 - RARE), (bold, RARE)), judged, len(compared))
+        return self.make_selection(
+            pair, ((best, 1.0 - RARE_SHARE), (bold, RARE_SHARE)), judged, len(compared)
+        )
 
-    def choose(self, budget: SampleBudget) -> _Cut | None:
+    def choose_rule(self, budget: TestBudget) -> _Cut | None:
         """Returns the rule with the largest expected bound, judged by these outputs alone.
 
         If no rule has a positive expected bound, caution is reduced, and finally any rule is
         accepted. Fresh draws will test it, and so a weak leak is not missed because there are few
         outputs. The result is None if there is no rule at all.
         """
-        return simplest_best(self._candidates(budget))
+        return simplest_candidate(self._candidates(budget))
 
-    def _candidates(self, budget: SampleBudget, *, several: bool = False) -> list[_Cut]:
+    def _candidates(self, budget: TestBudget, *, several: bool = False) -> list[_Cut]:
         """Returns the few rules with the largest expected bounds, simpler rules first.
 
         There is one rule per statistic, or ``several`` if fresh draws compare them.
@@ -311,7 +317,7 @@ class SelectionSplit:
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
 
-        def distinct(attempt: SampleBudget, minimum: float) -> list[_Cut]:
+        def distinct(attempt: TestBudget, minimum: float) -> list[_Cut]:
             """Rules with an expected bound above ``minimum``; of equal bounds the first."""
             rules = (
                 Candidate(a, b, expected, rule)
@@ -323,7 +329,7 @@ class SelectionSplit:
             )
             first_of: dict[tuple[int, int, float], _Cut] = {}
             for each in rules:
-                if each.expected > minimum:
+                if each.expected_bound > minimum:
                     first_of.setdefault(each[:3], each)
             return list(first_of.values())
 
@@ -332,15 +338,15 @@ class SelectionSplit:
             or distinct(trusting, 0.0)
             or distinct(replace(trusting, alpha=_EVEN), -np.inf)
         )
-        likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected)[:_CANDIDATES]
+        likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected_bound)[:_CANDIDATES]
         chosen = [rules[i] for i in sorted(likely)]
-        best = simplest_best(chosen)
-        if best is not None and best.rule.statistic.plain and best.expected > 0:
+        best = simplest_candidate(chosen)
+        if best is not None and best.rule.statistic.is_entry and best.expected_bound > 0:
             simpler = self._simplified(best, trusting)
             chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
         return chosen
 
-    def _simplified(self, choice: _Cut, bold: SampleBudget) -> DecisionRule:
+    def _simplified(self, choice: _Cut, bold: TestBudget) -> DecisionRule:
         """Returns a rule of the same kind on fewer parts of an output, if its bound is as large.
 
         Parts are omitted, many at once and then one by one. The expected bound of the rule on the
@@ -362,8 +368,10 @@ class SelectionSplit:
                 fewer_parts, tries = parts[:start] + parts[start + step :], tries - 1
                 fewer = Outcome.of_sample(both, len(both), tuple(fewer_parts), self.names)
                 if fewer is not None:
-                    rules = candidate_rules(fewer, fewer.of(first), fewer.of(second), bold)
-                    if rules and rules[0][0] >= best * (1.0 - SIMPLER):
+                    rules = candidate_rules(
+                        fewer, fewer.evaluate(first), fewer.evaluate(second), bold
+                    )
+                    if rules and rules[0][0] >= best * (1.0 - MIN_ADVANTAGE):
                         rule, parts = rules[0][1], fewer_parts
                         continue
                 start += step
@@ -420,21 +428,21 @@ class SelectionSplit:
         return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
 
     def _values(
-        self, a: int, b: int, statistics: Sequence[Statistic], budget: SampleBudget
+        self, a: int, b: int, statistics: Sequence[Statistic], budget: TestBudget
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
         """Yields statistics that may distinguish two worlds, each with its values in both."""
         first, second = self.outputs[a], self.outputs[b]
         few = self._few_parts(first, second, budget) if self._numeric_vectors else ()
         for statistic in itertools.chain(few, statistics):
-            yield statistic, statistic.of(first), statistic.of(second)
+            yield statistic, statistic.evaluate(first), statistic.evaluate(second)
         if self._learns(statistics):
-            half = self.size // _LEARNING
+            half = self.n_outputs // _LEARNING
             learning = as_floats(first[:half]), as_floats(second[:half])
             for score in learn_scores(*learning, self.names):
-                yield score, score.of(first[half:]), score.of(second[half:])
+                yield score, score.evaluate(first[half:]), score.evaluate(second[half:])
 
     def _few_parts(
-        self, first: NDArray[Any], second: NDArray[Any], budget: SampleBudget
+        self, first: NDArray[Any], second: NDArray[Any], budget: TestBudget
     ) -> Iterator[Outcome]:
         """Yields joint outcomes of the one, two, four and eight parts that differ most.
 
@@ -449,10 +457,12 @@ class SelectionSplit:
         for part in self.names.parts[:_SHRUNK]:
             values = Outcome.of_sample(both, _ALL, (part,), self.names)
             if values is not None and len(values.keys) > 1:
-                counts = np.array([histogram(values.of(each), values.cuts) for each in some], float)
-                strength.append((expected_at_a_glance(counts, budget), part))
+                counts = np.array(
+                    [histogram(values.evaluate(each), values.cuts) for each in some], float
+                )
+                strength.append((estimate_bound(counts, budget), part))
         strength.sort(key=lambda outcome: -outcome[0])
-        limit = min(_MOST_OUTCOMES, self.size // _REPEATS)
+        limit = min(_MOST_OUTCOMES, self.n_outputs // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
             if count > len(strength) or count == len(self.names.parts):
@@ -461,9 +471,7 @@ class SelectionSplit:
             if outcome is not None:
                 yield outcome
 
-    def _pairs(
-        self, statistics: Sequence[Statistic], budget: SampleBudget
-    ) -> list[tuple[int, int]]:
+    def _pairs(self, statistics: Sequence[Statistic], budget: TestBudget) -> list[tuple[int, int]]:
         """Returns the most promising pairs of worlds by a rough estimate.
 
         The estimate uses the same cuts for all worlds.
@@ -474,10 +482,10 @@ class SelectionSplit:
         expected = np.zeros(len(pairs))
         budget = replace(budget, caution=budget.caution + np.sqrt(2 * np.log(len(pairs))))
         for statistic in statistics:
-            values = [statistic.of(outputs) for outputs in self.outputs]
-            cuts = cuts_between(np.concatenate(values))
+            values = [statistic.evaluate(outputs) for outputs in self.outputs]
+            cuts = make_cuts(np.concatenate(values))
             counts = np.array([histogram(row, cuts) for row in values], float)
-            glances = [expected_at_a_glance(counts[[a, b]], budget) for a, b in pairs]
+            glances = [estimate_bound(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._learns(statistics):
@@ -490,8 +498,8 @@ class SelectionSplit:
         return [pairs[i] for i in dict.fromkeys(best)]
 
 
-def judge(
-    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: SampleBudget
+def reassess(
+    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: TestBudget
 ) -> list[_Cut]:
     """Returns the candidate rules with bounds that are predicted again, from fresh draws.
 
@@ -502,31 +510,31 @@ def judge(
     """
     expected = [
         budget.expected_bound(
-            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.sides
+            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.guessable
         )
         for each, table in zip(candidates, tables, strict=True)
     ]
     return [
-        each._replace(expected=float(bound))
+        each._replace(expected_bound=float(bound))
         for each, bound in zip(candidates, expected, strict=True)
     ]
 
 
 def _expected(candidate: Candidate[Guesser] | None) -> float:
-    return candidate.expected if candidate else 0.0
+    return candidate.expected_bound if candidate else 0.0
 
 
-def simplest_best(candidates: Sequence[_Cut]) -> _Cut | None:
+def simplest_candidate(candidates: Sequence[_Cut]) -> _Cut | None:
     """Returns the candidate with the largest expected bound; of nearly equal bounds an earlier one.
 
     A rule on values that are read directly from the output is preferred if its bound is almost as
     large. The result is None if there are no candidates.
     """
-    best = first_best(candidates)
-    plain = first_best(each for each in candidates if each.rule.statistic.plain)
+    best = best_candidate(candidates)
+    plain = best_candidate(each for each in candidates if each.rule.statistic.is_entry)
     if best is None or plain is None:
         return best
-    return plain if plain.expected >= best.expected * (1.0 - _CLOSE) > 0 else best
+    return plain if plain.expected_bound >= best.expected_bound * (1.0 - _CLOSE) > 0 else best
 
 
 def count_guesses(
@@ -547,7 +555,7 @@ def count_guesses(
     for world, block in worlds.draw_blocks(sizes, streams, shape):
         for (a, b, rule), table in zip(rules, tables, strict=True):
             if world in (a, b):
-                table[int(world == b)] += rule.count(block)
+                table[int(world == b)] += rule.tally(block)
     return tables
 
 
@@ -563,16 +571,18 @@ def guess_witness(
     """
     (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (counts.first, FIRST, pair, (drawn[0], drawn[1])),
-            (counts.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first_tally, FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second_tally, SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
-        key=lambda s: (s[1] in rule.sides, (s[0][0] + 1) / (s[0][1] + 1)),
+        key=lambda s: (s[1] in rule.guessable, (s[0][0] + 1) / (s[0][1] + 1)),
     )
     note = f"measured shares: {right} of {n} draws against {wrong} of {m}"
-    if -side in rule.sides:
+    if -side in rule.guessable:
         note += (
-            f"; {worlds.names[unlikely]} is guessed on {rule.words(-side)}; {counts.right} of all "
-            f"{counts.right + counts.wrong} guesses are right"
+            f"; {worlds.names[unlikely]} is guessed on {rule.describe(-side)}; {counts.n_right} of "
+            f"all {counts.n_right + counts.n_wrong} guesses are right"
         )
     chances = right / max(n, 1), wrong / max(m, 1)
-    return worlds.witness((likely, unlikely), worlds.describe(rule.words(side)), chances, note)
+    return worlds.make_witness(
+        (likely, unlikely), worlds.describe_event(rule.describe(side)), chances, note
+    )

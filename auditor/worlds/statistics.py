@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 # Values of a statistic with more distinct values are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
 # Relative difference below which two values count as equal, because rounding explains it.
-ROUNDING = 1e-9
+TOLERANCE = 1e-9
 _FEW_CUTS = 4
 # Values that repeat (atoms) get cuts of their own if each occurs at least `_REPEATED` times: the
 # `_ATOMS` most frequent ones, and the `_ATOMS` that most exceed the `_ABOUT` values on either side.
@@ -51,7 +51,7 @@ class EntryNames:
             return self.fields.columns
         return tuple((entry,) for entry in range(int(np.prod(self.shape))))
 
-    def of(self, entry: int) -> str:
+    def name_of(self, entry: int) -> str:
         """Returns the name of an entry, such as "output[2]", or of the field that it encodes."""
         if self.fields is not None:
             return self.fields.column_name(entry)
@@ -59,14 +59,16 @@ class EntryNames:
             return "output"
         return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
 
-    def part(self, entries: tuple[int, ...]) -> str:
+    def part_name(self, entries: tuple[int, ...]) -> str:
         """Returns the name of an output's part, whose entries have the positions ``entries``."""
-        return self.of(entries[0]) if self.fields is None else self.fields.name(entries[0])
+        return (
+            self.name_of(entries[0]) if self.fields is None else self.fields.field_name(entries[0])
+        )
 
-    def value(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
+    def describe(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
         """Describes the value of the part with the positions ``entries`` in one output, ``row``."""
         if self.fields is not None:
-            return self.fields.value(row, entries[0])
+            return self.fields.describe(row, entries[0])
         return str(row[entries[0]].item())
 
 
@@ -87,20 +89,20 @@ class Number:
 
     name: description of the number.
     compute: function that maps outputs (n, entries) to numbers (n,).
-    plain: whether the number is an entry of the output itself.
+    is_entry: whether the number is an entry of the output itself.
     """
 
     name: str
     compute: Callable[[Values], Values]
-    plain: bool = False
+    is_entry: bool = False
     cuts: ClassVar[None] = None
 
-    def of(self, outputs: Values) -> Values:
+    def evaluate(self, outputs: Values) -> Values:
         """Computes the number of each of the outputs (n, *shape), as an array (n,)."""
         flat = outputs.reshape(len(outputs), -1)
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
-    def words(self, low: float, high: float) -> str:
+    def describe(self, low: float, high: float) -> str:
         """Describes the interval ``low`` <= number < ``high``, without infinite ends.
 
         An interval that contains a single double is written as that double.
@@ -137,7 +139,7 @@ class Outcome:
     A new outcome has position -1. The key of an outcome is the sum of its entries' positions times
     ``weights``, modulo 2^64. Two outcomes with the same key count as one; the rule stays valid.
 
-    marks: sorted values of each entry; for floats the cuts between them, so that a rounding error
+    values: sorted values of each entry; for floats the cuts between them, so that a rounding error
         does not make another outcome.
     weights, keys: weight of each entry, and sorted keys of the outcomes.
     labels: descriptions of the values of its parts, for each outcome.
@@ -145,8 +147,8 @@ class Outcome:
     parts, names: the parts that these entries form, and the name of each part.
     """
 
-    plain: ClassVar[bool] = True
-    marks: tuple[Values, ...]
+    is_entry: ClassVar[bool] = True
+    values: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     labels: tuple[tuple[str, ...], ...]
@@ -173,7 +175,7 @@ class Outcome:
             values = np.unique(column)
             if len(values) > max_outcomes:
                 return None
-            marks_by_entry.append(cuts_between(values) if column.dtype.kind == "f" else values)
+            marks_by_entry.append(make_cuts(values) if column.dtype.kind == "f" else values)
         marks = tuple(marks_by_entry)
         rng = np.random.default_rng(0)
         weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
@@ -187,8 +189,8 @@ class Outcome:
             rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
             return cls(marks, weights, keys, tuple((str(row.tolist()),) for row in rows))
         whole = outputs[where].reshape(len(where), -1)
-        labels = tuple(tuple(names.value(row, part) for part in parts) for row in whole)
-        called = tuple(names.part(part) for part in parts)
+        labels = tuple(tuple(names.describe(row, part) for part in parts) for row in whole)
+        called = tuple(names.part_name(part) for part in parts)
         return cls(marks, weights, keys, labels, entries, parts, called)
 
     @property
@@ -196,31 +198,31 @@ class Outcome:
         """Cuts between the positions of the outcomes; a new outcome is below the first cut."""
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
-    def of(self, outputs: Values) -> Values:
+    def evaluate(self, outputs: Values) -> Values:
         """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample."""
         flat = _columns(outputs, self.entries)
-        if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
+        if len(self.values) == 1 and self.values[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
-        if self.marks[0].dtype.kind == "U" and flat.dtype.kind != "U":
+        if self.values[0].dtype.kind == "U" and flat.dtype.kind != "U":
             flat = flat.astype(str)
-        keys = _keys(flat, self.marks, self.weights)
+        keys = _keys(flat, self.values, self.weights)
         found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         known = self.keys[found] == keys
-        for column, mark in zip(flat.T, self.marks, strict=True):
+        for column, mark in zip(flat.T, self.values, strict=True):
             if mark.dtype.kind != "f":
                 known &= mark[np.minimum(np.searchsorted(mark, column), len(mark) - 1)] == column
         return np.where(known, found, -1)
 
     def _one_of_few(self, column: Values) -> Values:
         positions = np.full(len(column), -1, dtype=np.int8)
-        keys = _keys(self.marks[0][:, None], self.marks, self.weights)
+        keys = _keys(self.values[0][:, None], self.values, self.weights)
         for value, position in zip(
-            self.marks[0], np.searchsorted(self.keys, keys).tolist(), strict=True
+            self.values[0], np.searchsorted(self.keys, keys).tolist(), strict=True
         ):
             positions += (column == value).view(np.int8) * np.int8(position + 1)
         return positions
 
-    def words(self, low: float, high: float) -> str:
+    def describe(self, low: float, high: float) -> str:
         """Describes the outcomes whose positions lie in the interval from ``low`` to ``high``."""
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
@@ -236,9 +238,9 @@ class Outcome:
 Statistic = Number | Outcome
 """A function that maps each output to a number and is fixed before the counted outputs are drawn.
 
-``of`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut; if it
-is None, the values determine the cuts. ``plain`` is true if the number is read directly from the
-output. ``words`` describes the outputs whose number is in an interval.
+``evaluate`` computes the numbers. ``cuts`` are prescribed cuts, with no guess below the first cut;
+if it is None, the values determine the cuts. ``is_entry`` is true if the number is read directly
+from the output. ``describe`` describes the outputs whose number is in an interval.
 """
 
 
@@ -368,7 +370,7 @@ def has_atoms(values: NDArray[Any]) -> bool:
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
-def cuts_between(values: NDArray[Any]) -> Floats:
+def make_cuts(values: NDArray[Any]) -> Floats:
     """Returns cuts that divide values into intervals, between the distinct values if these are few.
 
     Otherwise the cuts are quantiles, dense in both tails, and values that repeat get cuts of their
@@ -377,7 +379,7 @@ def cuts_between(values: NDArray[Any]) -> Floats:
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
     gaps = np.diff(finite)
-    apart = gaps > ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
+    apart = gaps > TOLERANCE * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
     if np.count_nonzero(apart) < _MOST_VALUES:
         cuts = (finite[:-1] + gaps / 2)[apart]
     else:
@@ -399,7 +401,7 @@ def cuts_between(values: NDArray[Any]) -> Floats:
 
 
 # Rounding step of numbers of size 1: larger than errors of summation, smaller than differences.
-STEP = 2.0**-32
+ROUND_STEP = 2.0**-32
 # Smallest size that is distinguished, so that quotients by a step stay finite.
 _LEAST = 1e-250
 
@@ -411,7 +413,9 @@ def round_to_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
     with its cuts. Infinite numbers and NaN are unchanged. Arrays broadcast.
     """
-    step = STEP * np.exp2(np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST))))
+    step = ROUND_STEP * np.exp2(
+        np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST)))
+    )
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
 
 
@@ -495,7 +499,7 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
     apart = round_to_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
-        yield Number(names.of(entry), itemgetter((slice(None), entry)), plain=True)
+        yield Number(names.name_of(entry), itemgetter((slice(None), entry)), is_entry=True)
     by_shift = np.argsort(-round_to_size(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope, Witness
-from fedrec_auditor.auditor.machine.progress import stage
+from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.worlds.fields import Fields
-from fedrec_auditor.targets.wrapped.client import message_of
+from fedrec_auditor.targets.wrapped.client import error_message
 
 # Maximum number of outputs in one block of draws, and maximum number of array entries in it. Both
 # bound the memory. The first block is small, because the size of an output is not yet known.
-BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
+BLOCK_SIZE, MAX_BLOCK_ENTRIES = 1 << 16, 1 << 22
 _FIRST_BLOCK = 64
 
 
@@ -44,14 +44,14 @@ class Worlds:
     fields : the structure that the entries of an output encode, if any; see ``Fields``.
     stored : existing outputs of each world, one array per world. ``draw`` then returns each of them
         once, in random order. None if ``draw`` makes new outputs.
-    coins : ``coins(rng)`` runs one training with m canaries, each included by a fair coin. It
-        returns a score per canary, (m, *shape), and whether the canary was included, (m,). The two
-        worlds are then "canary included" and "canary excluded", and ``draw`` is not available. None
-        if there is no such training.
-    mixed : ``mixed(worlds, rng)`` makes one run for each world number in ``worlds`` (n,), in this
-        order, and returns the outputs of each world in the order of its runs, as ``sample`` does.
-        None if the order of runs cannot matter: in simulations that depend on their seed alone, and
-        for stored outputs.
+    canary_run : ``canary_run(rng)`` runs one training with m canaries, each included by a fair
+        coin. It returns a score per canary, (m, *shape), and whether the canary was included, (m,).
+        The two worlds are then "canary included" and "canary excluded", and ``draw`` is not
+        available. None if there is no such training.
+    draw_mixed : ``draw_mixed(worlds, rng)`` makes one run for each world number in ``worlds`` (n,),
+        in this order, and returns the outputs of each world in the order of its runs, as ``sample``
+        does. None if the order of runs cannot matter: in simulations that depend on their seed
+        alone, and for stored outputs.
 
     Examples
     --------
@@ -71,12 +71,14 @@ class Worlds:
     statistic: str = ""
     fields: Fields | None = None
     stored: tuple[NDArray[Any], ...] | None = None
-    coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = None
-    mixed: Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None = (
+    canary_run: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]] | None = (
         None
     )
+    draw_mixed: (
+        Callable[[NDArray[np.intp], np.random.Generator], Mapping[int, NDArray[Any]]] | None
+    ) = None
 
-    def sizes(self, samples: int) -> tuple[int, ...]:
+    def n_outputs(self, samples: int) -> tuple[int, ...]:
         """Returns the number of outputs to draw from each world.
 
         The number is ``samples``, or the number of stored outputs of the world if outputs are
@@ -86,11 +88,11 @@ class Worlds:
             return (samples,) * len(self.names)
         return tuple(map(len, self.stored))
 
-    def describe(self, event: str) -> str:
+    def describe_event(self, event: str) -> str:
         """Returns the text ``event`` with the description of the statistic, if any, in front."""
         return f"{self.statistic}: {event}" if self.statistic else event
 
-    def witness(
+    def make_witness(
         self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
     ) -> Witness:
         """Builds the record of a distinguishing event and its probabilities in two worlds.
@@ -116,7 +118,7 @@ class Worlds:
         Raises InputError if the number of outputs is not ``size``, and for ragged outputs, objects
         and NaN.
         """
-        return checked_outputs(self.draw(world, size, rng), size, self._label(world))
+        return check_outputs(self.draw(world, size, rng), size, self._label(world))
 
     def draw_blocks(
         self,
@@ -130,12 +132,12 @@ class Worlds:
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
-        ``BLOCK`` and ``BLOCK_ENTRIES`` limit the size of a block. If ``mixed`` exists, the runs of
-        all worlds are in random order, so that a drift over time or over calls is independent of
-        the world. Otherwise the worlds follow one another. Raises InputError if the outputs of a
-        world differ in shape.
+        ``BLOCK_SIZE`` and ``MAX_BLOCK_ENTRIES`` limit the size of a block. If ``draw_mixed``
+        exists, the runs of all worlds are in random order, so that a drift over time or over calls
+        is independent of the world. Otherwise the worlds follow one another. Raises InputError if
+        the outputs of a world differ in shape.
         """
-        mixed, numbers = self.mixed, [*sizes]
+        mixed, numbers = self.draw_mixed, [*sizes]
         shapes = dict.fromkeys(numbers, shape)
         groups = [numbers] if mixed else [[number] for number in numbers]
         for together, rng in zip(groups, streams, strict=False):
@@ -157,8 +159,8 @@ class Worlds:
                     entries = max(entries, block[0].size)
                     yield world, block
                 rest = rest - taken
-                stage("draw", total - int(rest.sum()), total)
-                step = min(BLOCK, max(1, BLOCK_ENTRIES // entries))
+                report_step("draw", total - int(rest.sum()), total)
+                step = min(BLOCK_SIZE, max(1, MAX_BLOCK_ENTRIES // entries))
 
     def _label(self, world: int) -> str:
         return f"world {world} ({self.names[world]})"
@@ -208,11 +210,11 @@ def as_array(drawn: Any, origin: str) -> NDArray[Any]:
     except Exception as error:  # a foreign class may raise anything on conversion to an array
         raise InputError(
             f"Expected outputs that numpy can convert to an array for {origin}, got the error "
-            f"{type(error).__name__}: {message_of(error)}. Return a numpy array."
+            f"{type(error).__name__}: {error_message(error)}. Return a numpy array."
         ) from error
 
 
-def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
+def check_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
     """Converts drawn outputs to an array (size, *shape) of numbers, booleans or strings.
 
     ``origin`` names the source of the outputs in messages. Raises InputError if there are not
@@ -229,7 +231,7 @@ def checked_outputs(drawn: Any, size: int, origin: str) -> NDArray[Any]:
         )
     if array.dtype.kind not in "biufUS":
         objects = array.dtype == object
-        types = [type(each).__name__ for each in array.ravel()[:BLOCK]] if objects else []
+        types = [type(each).__name__ for each in array.ravel()[:BLOCK_SIZE]] if objects else []
         kind = " and ".join(dict.fromkeys(types)) or array.dtype.name
         raise InputError(
             f"Expected numbers or strings as outputs for {origin}, got {kind}. "

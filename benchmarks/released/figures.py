@@ -7,7 +7,7 @@ from typing import Any
 
 import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
-from fedrec_auditor.reports.say import percent, support_words
+from fedrec_auditor.reports.say import evidence_words, percent
 
 ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 """Nobody's claim: of a function with one, the game says what a message shows."""
@@ -34,7 +34,7 @@ def audited(
         if (found := finding.measured) is not None:
             yield (
                 f"{name}: epsilon at least {found.epsilon:.2f} at delta {found.delta:g} for "
-                f"{found.scope} ({support_words(found)}; {found.source})"
+                f"{found.scope} ({evidence_words(found)}; {found.source})"
             )
     for row in record.attacks:
         yield f"{name}: {row.attack}, {row.metric} {row.value:.3f}"

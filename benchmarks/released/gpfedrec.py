@@ -104,7 +104,7 @@ def first(n_items: int) -> dict[str, Any]:
 def moved(mlp: ModuleType) -> float:
     """How far the row of an own item moves, all numbers together: the median, in the noise."""
     data, rng, table, medians = MADE.load(), np.random.default_rng(0), first(MADE.n_items), []
-    histories = [History.of(data, user) for user in range(DEVICES)]
+    histories = [History.for_user(data, user) for user in range(DEVICES)]
     for network in range(NETWORKS):
         send = device(mlp, _SILENT, network)
         steps = [(send(h, table, rng)["item"] - table["item"])[h.items] for h in histories]

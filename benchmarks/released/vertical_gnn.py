@@ -119,11 +119,11 @@ def audit(folder: Path) -> Iterator[str]:
         )
     ends = (-LARGE, LARGE)
     words = "a number of a gradient, either sign"
-    for delta in (TERNARY.delta_least, 0.9 * TERNARY.delta_least, 0.0):
+    for delta in (TERNARY.min_delta, 0.9 * TERNARY.min_delta, 0.0):
         asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE, "delta": delta}
         yield verified("released", words, number, inputs=ends, samples=SAMPLES, **asked)
         yield verified("here", words, TERNARY, **asked)
-    delta_row = 1.0 - (1.0 - TERNARY.delta_least) ** WIDTH
+    delta_row = 1.0 - (1.0 - TERNARY.min_delta) ** WIDTH
     for delta in (delta_row, 0.9 * delta_row):
         yield verified(
             "released",

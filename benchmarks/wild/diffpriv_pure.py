@@ -11,7 +11,7 @@ from scipy import stats
 from benchmarks.wild import exact, one_by_one
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
-from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.losses.responses import responses_epsilon
 from fedrec_auditor.auditor.verification import Density
 
 INSTALLED = Package.of(__name__)
@@ -68,5 +68,5 @@ def second_routes() -> dict[str, float]:
     return {
         "count": exact.epsilon(count_distribution(x, EPSILON) for x in (0, 1)),
         "gaussian_sigma": gaussian_epsilon(DELTA, 1.0 / SIGMA),
-        "composed": least_epsilon_of(((1.0, USES),), USES * EACH),
+        "composed": responses_epsilon(((1.0, USES),), USES * EACH),
     }

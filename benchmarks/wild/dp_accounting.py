@@ -10,7 +10,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting import pld, rdp
 
-from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.losses.responses import responses_epsilon
 
 USES, EPSILON, DELTA = 20, 0.5, 1e-3
 KEPT = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
@@ -48,4 +48,4 @@ def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 def second_routes() -> dict[str, float]:
     """By the project's own accountant."""
-    return {"responses": least_epsilon_of(((EPSILON, USES),), DELTA)}
+    return {"responses": responses_epsilon(((EPSILON, USES),), DELTA)}

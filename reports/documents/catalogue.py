@@ -14,7 +14,7 @@ from typing import Self
 from pydantic import model_validator
 
 from fedrec_auditor.accountants.statements import Basis, Scope, Side, StatementKind
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import (
     Block,
@@ -47,7 +47,7 @@ class Figure(Row):
     claimed: float
     right: float
     below: bool
-    word: Arithmetic
+    word: NumberLabel
     how: str
     side: Side | None = None
 
@@ -71,7 +71,7 @@ class PaperRow(Row):
     symbols: dict[str, str]
 
     @property
-    def roles(self) -> str:
+    def role_words(self) -> str:
         """The adversary, the trusted parties, and the section that states them, in words."""
         return f"against {self.adversary}; trusted parties: {self.trusted} ({self.place})"
 
@@ -120,7 +120,7 @@ class CatalogueRow(Row):
     proof: str
     exact_lower_epsilon: float | None
     verdict: Verdict | None
-    arithmetic: Arithmetic | None
+    arithmetic: NumberLabel | None
     reason: str
     finding: Finding | None
     figures: tuple[Figure, ...]
@@ -129,14 +129,14 @@ class CatalogueRow(Row):
 
     @model_validator(mode="after")
     def _accuses_nobody_of_what_is_derived(self) -> Self:
-        accused = self.verdict is Verdict.VIOLATED or self.arithmetic is Arithmetic.WRONG
+        accused = self.verdict is Verdict.VIOLATED or self.arithmetic is NumberLabel.WRONG
         if accused and self.basis is Basis.DERIVED:
             words = f"{self.verdict or self.arithmetic}"
             raise ValueError(f"entry {self.number} is derived, so its judgement cannot be {words}")
         return self
 
     @property
-    def whose(self) -> Basis:
+    def claim_basis(self) -> Basis:
         """The basis of the claimed figure.
 
         If a claim was judged, this is the basis of the claim, which may differ from the entry's
@@ -155,14 +155,14 @@ class CatalogueRow(Row):
             if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", text)
         }
 
-    def is_any_of(self, words: Collection[Word]) -> bool:
+    def has_any_label(self, words: Collection[Word]) -> bool:
         """Whether the verdict or the label of the numbers is in ``words``; true without words."""
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
-    def poor_figures(self) -> tuple[Figure, ...]:
+    def incorrect_figures(self) -> tuple[Figure, ...]:
         """The stated numbers that are not judged as right."""
-        return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
+        return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
     def listed_figures(self) -> tuple[Figure, ...]:
@@ -172,7 +172,7 @@ class CatalogueRow(Row):
         """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.poor_figures or self.figures)[:_MAX_LISTED]
+        return (self.incorrect_figures or self.figures)[:_MAX_LISTED]
 
 
 class TableRow(Row):
@@ -221,36 +221,38 @@ def claimed_words(row: CatalogueRow) -> str:
         value = "no epsilon" if math.isinf(row.claimed_epsilon) else say.short(row.claimed_epsilon)
         if row.delta:
             value += f", {say.delta_words(row.delta)}"
-        value += f", {say.BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
+        value += (
+            f", {say.BASIS_WORDS[row.claim_basis]}" if row.claim_basis is Basis.COMPUTED else ""
+        )
     return _with(row, row.claimed, value)
 
 
-def figure_words(row: CatalogueRow) -> str:
+def claim_words(row: CatalogueRow) -> str:
     """The claimed formula with its value, with the prefix "derived: " if nobody states it."""
-    return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
+    return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
-def holds_words(row: CatalogueRow) -> str:
+def correct_words(row: CatalogueRow) -> str:
     """The correct formula with its value, or the formula alone if the entry has several numbers."""
-    value = right_words(_chosen(row)) if row.finding is None else say.found_words(row.finding)
+    value = computed_words(_chosen(row)) if row.finding is None else say.range_words(row.finding)
     return _with(row, row.provable, value)
 
 
 def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
     """The number that a paper states or relies on, as text; ``exactly`` formats it."""
-    if figure.word is Arithmetic.LOOSE and math.isinf(figure.claimed):
+    if figure.word is NumberLabel.LOOSE and math.isinf(figure.claimed):
         return "no bound"
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
+def computed_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
     """The number computed here as text, with "at most" or "at least" if it is a bound."""
     if figure.side is Side.UPPER:
-        return f"at most {say.short_most(figure.right)}"
-    return f"at least {say.short_least(figure.right)}" if figure.side else exactly(figure.right)
+        return f"at most {say.format_4_upper(figure.right)}"
+    return f"at least {say.format_4_lower(figure.right)}" if figure.side else exactly(figure.right)
 
 
-def plain_words(row: CatalogueRow) -> str:
+def meaning_words(row: CatalogueRow) -> str:
     """The meaning of the verdict for a user of the system, in sentences."""
     texts = []
     if row.finding is not None:
@@ -262,21 +264,21 @@ def plain_words(row: CatalogueRow) -> str:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
         texts.append(say.TABLES["meaning"][of][row.arithmetic])
-        if alone and row.poor_figures:
-            agreeing = len(row.figures) - len(row.poor_figures)
+        if alone and row.incorrect_figures:
+            agreeing = len(row.figures) - len(row.incorrect_figures)
             if agreeing and _chosen(row).below:
                 texts.append(f"The statement holds at {agreeing} of {len(row.figures)} settings.")
             texts.append(_corrected(row, _chosen(row)))
     return " ".join(texts)
 
 
-def rest_words(row: CatalogueRow) -> str:
+def unlisted_words(row: CatalogueRow) -> str:
     """A sentence on the numbers that ``listed_figures`` leaves out; empty if there are none."""
     rest = [figure for figure in row.figures if figure not in row.listed_figures]
-    poor = sum(figure in row.poor_figures for figure in rest)
+    poor = sum(figure in row.incorrect_figures for figure in rest)
     agreeing = len(rest) - poor
     agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
-    text = say.listed(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
+    text = say.join_texts(f"{poor} others do not agree" if poor else "", agree if agreeing else "")
     return f"{say.capitalized(text)}." if text else ""
 
 
@@ -292,8 +294,8 @@ def command_words(row: CatalogueRow) -> str:
 
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
     """A sentence with a number that is not right and the correct one, with digits that differ."""
-    digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
-    stated, right = stated_words(figure, digits), right_words(figure, digits)
+    digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number_text
+    stated, right = stated_words(figure, digits), computed_words(figure, digits)
     return f"For example, {figure.what}: {stated} {by_words(row)}, but {right} as computed here."
 
 
@@ -316,7 +318,7 @@ def _with(row: CatalogueRow, formula: str, value: str) -> str:
 
 def _chosen(row: CatalogueRow) -> Figure:
     """The number that represents an entry in one line: the first that is not right, if any."""
-    return (*row.poor_figures, *row.figures)[0]
+    return (*row.incorrect_figures, *row.figures)[0]
 
 
 # Head of the column with the numbers that are compared with those computed here.
@@ -326,55 +328,57 @@ _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
-    "Stated figure": figure_words,
-    "Correct figure": holds_words,
+    "Stated figure": claim_words,
+    "Correct figure": correct_words,
     "Verdict": judgement_words,
 }
 _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
     "Table": lambda row: str(row.table),
     "Sampling rate M/N": lambda row: f"{row.clients} / {row.n_users}",
-    "Delta": lambda row: say.number(row.delta),
+    "Delta": lambda row: say.number_text(row.delta),
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
     "Counted epsilon": lambda row: f"{row.counted:.4f}",
-    "Correct epsilon": lambda row: f"{say.short_least(row.lower)} to {say.short_most(row.upper)}",
+    "Correct epsilon": lambda row: (
+        f"{say.format_4_lower(row.lower)} to {say.format_4_upper(row.upper)}"
+    ),
 }
 
 
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
     """The document of all entries, with the tables of epsilons that papers print."""
-    words: list[Word] = [*Verdict, *Arithmetic]
-    meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
+    words: list[Word] = [*Verdict, *NumberLabel]
+    meanings = tuple(f"{say.WORDS[word]} ({word}): {word.definition}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple((paper.title, _about(paper)) for paper in papers)
     blocks = (
-        Paragraph(counts(rows)),
+        Paragraph(count_words(rows)),
         Listing(meanings),
         Passage("Papers", (Facts(about),)),
         Passage("All entries", (make_grid(rows, _LISTED),)),
     )
-    parts = (*map(entry_part, rows), *map(table_part, tables))
+    parts = (*map(entry_passage, rows), *map(table_passage, tables))
     return Passage("Claims of papers, and the figures that hold", (*blocks, *parts))
 
 
 def _about(paper: PaperRow) -> str:
     symbols = "; ".join(f"{name} = {meaning}" for name, meaning in paper.symbols.items())
-    return f"the paper promises privacy {paper.roles}. Symbols: {symbols}"
+    return f"the paper promises privacy {paper.role_words}. Symbols: {symbols}"
 
 
-def entry_part(row: CatalogueRow) -> Passage:
+def entry_passage(row: CatalogueRow) -> Passage:
     """The document of one entry: the meaning of its verdict, its facts, and its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
-    blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
+    blocks: list[Block] = [Paragraph(meaning_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
         columns: dict[str, Callable[[Figure], Text]] = {
             "Quantity": lambda figure: figure.what,
-            _COLUMN.get(row.basis, "Stated"): lambda figure: stated_words(figure, say.number),
-            "Computed here": lambda figure: right_words(figure, say.number),
+            _COLUMN.get(row.basis, "Stated"): lambda figure: stated_words(figure, say.number_text),
+            "Computed here": lambda figure: computed_words(figure, say.number_text),
             "Agreement": lambda figure: say.TABLES["agrees"][figure.word],
             "Method": lambda figure: figure.how,
         }
         blocks.append(make_grid(listed, columns))
-    if rest := rest_words(row):
+    if rest := unlisted_words(row):
         blocks.append(Paragraph(rest))
     return Passage(
         f"{row.number} {row.target}: {judgement_words(row)}{derived}",
@@ -384,20 +388,20 @@ def entry_part(row: CatalogueRow) -> Passage:
     )
 
 
-def table_part(tables: EpsilonTables) -> Passage:
+def table_passage(tables: EpsilonTables) -> Passage:
     """A section with the printed epsilons, the authors' counts, and bounds of the correct ones."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
-def counts(rows: Sequence[CatalogueRow]) -> str:
+def count_words(rows: Sequence[CatalogueRow]) -> str:
     """The number of statements per label in words, grouped by the basis of the statements.
 
     Entries on the same statement count as one. Statements that are not about privacy are counted
     separately.
     """
-    order: list[Word] = [*Verdict, *Arithmetic]
+    order: list[Word] = [*Verdict, *NumberLabel]
     texts = []
     for basis in Basis:
         entries = [row for row in rows if row.basis is basis]
@@ -424,13 +428,13 @@ def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield say.CLAIMED[row.whose].capitalize(), claimed_words(row)
-    yield "Correct figure", holds_words(row)
+    yield say.CLAIM_LABELS[row.claim_basis].capitalize(), claimed_words(row)
+    yield "Correct figure", correct_words(row)
     if row.finding is not None:
-        yield "Upper bound", say.proof_fact(row.finding)
-        yield "Lower bound", say.measured_fact(row.finding)
+        yield "Upper bound", say.upper_bound_fact(row.finding)
+        yield "Lower bound", say.lower_bound_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, epsilon = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
+        claim, epsilon = say.short(row.repaired.claim.epsilon), say.range_words(row.repaired)
         settings = say.settings_words(row.repaired_settings)
         if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
@@ -441,7 +445,7 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
         yield "Symbol", f"{name} = {meaning}"
     if row.scope is not None:
         yield "Scope", say.pair_scope_words(row.scope)
-    yield "Threat model", row.paper.roles
+    yield "Threat model", row.paper.role_words
     if row.finding is not None:
         yield "Verdict", row.finding.reason
     yield "Command", command_words(row)

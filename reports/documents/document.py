@@ -55,10 +55,10 @@ class Picture:
     kind: str = ""
 
 
+# Text of a fact, or a number with its qualifications.
 Text = str | Quantity
-"""Text of a fact, or a number with its qualifications."""
+# Content of one cell of a table.
 Cell = Text | Picture
-"""Content of one cell of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +175,18 @@ def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
     earlier: set[str] = set()
     texts = []
     for note in notes:
-        new = [sentence for sentence in sentences(note) if sentence not in earlier]
+        new = [sentence for sentence in split_sentences(note) if sentence not in earlier]
         earlier.update(new)
         texts.append(" ".join(new))
     return tuple(texts)
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Splits a text into its sentences."""
     return re.split(_END, text)
 
 
-def merged(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Groups (name, text) pairs, so that each text appears once, next to all names that have it.
 
     Texts that have the same names are joined by a space.
@@ -200,12 +200,12 @@ def merged(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple((of, " ".join(group)) for of, group in texts.items())
 
 
-def with_notes(whole: Passage) -> Passage:
+def add_notes(whole: Passage) -> Passage:
     """The document, in which text that occurs often in facts is replaced by numbered notes.
 
     A last section lists the notes.
 
-    >>> with_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
+    >>> add_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
     """
     notes: dict[str, str] = {}

@@ -12,13 +12,13 @@ from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import say
 
-Place = Callable[[float], float]
-"""Maps a value to its coordinate on an axis."""
+# Maps a value to its coordinate on an axis.
+AxisScale = Callable[[float], float]
 # Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm.
 SIZE, SMALL = 12.0, 10.5
 
 
-def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
+def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> AxisScale:
     """Returns the function that maps ``low``..``high`` to ``start``..``end`` on an axis.
 
     Values outside are placed at the ends. If ``log``, ``low`` and ``high`` are exponents of ten.
@@ -35,7 +35,7 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
     return place
 
 
-def cut(words: str, letters: int) -> str:
+def truncate(words: str, letters: int) -> str:
     """``words`` shortened to at most ``letters`` characters; an ellipsis marks a shortened text."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
@@ -102,7 +102,7 @@ def text(
     return f'<text {place}{weight}{at} fill="var(--{colour})">{escape(say.legal(words))}</text>'
 
 
-def moved(x: float, y: float, drawn: Sequence[str]) -> str:
+def translate(x: float, y: float, drawn: Sequence[str]) -> str:
     """The strokes ``drawn`` as one SVG group, moved right by ``x`` and down by ``y``."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
@@ -121,18 +121,18 @@ def _joined(points: Sequence[tuple[float, float]]) -> str:
 
 
 Point = tuple[float, float]
+# Left, top, right and bottom coordinates of a rectangle.
 Box = tuple[float, float, float, float]
-"""Left, top, right and bottom coordinates of a rectangle."""
 # Distances between a label and the place next to its point.
-RINGS = (0.0, 9.0, 18.0, 30.0, 44.0)
+LABEL_GAPS = (0.0, 9.0, 18.0, 30.0, 44.0)
 # Distance beyond which a line connects the label to its point.
-NEXT_TO = RINGS[1]
+MAX_NEAR_GAP = LABEL_GAPS[1]
 _LETTER, _RADIUS = 0.62, 5.0
 # Costs of covering a label or point: a fixed cost, and a cost per unit of area (1 for a line).
 _COVERED, _MORE = 100.0, 50.0
 
 
-def width_of(words: str, size: float) -> float:
+def text_width(words: str, size: float) -> float:
     """The approximate width of ``words`` at font size ``size``, with equal widths of characters."""
     return _LETTER * size * len(words)
 
@@ -154,7 +154,7 @@ def label_places(
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[Box] = []
     for point, words in zip(points, labels, strict=True):
-        size_of = (width_of(words, size), size)
+        size_of = (text_width(words, size), size)
         choices = [
             (_cost(box, taken, lines) + ring, number, box)
             for number, (ring, box) in enumerate(_around(point, size_of, within))
@@ -169,7 +169,7 @@ def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box
     """Pairs of a distance and a box around a point, the nearest first, moved inside ``within``."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
-    for ring in RINGS:
+    for ring in LABEL_GAPS:
         far = gap + ring
         lefts = {1: x + far, 0: x - width / 2.0, -1: x - far - width}
         tops = {1: y + far, 0: y - height / 2.0, -1: y - far - height}

@@ -15,15 +15,15 @@ from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.documents.drawing import Place, make_axis
+from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, RocRow, UsersRow
-from fedrec_auditor.reports.record.sections import Section, distinct
+from fedrec_auditor.reports.record.sections import Section, unique_slugs
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
 # Maximum number of ROC curves per system.
 MAX_CURVES = 3
 # False-alarm rates at which the true positive rate is printed next to a curve.
-RATES = (0.1, 0.01, 0.001)
+ALARM_RATES = (0.1, 0.01, 0.001)
 _WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
 _LEFT, _RIGHT = 98.0, 314.0  # ladder: start of the bars, end of the last decade
 _EDGE = 340.0  # ladder: place of infinity, beyond a break
@@ -40,7 +40,7 @@ def figures(record: Contents) -> Iterator[Picture]:
     """Yields every drawing of a record, the most severe system first, with unique names."""
     summaries = summarize_systems(record)
     drawn = [figure for glance in summaries for figure in system_figures(glance)]
-    for figure, name in zip(drawn, distinct((each.name for each in drawn), ()), strict=True):
+    for figure, name in zip(drawn, unique_slugs((each.name for each in drawn), ()), strict=True):
         yield replace(figure, name=name)
 
 
@@ -49,13 +49,13 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
     section = glance.section
     if section.findings:
         yield Picture(
-            ladder(section.findings),
+            draw_ladder(section.findings),
             f"Claimed epsilon, upper bound and lower bound of each claim of {section.target}",
             say.fill_text("caption", "ladder"),
             name=f"{glance.anchor}-ladder",
             kind="ladder",
         )
-    hit = spread_row(glance)
+    hit = row_with_spread(glance)
     if hit is not None and hit.users is not None:
         yield _spread(glance, hit, hit.users)
     for row in _drawn_curves(glance):
@@ -63,7 +63,7 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
             yield _curve(glance, row, row.roc)
 
 
-def ladder(findings: Sequence[Finding]) -> str:
+def draw_ladder(findings: Sequence[Finding]) -> str:
     """Draws the claimed, proved and shown epsilon of every finding on one logarithmic axis, as SVG.
 
     Each epsilon is one line with a label and, at the right end, its value. A dot marks the value,
@@ -83,12 +83,12 @@ def ladder(findings: Sequence[Finding]) -> str:
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{delta}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
-        claim, proof, shown = finding.claim, finding.accounted, finding.shown
+        claim, proof, shown = finding.claim, finding.accounted, finding.lower_bound
         claimed, epsilon = claim if finding.is_claimed else None, say.short_number(claim.epsilon)
         lines: tuple[tuple[str, Bound | Claim | None, str, str], ...] = (
-            (say.CLAIMED[claim.basis], claimed, "claim", epsilon),
+            (say.CLAIM_LABELS[claim.basis], claimed, "claim", epsilon),
             ("proved at most", proof, "muted", say.proved_text(finding) if proof else ""),
-            ("shown at least", shown, "leak", say.shown_text(finding) if shown else ""),
+            ("shown at least", shown, "leak", say.lower_bound_text(finding) if shown else ""),
         )
         for step, (words, bound, colour, number) in enumerate(lines, 1):
             y = top + step * _STEP
@@ -102,7 +102,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     return drawing.svg(_WIDTH, height + _FOOT, [*drawn, *_decade_ticks(low, high, height, place)])
 
 
-def _rung(y: float, epsilon: float, place: Place, colour: str) -> Iterator[str]:
+def _rung(y: float, epsilon: float, place: AxisScale, colour: str) -> Iterator[str]:
     yield drawing.line(_LEFT, y, _EDGE, y, "line", 0.8)
     if math.isinf(epsilon):
         head = ((_EDGE - 8, y - 6), (_EDGE, y), (_EDGE - 8, y + 6))
@@ -118,7 +118,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
     epsilons = [
         bound.epsilon
         for finding in findings
-        for bound in (finding.claim, finding.accounted, finding.shown)
+        for bound in (finding.claim, finding.accounted, finding.lower_bound)
         if bound is not None and _MIN_EPSILON <= bound.epsilon < math.inf
     ]
     low = math.floor(math.log10(min(epsilons, default=0.1)))
@@ -126,7 +126,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
     return max(min(low, -1), high - 12), high
 
 
-def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
+def _decade_ticks(low: int, high: int, y: float, place: AxisScale) -> Iterator[str]:
     """Yields the strokes of the ladder's axis, with a break before infinity."""
     yield drawing.line(_LEFT, y, _RIGHT, y, "muted", 1)
     yield drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1)
@@ -135,13 +135,13 @@ def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
     for power in range(low, high + 1, max(1, math.ceil((high - low) / 5))):
         x = place(10.0**power)
         if power == low or _EDGE - x >= _ROOM:
-            label = say.number(10.0**power) if -4 < power < 5 else f"1e{power}"
+            label = say.number_text(10.0**power) if -4 < power < 5 else f"1e{power}"
             yield drawing.line(x, y, x, y + 4, "muted", 1)
             words = f"≤ {label}" if power == low else label
             yield drawing.text(x, y + 16, words, anchor="middle")
 
 
-def interval(attack: AttackRow, low: float, high: float) -> str:
+def draw_interval(attack: AttackRow, low: float, high: float) -> str:
     """Draws the value, interval and baseline of one attack on an axis from ``low`` to ``high``."""
     place = make_axis(low, high, 6.0, 134.0)
     start, end = place(attack.ci_low), place(attack.ci_high)
@@ -158,16 +158,16 @@ def interval(attack: AttackRow, low: float, high: float) -> str:
     return drawing.svg(140, 18, drawn)
 
 
-def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
+def value_range(attacks: Sequence[AttackRow]) -> tuple[float, float]:
     """The common range of the bars of ``attacks``: [0, 1], or wider if a value lies outside."""
     values = [v for a in attacks for v in (a.value, a.ci_low, a.ci_high, a.baseline)]
     finite = [v for v in values if v is not None and abs(v) < 1e100]
     return min([0.0, *finite]), max([1.0, *finite])
 
 
-def spread_row(glance: Summary) -> AttackRow | None:
+def row_with_spread(glance: Summary) -> AttackRow | None:
     """The first attack row that beats guessing and has the success per user; None if none has."""
-    above = (leak.row for leak in (*glance.leaking, *glance.little))
+    above = (leak.row for leak in (*glance.leaking, *glance.small_leaks))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
@@ -189,19 +189,19 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     ends = levels.get("5%", low), levels.get("50%", low), levels.get("95%", high)
     drawn = [drawing.text(0, y, "all users", bold=True), *bar(y, *ends)]
     drawn.append(drawing.line(place(high), y - 10, place(high), y + 2, "ink", 2))
-    for trait, name, mean in users.means:
+    for trait, name, mean in users.group_means:
         if trait != head:
             head = trait
             y += _STEP + 6
             drawn.append(drawing.text(0, y, trait, bold=True))
         y += _STEP
-        drawn.append(drawing.text(8, y, drawing.cut(name, _LONGEST)))
+        drawn.append(drawing.text(8, y, drawing.truncate(name, _LONGEST)))
         drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.percent(row.confidence)
     means = "; ".join(
-        f"{trait} {name} = {say.short_number(one.value)}" for trait, name, one in users.means
+        f"{trait} {name} = {say.short_number(one.value)}" for trait, name, one in users.group_means
     )
     return Picture(
         drawing.svg(_WIDTH, y + 6, drawn),
@@ -224,7 +224,7 @@ def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     sure, finest = say.percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
     about = {"attack": row.attack, "view": say.VIEWS[row.vantage]}
     return Picture(
-        roc_curve(roc, *_read(glance.section, row)),
+        draw_roc_curve(roc, *_read(glance.section, row)),
         f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"AUC = {say.short_number(row.value)}",
         say.fill_text("caption", "roc", confidence=sure, finest=finest, **about),
@@ -244,7 +244,7 @@ def resolution(roc: RocRow) -> float | None:
     return smallest if equal and 1e-9 <= smallest < 1.0 else None
 
 
-def read_curve(roc: RocRow, rate: float) -> float | None:
+def tpr_at_rate(roc: RocRow, rate: float) -> float | None:
     """The true positive rate at a false-alarm rate; None if the rate is below the resolution.
 
     Between two points of the curve, the value of the lower point is returned.
@@ -254,15 +254,16 @@ def read_curve(roc: RocRow, rate: float) -> float | None:
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """The true positive rates of an attack and of its baseline, at the false-alarm rates ``RATES``.
+    """The true positive rates of an attack and of its baseline, at the false-alarm rates
+    ``ALARM_RATES``.
 
     They are the figures of the record if it has them, else values of the curve.
     """
     shares: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
-    for rate in RATES:
+    for rate in ALARM_RATES:
         metric = f"TPR at FPR {rate:g}"
-        shares[rate] = read_curve(row.roc, rate) if row.roc else None
+        shares[rate] = tpr_at_rate(row.roc, rate) if row.roc else None
         if shares[rate] is not None and metric in row.further:
             shares[rate] = row.further[metric].value
         for other in section.attacks:
@@ -272,7 +273,7 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
     return shares, guessed
 
 
-def roc_curve(
+def draw_roc_curve(
     roc: RocRow, shares: Mapping[float, float | None], guessed: Mapping[float, float]
 ) -> str:
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
@@ -307,13 +308,13 @@ def roc_curve(
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
         drawn.append(drawing.text(right + 26, top + 17, "no upload"))
-    limit = f"1 in {say.number(round(1.0 / finest))}"
+    limit = f"1 in {say.number_text(round(1.0 / finest))}"
     words = f"Rate of false alarms, down to {limit}, the finest resolved"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 
 
-def _curve_ticks(finest: float, x_of: Place, y_of: Place) -> Iterator[str]:
+def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[str]:
     """Yields the strokes of both axes, with a tick at every power of ten."""
     left, bottom = x_of(finest), y_of(finest)
     yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)

@@ -26,18 +26,23 @@ from fedrec_auditor.reports.documents.document import (
     Pictures,
     Quantity,
     Text,
+    add_notes,
     drop_repeats,
     make_facts,
     make_grid,
     make_pictures,
-    merged,
-    sentences,
-    with_notes,
+    merge_texts,
+    split_sentences,
 )
-from fedrec_auditor.reports.documents.figures import interval, scale, spread_row, system_figures
-from fedrec_auditor.reports.record.leaks import Leak, comparable, left_open
+from fedrec_auditor.reports.documents.figures import (
+    draw_interval,
+    row_with_spread,
+    system_figures,
+    value_range,
+)
+from fedrec_auditor.reports.record.leaks import Leak, comparable, max_gain_clause
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
-from fedrec_auditor.reports.record.sections import Anchor, Section, worst_first
+from fedrec_auditor.reports.record.sections import Anchor, Section, severity_key
 from fedrec_auditor.reports.say import metrics
 from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
 from fedrec_auditor.reports.say.summary import Summary, hidden_words, summarize_systems, summary
@@ -50,7 +55,7 @@ _RISKS = {
 }
 
 
-def filing_part(record: Contents, glance: Summary) -> Passage:
+def regulator_passage(record: Contents, glance: Summary) -> Passage:
     """Answers for regulators: the three risks, the facts about epsilon, and a paragraph to copy."""
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
@@ -69,16 +74,16 @@ def filing_part(record: Contents, glance: Summary) -> Passage:
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
     """A sentence on one risk: the best attack of ``families``, or the advantage still possible."""
-    above = (*glance.leaking, *glance.little)
+    above = (*glance.leaking, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
-        row, much = best.row, ", but little more than guessing" if best.little else ""
-        return f"Shown{much}: {metrics.got_words(row)} (attack {row.attack}, {row.vantage})."
+        row, much = best.row, ", but little more than guessing" if best.is_small else ""
+        return f"Shown{much}: {metrics.result_words(row)} (attack {row.attack}, {row.vantage})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
-        return f"Not shown by {names}: {left_open(rows, len(tried))}."
+        return f"Not shown by {names}: {max_gain_clause(rows, len(tried))}."
     return "Not tested."
 
 
@@ -93,8 +98,8 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
     yield "Neighbouring inputs", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
     who = say.capitalized(say.VANTAGES[scope.vantage])
     yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
-    yield "Proved upper bound", say.proof_fact(finding)
-    yield "Lower bound", say.measured_fact(finding)
+    yield "Proved upper bound", say.upper_bound_fact(finding)
+    yield "Lower bound", say.lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs assume real numbers (see `auditor verify`)."
 
@@ -104,10 +109,10 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
-    if not glance.section.own:
+    if not glance.section.is_own:
         yield "The system is a re-implementation of what its paper prints, not its authors' code."
-    if glance.section.quick:
-        cut = metrics.cut_short(glance.section)
+    if glance.section.is_quick:
+        cut = metrics.rounds_words(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
         yield f"The audit was quick{of}. A quick audit that finds nothing is no evidence."
     yield f"Severity: {glance.assessment.words.lower()}."
@@ -116,7 +121,7 @@ def _subject(record: Contents, glance: Summary) -> Iterator[str]:
 
 
 # The title of the notes on attacks.
-ASSUMED = "Knowledge that the attacker is assumed to have, and counting of the figures"
+NOTES_TITLE = "Knowledge that the attacker is assumed to have, and counting of the figures"
 # Maximum number of figures per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
@@ -133,11 +138,11 @@ def system_document(
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = spread_row(glance)
+    hit = row_with_spread(glance)
     main = make_facts(
         ("What to do", glance.todo),
         ("For one person", say.guess_words(headline) if headline else ""),
-        ("Most at risk", metrics.risk_words(hit) if hit else ""),
+        ("Most at risk", metrics.spread_words(hit) if hit else ""),
         ("Training", say.capitalized(glance.broken)),
         ("Utility", metrics.utility_line(section, record)),
     )
@@ -145,15 +150,15 @@ def system_document(
     curves = [each for each in drawn if each.kind in ("roc", "users")]
     places = ("",) * len(section.findings) if anchor is None else anchor.findings
     placed = zip(section.findings, places, strict=True)
-    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *worst_first(pair[0])))
+    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *severity_key(pair[0])))
     blocks: list[Block] = [
         Paragraph(glance.sentence),
         main,
         *make_pictures(each for each in drawn if each not in curves),
-        *claim_parts(ordered, page=page),
+        *claim_passages(ordered, page=page),
     ]
-    if section.others:
-        others = tuple(f"{say.bound_fact(other.bound)}" for other in section.others)
+    if section.other_bounds:
+        others = tuple(f"{say.bound_fact(other.bound)}" for other in section.other_bounds)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
         blocks.append(_attacks(record, glance, make_pictures(curves), page=page, alone=alone))
@@ -161,11 +166,11 @@ def system_document(
         blocks.append(_skipped(section))
     if section.utility:
         blocks.append(_utility(section))
-    blocks.append(filing_part(record, glance))
+    blocks.append(regulator_passage(record, glance))
     return Passage(section.target, tuple(blocks), place=glance.anchor if alone else "")
 
 
-def claim_parts(
+def claim_passages(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
     """One section per claim with its findings; all findings except the worst are folded.
@@ -175,7 +180,7 @@ def claim_parts(
     page: whether to include the most revealing inputs of findings that refute nothing.
     """
     findings = [finding for finding, _ in placed]
-    worst = min(findings, key=worst_first, default=None)
+    worst = min(findings, key=severity_key, default=None)
     papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
@@ -191,12 +196,12 @@ def claim_parts(
         )
         parts = (
             Passage(
-                say.listed(_scope_words(finding), say.asked_words(finding), by="; "),
+                say.join_texts(_scope_words(finding), say.game_delta_words(finding), by="; "),
                 (
-                    *([Paragraph(say.found_guess_words(finding))] if plain else []),
+                    *([Paragraph(say.bounds_guess_words(finding))] if plain else []),
                     make_facts(
-                        ("Upper bound", say.proof_fact(finding)),
-                        ("Lower bound", say.measured_fact(finding)),
+                        ("Upper bound", say.upper_bound_fact(finding)),
+                        ("Lower bound", say.lower_bound_fact(finding)),
                         ("Reason", _why(finding)),
                         ("Note", note),
                         ("Repair", finding.repair),
@@ -214,7 +219,9 @@ def claim_parts(
         title = "No claim"
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
-            title = say.listed(f"{what} {say.number(claim.epsilon)}", say.basis_words(claim))
+            title = say.join_texts(
+                f"{what} {say.number_text(claim.epsilon)}", say.basis_words(claim)
+            )
         yield Passage(title, (about, *parts))
 
 
@@ -256,18 +263,18 @@ def _attacks(
 ) -> Passage:
     """The section on attacks: figures that beat guessing, and counts of all other figures."""
     leaking = _varied(glance.leaking)
-    but = f"; {glance.unseen}" if glance.rows and not leaking else ""
+    but = f"; {glance.not_excluded}" if glance.n_rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"After correction for all figures, {len(leaking)} of {glance.rows:,} figures close "
+            f"After correction for all figures, {len(leaking)} of {glance.n_rows:,} figures close "
             f"{say.percent(LEAK_MARGIN)} or more of the gap between guessing and certainty, and "
-            f"{len(glance.little)} more beat guessing by less{but}."
+            f"{len(glance.small_leaks)} more beat guessing by less{but}."
         )
     ]
     if leaking:
         blocks.append(_leaks(leaking[:_MAX_LEAKS], page=page))
-    if alone and (notes := assumed(glance)):
-        blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
+    if alone and (notes := assumptions(glance)):
+        blocks.append(Passage(NOTES_TITLE, (Facts(notes),), folded=True))
     blocks += curves
     if alone and (counts := _counts(record, glance)):
         blocks.append(Listing(counts))
@@ -276,13 +283,15 @@ def _attacks(
 
 
 def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
-    low, high = scale([leak.row for leak in leaking])
+    low, high = value_range([leak.row for leak in leaking])
     columns: dict[str, Callable[[Leak], Cell]] = {"Result of the attack": _gained, "Value": _value}
     caption = ""
     if page:
-        caption = say.fill_text("caption", "leaks", low=say.number(low), high=say.number(high))
+        caption = say.fill_text(
+            "caption", "leaks", low=say.number_text(low), high=say.number_text(high)
+        )
         columns["Comparison with guessing"] = lambda leak: Picture(
-            interval(leak.row, low, high), _bar_words(leak.row)
+            draw_interval(leak.row, low, high), _bar_words(leak.row)
         )
     columns["Guess without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
     return make_grid(leaking, columns, caption)
@@ -291,7 +300,7 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
     support = (f"attack {row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
-    return Quantity(say.capitalized(metrics.gain_words(row, row.value)), support)
+    return Quantity(say.capitalized(metrics.success_words(row, row.value)), support)
 
 
 def _value(leak: Leak) -> Quantity:
@@ -299,7 +308,7 @@ def _value(leak: Leak) -> Quantity:
     support = (
         f"{ends_words(row)} at {say.percent(row.confidence)} confidence, {trainings_words([row])}",
         "" if gain is None else f"difference to guessing {ends_words(gain)}",
-        f"at least {say.short_number(leak.low)} after correction for all figures",
+        f"at least {say.short_number(leak.low_limit)} after correction for all figures",
         metrics.further_words(row),
     )
     return Quantity(say.short_number(row.value), tuple(filter(None, support)))
@@ -320,10 +329,12 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     return [*kinds, *(leak for leak in leaking if leak not in kinds)]
 
 
-def assumed(glance: Summary) -> tuple[tuple[str, str], ...]:
+def assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
     """Pairs of the names of attacks that beat guessing and a sentence on their assumptions."""
     rows = [leak.row for leak in _varied(glance.leaking)]
-    return merged((row.attack, text) for row in rows for text in sentences(row.note) if text)
+    return merge_texts(
+        (row.attack, text) for row in rows for text in split_sentences(row.note) if text
+    )
 
 
 # Words for figures that do not beat guessing, with whether they can be compared with guessing.
@@ -332,7 +343,7 @@ _COUNTED = (("Not shown to beat guessing", True), ("Not comparable with guessing
 
 def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
     """Counts, per attack, of figures that do not beat guessing or lack a baseline, in sentences."""
-    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
+    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.small_leaks)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
     lines = []
@@ -346,9 +357,9 @@ def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
 
 def _map(glance: Summary) -> Passage:
     """The table of all figures of the attacks, each with the best guess without the uploads."""
-    rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
+    rows, above = glance.section.attacks, (*glance.leaking, *glance.small_leaks)
     over = f" {trainings_words(rows)}" if rows else ""
-    marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
+    marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], Cell]] = {
         "Attack and vantage": lambda row: f"{row.attack}, {row.vantage}",
         "Metric": lambda row: row.metric,
@@ -356,7 +367,7 @@ def _map(glance: Summary) -> Passage:
             f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
         ),
         "Best guess": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
-        "Value minus best guess": lambda row: ends_words(row.ahead) if row.ahead else "",
+        "Value minus best guess": lambda row: ends_words(row.net_gain) if row.net_gain else "",
     }
     table = make_grid(rows, columns, say.fill_text("caption", "figures", over=over))
     title = f"All {say.count_phrase(len(rows), 'figure')}, {len(above)} of them above guessing"
@@ -367,10 +378,10 @@ def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     from_some = f", {len(some)} from one vantage or more" if some else ""
     title = f"Attacks that could not run: {len(set(section.not_run))} from any vantage{from_some}"
-    return Passage(title, (Facts(reasons(section.skipped)),), folded=True)
+    return Passage(title, (Facts(skip_reasons(section.skipped)),), folded=True)
 
 
-def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
+def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
     """Pairs of attacks and the reason why they did not run; each reason appears once.
 
     If a reason concerns only parts of an attack ("part: reason"), the text begins with these parts.
@@ -382,7 +393,7 @@ def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
         shared = bool(colon) and repeated and ". " not in part  # a name, not a whole sentence
         reason, names = (rest, [part]) if shared else (row.reason, [])
         parts.setdefault((row.attack, reason), []).extend(names)
-    return merged(
+    return merge_texts(
         (attack, f"{'; '.join(of)}: {reason}" if of else reason)
         for (attack, reason), of in parts.items()
     )
@@ -391,7 +402,7 @@ def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
 _UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
     "Metric": lambda row: row.metric,
     "Value": interval_words,
-    "Baseline": metrics.beside_words,
+    "Baseline": metrics.baseline_text,
     "Random ranking or mean rating": lambda row: say.short_number(row.random),
     "Value in the paper": lambda row: (
         "none" if row.paper_value is None else say.short_number(row.paper_value)
@@ -422,7 +433,7 @@ _SYSTEMS: dict[str, Callable[[Summary], Cell]] = {
     "System": lambda glance: glance.section.target,
     "Claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.got_words,
-    "What to do": lambda glance: say.listed(glance.todo, glance.shortfall, by=" "),
+    "What to do": lambda glance: say.join_texts(glance.todo, glance.shortfall, by=" "),
 }
 
 
@@ -447,18 +458,18 @@ def report_document(record: Contents) -> Passage:
     blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
     blocks += (system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        known = Passage(ASSUMED, (_by_attack(summaries, assumed),))
+        known = Passage(NOTES_TITLE, (_by_attack(summaries, assumptions),))
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
-        why = _by_attack(summaries, lambda glance: reasons(glance.section.skipped))
+        why = _by_attack(summaries, lambda glance: skip_reasons(glance.section.skipped))
         blocks.append(Passage("Attacks that could not run", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
-    return with_notes(Passage("Privacy audit", tuple(blocks)))
+    return add_notes(Passage("Privacy audit", tuple(blocks)))
 
 
 def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
     """A table of counts per attack and system: figures that beat guessing, and compared figures."""
-    above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.little)}
+    above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.small_leaks)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
     lost = {(attack, g.section.target) for g in summaries for attack in g.section.not_run}
@@ -481,7 +492,7 @@ def _by_attack(
     on: dict[str, list[tuple[str, str]]] = {}
     for glance in summaries:
         for attack, note in notes_of(glance):
-            pairs = ((glance.section.target, sentence) for sentence in sentences(note))
+            pairs = ((glance.section.target, sentence) for sentence in split_sentences(note))
             on.setdefault(attack, []).extend(pairs)
-    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in merged(pairs))
+    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in merge_texts(pairs))
     return Facts(tuple((f"{attack}: {systems}", text) for attack, (systems, text) in rows))

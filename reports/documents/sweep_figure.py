@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.drawing import (
-    NEXT_TO,
+    MAX_NEAR_GAP,
     SMALL,
+    AxisScale,
     Box,
-    Place,
-    cut,
     label_places,
     make_axis,
-    width_of,
+    text_width,
+    truncate,
 )
-from fedrec_auditor.reports.record.frontier import UNPROTECTED, Frontier, Point
-from fedrec_auditor.reports.say.metrics import ERRORS
+from fedrec_auditor.reports.record.frontier import NOISELESS_LABEL, Frontier, Point
+from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
 # Width of a system's block; with margins 366 units, a column of 86 mm at 2/3 point per unit.
 BLOCK = 346.0
@@ -42,7 +42,7 @@ _HOPELESS = 2.0
 _PRIVACY = "privacy"
 
 
-def figure(systems: Sequence[Frontier], note: str = "") -> str:
+def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
     """Draws the sweep as SVG: a legend, and one block per system, two side by side.
 
     A single system has one column. ``note`` is a text below the blocks.
@@ -53,9 +53,9 @@ def figure(systems: Sequence[Frontier], note: str = "") -> str:
     for first in range(0, len(systems), columns):
         blocks = [_block(system) for system in systems[first : first + columns]]
         for number, (strokes, _) in enumerate(blocks):
-            drawn.append(drawing.moved(number * (BLOCK + _GAP), top, strokes))
+            drawn.append(drawing.translate(number * (BLOCK + _GAP), top, strokes))
         top += max(height for _, height in blocks)
-    for words in textwrap.wrap(note, int(width / width_of("x", SMALL))):
+    for words in textwrap.wrap(note, int(width / text_width("x", SMALL))):
         drawn.append(_small(0.0, top, words))
         top += _LINE
     return drawing.svg(width, top, drawn)
@@ -77,7 +77,7 @@ def _legend(width: float) -> tuple[list[str], float]:
     """The strokes of the legend, in lines of at most ``width`` units, and the legend's height."""
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
-        UNPROTECTED: lambda x, y: drawing.diamond(x, y, "ink"),
+        NOISELESS_LABEL: lambda x, y: drawing.diamond(x, y, "ink"),
         "popularity, or two means": lambda x, y: _level(x - 9, x + 9, y, 0),
         "random, or mean of all ratings": lambda x, y: _level(x - 9, x + 9, y, 1),
         "epsilon claimed": lambda x, y: drawing.ring(x, y, "claim"),
@@ -86,7 +86,7 @@ def _legend(width: float) -> tuple[list[str], float]:
     }
     drawn, x, y = list[str](), 0.0, 8.0
     for words, sign in signs.items():
-        wide = 24.0 + width_of(words, SMALL)
+        wide = 24.0 + text_width(words, SMALL)
         if x and x + wide > width:
             x, y = 0.0, y + _LINE + 2.0
         drawn += [sign(x + 9.0, y), _small(x + 22.0, y + 4.0, words)]
@@ -99,7 +99,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
-        drawing.text(0.0, 11.0, cut(system.target, _LABEL), bold=True),
+        drawing.text(0.0, 11.0, truncate(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
         drawing.area(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
         _small(12.0, 41.0, f"better: {system.measure}"),
@@ -111,7 +111,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         if system.relative:
             drawn.append(drawing.line(left, height(1.0), right, height(1.0), "line", 1))
         for number, level in enumerate(system.levels):
-            drawn += [_level(left, right, height(end), number) for end in level.ends]
+            drawn += [_level(left, right, height(end), number) for end in level.extremes]
     ticks = {value: f"{value:g}" for value in _ticks(low, high, 4)}
     if system.is_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
@@ -143,24 +143,24 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 
 def _ends(system: Frontier) -> tuple[float, float]:
     """The ends of the axis of utility, which begins at 0 unless utility is an error."""
-    levels = [end for level in system.levels for end in level.ends]
+    levels = [end for level in system.levels for end in level.extremes]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.relative else []
-    errors = system.metric in ERRORS
+    errors = system.metric in ERROR_NAMES
     low, high = (min(values) if errors else 0.0), max(values)
     span = high - low or abs(high) or 1.0
-    ends = [end for point in system.points for end in point.utility.ends]
+    ends = [end for point in system.points for end in point.utility.limits]
     high = max(high, *(min(end, high + span) for end in ends))
     low = min(low, *(max(end, low - span) for end in ends)) if errors else low
     rim = 0.06 * (high - low)
     return (low - rim if errors else low), high + rim
 
 
-def _gains(system: Frontier, height: Place) -> list[str]:
+def _gains(system: Frontier, height: AxisScale) -> list[str]:
     """The strokes of the left panel: utility against the attack's gain."""
     gains = [(point, point.gain) for point in system.points if point.gain is not None]
-    ends = [end for _, gain in gains for end in gain.ends]
+    ends = [end for _, gain in gains for end in gain.limits]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
@@ -170,7 +170,7 @@ def _gains(system: Frontier, height: Place) -> list[str]:
     marks, lines = list[tuple[float, float]](), list[Box]()
     for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
-        (west, east), ends = map(place, gain.ends), sorted(map(height, point.utility.ends))
+        (west, east), ends = map(place, gain.limits), sorted(map(height, point.utility.limits))
         drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.unprotected))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]
@@ -182,7 +182,7 @@ def _gains(system: Frontier, height: Place) -> list[str]:
     return [*drawn, *_labels([point for point, _ in gains], marks, _LEFT, (), lines)]
 
 
-def _epsilons(system: Frontier, height: Place) -> list[str]:
+def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
     """The strokes of the right panel: utility against the claimed, proved and shown epsilon."""
     points = [point for point in system.points if point.epsilons]
     values = [value for point in points for value in point.epsilons.values()]
@@ -233,18 +233,18 @@ def _labels(
     """Yields labels with the settings of points; lines connect distant labels to their points."""
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
-    words = [cut(each, _LETTERS) for each in words]
+    words = [truncate(each, _LETTERS) for each in words]
     boxes = label_places(at, words, SMALL, within, marks, lines)
     for (x, y), name, box in zip(at, words, boxes, strict=True):
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
-        if math.dist((x, y), near) > NEXT_TO:
+        if math.dist((x, y), near) > MAX_NEAR_GAP:
             yield drawing.line(x, y, *near, "muted", 0.6)
         yield drawing.text(box[0], box[3] - 1.5, name, size=SMALL)
 
 
-def _across(system: Frontier, left: float, height: Place) -> list[Box]:
+def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
     """Boxes around the lines that mark the levels of utility in a panel."""
-    heights = [height(end) for level in system.levels for end in level.ends]
+    heights = [height(end) for level in system.levels for end in level.extremes]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 
@@ -253,7 +253,7 @@ def _label_words(system: Frontier) -> str:
     swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
-    return cut(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
+    return truncate(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
 
 
 def _one_axis(system: Frontier) -> bool:

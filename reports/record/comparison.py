@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
-    FOUND,
+    EXIT_FOUND,
     INCOMPLETE,
     FailOn,
     Gate,
@@ -35,10 +35,15 @@ from fedrec_auditor.accountants.verdict import (
     refutes,
 )
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import comparable, corrected_high, corrected_low, leaks
-from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, leaves
+from fedrec_auditor.reports.record.leaks import (
+    comparable,
+    corrected_high,
+    corrected_low,
+    find_leaks,
+)
+from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, walk_leaves
 from fedrec_auditor.reports.record.sections import sections
-from fedrec_auditor.reports.say.metrics import at_once, interval_words
+from fedrec_auditor.reports.say.metrics import interval_words, joint_limits
 from fedrec_auditor.reports.say.summary import summarize_systems
 
 Kept = TypeVar("Kept")
@@ -81,12 +86,12 @@ class Change:
     now: float | str | None = None
 
     @property
-    def line(self) -> str:
+    def sentence(self) -> str:
         """The change in a sentence, with the name of the system."""
         return f"{self.target}: {self.words}"
 
 
-def numbered(
+def index_by_key(
     rows: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> dict[tuple[Hashable, int], Kept]:
     """Maps (key, n) to each row, where n is the number of earlier rows with the same key."""
@@ -99,15 +104,15 @@ def numbered(
     return by_key
 
 
-def pairs(
+def pair_by_key(
     now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> list[tuple[Kept, Kept]]:
     """Pairs (row now, row before) of the rows with the same key in both audits."""
-    old = numbered(before, key)
-    return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
+    old = index_by_key(before, key)
+    return [(row, old[name]) for name, row in index_by_key(now, key).items() if name in old]
 
 
-def question(finding: Finding) -> tuple[Hashable, ...]:
+def question_key(finding: Finding) -> tuple[Hashable, ...]:
     """A key that is equal for findings on the same system, scopes, delta and game."""
     return (
         finding.target,
@@ -128,7 +133,7 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
             for each in (now.data, was.data)
         ]
         yield f"The data differ: {names[0]}, was {names[1]}."
-    plan, planned = (dict(leaves(each.plan)) for each in (record, baseline))
+    plan, planned = (dict(walk_leaves(each.plan)) for each in (record, baseline))
     for each in (plan, planned):
         each.pop("targets", None)
     for what, new, old in (("plan", plan, planned), ("versions", now.versions, was.versions)):
@@ -183,7 +188,7 @@ class _Range:
     @classmethod
     def of(cls, finding: Finding) -> _Range:
         """Returns the interval of a finding."""
-        shown, proof = finding.shown, finding.accounted
+        shown, proof = finding.lower_bound, finding.accounted
         upper = proof if proof is not None and not proof.assumptions else None
         if shown is not None and upper is not None and _exceeds(shown, upper):
             shown = replace(shown, epsilon=upper.epsilon)
@@ -207,7 +212,7 @@ class _Range:
         if self.lower is None:
             return "not bounded"
         sure = "" if self.is_calculated else f" ({say.sure_words(self.lower)})"
-        return say.shown_epsilon(self.epsilon) + sure
+        return say.lower_bound_words(self.epsilon) + sure
 
 
 def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
@@ -241,7 +246,7 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
-    words = f"the shown epsilon is {after.words}, {words}, for {say.question_words(now)}."
+    words = f"the shown epsilon is {after.words}, {words}, for {say.finding_scope_words(now)}."
     ends = (None if each.lower is None else each.epsilon for each in (was, after))
     return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
@@ -260,7 +265,7 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
     trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.OTHER
     new_condition = if_now if if_now != if_then else ""
     texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
-    words = f"the proved epsilon is {say.listed(*texts)}, for {say.question_words(now)}."
+    words = f"the proved epsilon is {say.join_texts(*texts)}, for {say.finding_scope_words(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, epsilon)
 
 
@@ -278,7 +283,7 @@ def _differ(first: float, second: float) -> bool:
 def _upper_words(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
-    return f"at most {say.at_most(bound.epsilon)}"
+    return f"at most {say.round_up(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +319,7 @@ class Comparison:
         a leak and its lower limit exceeds its upper limit in the baseline, at the same seed; with
         ``--fail-on leak`` also if it is a new leak. With ``--fail-on never`` nothing is worse.
         """
-        both = pairs(record.findings, baseline.findings, question)
+        both = pair_by_key(record.findings, baseline.findings, question_key)
         changes = [
             *_verdicts(record, baseline, gate),
             *dict.fromkeys(_epsilons(both)),
@@ -335,24 +340,24 @@ class Comparison:
             differences=tuple(_differences(record, baseline)),
             uncertain=tuple(_uncertain(record, baseline, _moved_samples(both))),
             findings=len(both),
-            rows=len(pairs(comparable(record), comparable(baseline), _row_key)),
+            rows=len(pair_by_key(comparable(record), comparable(baseline), _row_key)),
             claimed=bool(record.findings or baseline.findings),
             complete=not (record.errors or baseline.errors),
             unassessed=tuple(each.gap_line for each in now if each.assessment.gap),
             lost=tuple(each.gap_line for each in lost),
         )
 
-    def lines(self, trend: Trend) -> tuple[str, ...]:
+    def sentences(self, trend: Trend) -> tuple[str, ...]:
         """The changes in one direction, one sentence per change."""
-        return tuple(each.line for each in self.changes if each.trend is trend)
+        return tuple(each.sentence for each in self.changes if each.trend is trend)
 
     @property
-    def worse(self) -> tuple[str, ...]:
+    def regressions(self) -> tuple[str, ...]:
         """The changes for the worse, one sentence per change."""
-        return self.lines(Trend.WORSE)
+        return self.sentences(Trend.WORSE)
 
     @property
-    def shared(self) -> bool:
+    def has_overlap(self) -> bool:
         """Whether both records have a finding in common, or an attack row without any findings."""
         return bool(self.findings if self.claimed else self.rows)
 
@@ -362,10 +367,10 @@ class Comparison:
 
         The sentence also states if some parts could not be compared.
         """
-        worse, better = (len(self.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
+        worse, better = (len(self.sentences(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
             outcome = f"Changes: {worse:,} worse, {better:,} better"
-        elif self.shared:
+        elif self.has_overlap:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.rows:
             rows = say.count_phrase(self.rows, "attack figure")
@@ -376,24 +381,24 @@ class Comparison:
         return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
-    def rule(self) -> str:
+    def rule_words(self) -> str:
         """Sentences on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.rows)
 
     @property
-    def code(self) -> int:
+    def exit_code(self) -> int:
         """The exit code: 1 if something is worse, 3 if a part could not be compared, else 0."""
-        if self.worse:
-            return FOUND
-        return 0 if self.complete and self.shared else INCOMPLETE
+        if self.regressions:
+            return EXIT_FOUND
+        return 0 if self.complete and self.has_overlap else INCOMPLETE
 
 
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    before = numbered(baseline.findings, _judged)
-    for key, now in numbered(record.findings, _judged).items():
+    before = index_by_key(baseline.findings, _judged)
+    for key, now in index_by_key(record.findings, _judged).items():
         old, trend, was = before.get(key), Trend.OTHER, "it is not in the baseline."
         if old is None:
-            if now.verdict is not Verdict.VIOLATED and gate.code([now.verdict]) != FOUND:
+            if now.verdict is not Verdict.VIOLATED and gate.exit_code([now.verdict]) != EXIT_FOUND:
                 continue
             trend = Trend.WORSE
         elif old.verdict is now.verdict:
@@ -406,7 +411,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
                 trend = Trend.BETTER
             elif old.verdict is Verdict.VIOLATED:
                 was += " The missing refutation does not make the claim true."
-        claimed = f"epsilon {say.number(now.claim.epsilon)} for {say.question_words(now)}"
+        claimed = f"epsilon {say.number_text(now.claim.epsilon)} for {say.finding_scope_words(now)}"
         words = f"the verdict is {say.WORDS[now.verdict]}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
         yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
@@ -414,17 +419,17 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     """Yields leaks that rose or fell by more than noise, and new leaks if the gate fails leaks."""
-    both = pairs(comparable(record), comparable(baseline), _row_key)
+    both = pair_by_key(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
-    for leak in leaks(record, gate.leak_margin):
+    for leak in find_leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            words = f"{leak.words}; the baseline does not have this figure."
+            words = f"{leak.clause}; the baseline does not have this figure."
             yield Change(Trend.WORSE, Subject.ATTACK, row.target, words, None, row.value)
         elif old is not None and corrected_low(row, count) > corrected_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
-    for leak in leaks(baseline, gate.leak_margin):
+    for leak in find_leaks(baseline, gate.leak_margin):
         row, after = leak.row, now.get(id(leak.row))
         if after is not None and corrected_high(after, len(both)) < corrected_low(row, len(both)):
             yield _moved(after, row, Trend.BETTER if same else Trend.OTHER)
@@ -450,7 +455,7 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _promise(finding: Finding) -> str:
     claim = finding.claim
-    promised = f"epsilon {say.number(claim.epsilon)} at {say.delta_words(claim.delta)}"
+    promised = f"epsilon {say.number_text(claim.epsilon)} at {say.delta_words(claim.delta)}"
     if math.isinf(claim.epsilon):
         promised = "no epsilon"
     return f"{promised} for {say.brief_scope_words(claim.scope)}"
@@ -466,11 +471,11 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
     """Yields the changed figures of utility; none is worse, because some metrics are errors."""
-    both = pairs(record.utility, baseline.utility, _utility_key)
+    both = pair_by_key(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         smaller, larger = sorted((row, old), key=lambda each: each.value)
-        _, high = at_once(smaller, len(both), smaller.confidence)
-        low, _ = at_once(larger, len(both), larger.confidence)
+        _, high = joint_limits(smaller, len(both), smaller.confidence)
+        low, _ = joint_limits(larger, len(both), larger.confidence)
         if high < low:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
             yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
@@ -480,8 +485,8 @@ def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str
     """Yields sentences on parts that cannot be compared; ``moved`` counts sampled bounds."""
     findings, rows = baseline.findings, comparable(baseline)
     lost = {
-        "finding": len(findings) - len(pairs(record.findings, findings, _judged)),
-        "attack figure": len(rows) - len(pairs(comparable(record), rows, _row_key)),
+        "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
+        "attack figure": len(rows) - len(pair_by_key(comparable(record), rows, _row_key)),
     }
     if gone := " and ".join(say.count_phrase(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."
@@ -503,7 +508,7 @@ def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
 
 
 def _judged(finding: Finding) -> Hashable:
-    return (*question(finding), finding.claim.epsilon, finding.claim.delta)
+    return (*question_key(finding), finding.claim.epsilon, finding.claim.delta)
 
 
 def _row_key(row: AttackRow) -> Hashable:

@@ -10,20 +10,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import TABLES, Table, at_least, at_most, short_number
-from fedrec_auditor.reports.say.metrics import ERRORS
+from fedrec_auditor.reports.say import TABLES, Table, round_down, round_up, short_number
+from fedrec_auditor.reports.say.metrics import ERROR_NAMES
 
-UNPROTECTED = "without noise"
-EPSILONS = ("claimed", "proved", "shown")
+NOISELESS_LABEL = "without noise"
+EPSILON_KINDS = ("claimed", "proved", "shown")
 Kind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 # File name of the record of a sweep in its directory.
-SWEEP = "sweep.json"
+SWEEP_FILE = "sweep.json"
 # Separator between a scope (with its game, if any) and its delta in ``FigureRow.view``.
-AT_DELTA = " at delta "
+DELTA_PREFIX = " at delta "
 # Last words of ``FigureRow.view`` if the attack's adversary breaks the protocol.
-BEYOND = "beyond the protocol"
+BREACH_WORDS = "beyond the protocol"
 # Separator between an attack and the reason why it did not run, in a note.
-NOT_RUN = " did not run. "
+NOT_RUN_TEXT = " did not run. "
 KINDS: Table = TABLES["kind"]
 
 
@@ -85,7 +85,7 @@ class OverTrainingsRow(FigureRow):
     trainings: int = Field(ge=1)
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def limits(self) -> tuple[float, float]:
         """The limits of the interval; twice the value if there is no interval."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
@@ -159,7 +159,7 @@ class Point:
         beside = (each for name, each in epsilons.items() if name != kind)
         if any(math.isclose(epsilon, each, rel_tol=1e-9) for each in beside):
             return short_number(epsilon)
-        return {"proved": at_most, "shown": at_least}.get(kind, short_number)(epsilon)
+        return {"proved": round_up, "shown": round_down}.get(kind, short_number)(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Level:
     high: float
 
     @property
-    def ends(self) -> tuple[float, ...]:
+    def extremes(self) -> tuple[float, ...]:
         """The smallest and the largest value; a single value if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
@@ -208,7 +208,7 @@ class Frontier:
     @property
     def measure(self) -> str:
         """The label of the vertical axis: the metric, or its ratio to the noiseless counterpart."""
-        less = self.metric in ERRORS
+        less = self.metric in ERROR_NAMES
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
         return (
@@ -220,7 +220,7 @@ class Frontier:
     @property
     def is_reversed(self) -> bool:
         """Whether smaller values are better, so that the vertical axis is reversed."""
-        return self.metric in ERRORS and not self.relative
+        return self.metric in ERROR_NAMES and not self.relative
 
 
 def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
@@ -247,10 +247,10 @@ def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 def level_words(level: Level) -> str:
     """A level as a number, or as a range of two numbers."""
-    return " to ".join(map(short_number, level.ends))
+    return " to ".join(map(short_number, level.extremes))
 
 
-def without_utility(swept: SweepContents) -> str:
+def no_utility_words(swept: SweepContents) -> str:
     """A sentence that names the systems without measured utility; empty if all have utility."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
@@ -263,7 +263,7 @@ def _frontier(
     """The points of the variants ``places``, with their rows of ``utility``."""
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
-    figure = telling(rows)
+    figure = quoted_figure(rows)
     found = {row.variant: row for row in rows if _same(row, figure)}
     twins = [swept.variants[place].twin for place in places] if relative else []
     beside = {
@@ -276,12 +276,12 @@ def _frontier(
     gains = [row for row in swept.overall if row.kind == "gain"]
     own = [row for row in gains if row.variant in {*places, *twins}]
     # Adversaries who keep the protocol have precedence.
-    own = [row for row in own if not row.view.endswith(BEYOND)] or own
+    own = [row for row in own if not row.view.endswith(BREACH_WORDS)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
-    bounds = [row for row in swept.overall if row.kind in EPSILONS]
+    bounds = [row for row in swept.overall if row.kind in EPSILON_KINDS]
     widest = min(
         (row for row in bounds if row.variant in places),
-        key=lambda row: EPSILONS.index(row.kind),
+        key=lambda row: EPSILON_KINDS.index(row.kind),
         default=None,
     )
     scope = "" if widest is None else widest.view
@@ -316,7 +316,7 @@ def _frontier(
 
 def _is_whole(view: str) -> bool:
     """Whether a scope is a whole user over a training, against the server."""
-    parts = view.partition(AT_DELTA)[0].split(" / ")
+    parts = view.partition(DELTA_PREFIX)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
 
@@ -329,7 +329,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
-        words.insert(0, UNPROTECTED)
+        words.insert(0, NOISELESS_LABEL)
     return ", ".join(words) or ("as given" if variant.settings else "as printed")
 
 
@@ -339,7 +339,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
     If ``relative``, ``rows`` are those of the noiseless counterparts, and each level is divided by
     their utility, so that larger is better.
     """
-    less = rows[0].metric in ERRORS
+    less = rows[0].metric in ERROR_NAMES
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
     for name, levels in zip(names, reached, strict=True):
@@ -352,7 +352,7 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
             yield Level(name, min(values), max(values))
 
 
-def telling(rows: Sequence[FigureRow]) -> FigureRow:
+def quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
     """The figure of utility to quote: of the first kind and protocol, at the largest cutoff."""
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 

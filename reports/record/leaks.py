@@ -11,7 +11,7 @@ thus the test, are therefore computed for a share of as many subjects as would g
 1998).
 
 The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. A figure
-with an advantage of .05 or more is a leak; a figure with a smaller one is marked ``little``.
+with an advantage of .05 or more is a leak; a figure with a smaller one is marked ``is_small``.
 
 The severity of a system follows from the rows of the record by a rule with a number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
@@ -43,32 +43,33 @@ class Leak:
 
     row: row of the figure.
     baseline: figure without the uploads.
-    low: lower limit of the figure at the row's confidence, for all figures of the system together.
-    rows: number of figures of the system that have a baseline.
-    little: whether the figure beats the baseline by less than the margin.
+    low_limit: lower limit of the figure at the row's confidence, for all figures of the system
+    together.
+    n_rows: number of figures of the system that have a baseline.
+    is_small: whether the figure beats the baseline by less than the margin.
     """
 
     row: AttackRow
     baseline: float
-    low: float
-    rows: int
-    little: bool = False
+    low_limit: float
+    n_rows: int
+    is_small: bool = False
 
     @property
     def advantage(self) -> float:
         """The advantage (low - baseline) / (1 - baseline) at the lower limit, at most 1."""
         room = 1.0 - self.baseline
-        return min((self.low - self.baseline) / room, 1.0) if room > 0.0 else 1.0
+        return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
-    def words(self) -> str:
+    def clause(self) -> str:
         """The leak as a clause, without the name of the system."""
         row = self.row
         return (
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
             f"{say.short_number(row.value)}, at least "
-            f"{say.short_number(self.low)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}, corrected for {self.rows:,} figures of the system); a "
+            f"{say.short_number(self.low_limit)} at {say.percent(row.confidence)} confidence "
+            f"({trainings_words([row])}, corrected for {self.n_rows:,} figures of the system); a "
             f"guess without the uploads reaches {say.short_number(self.baseline)}"
         )
 
@@ -86,7 +87,7 @@ def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
 def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     """The figures that beat guessing, the largest advantage first.
 
-    A figure with an advantage below ``margin`` is marked ``little``.
+    A figure with an advantage below ``margin`` is marked ``is_small``.
     """
     tried = comparable(record)
     beating = [
@@ -97,9 +98,9 @@ def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak,
     return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
 
-def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
+def find_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
     """The figures with an advantage of at least ``margin``, the largest advantage first."""
-    return tuple(leak for leak in above_guessing(record, margin) if not leak.little)
+    return tuple(leak for leak in above_guessing(record, margin) if not leak.is_small)
 
 
 def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
@@ -233,7 +234,7 @@ def _size(value: float, low: float, failing: float) -> float:
     return math.exp(smaller)
 
 
-def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
+def max_gain_clause(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     """A clause on the largest advantage over guessing that the intervals do not exclude.
 
     The advantage is the largest upper limit minus baseline, corrected for ``tried`` figures (by
@@ -244,14 +245,14 @@ def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
     if advantage <= 0.0:
         return "none of these attacks has an advantage over guessing; other attacks may have one"
-    limit = f"the intervals leave open an advantage of up to {say.at_most(advantage)}"
+    limit = f"the intervals leave open an advantage of up to {say.round_up(advantage)}"
     return f"{limit}; other attacks may have more"
 
 
-def leak_line(record: Contents, margin: float) -> str:
+def leak_sentences(record: Contents, margin: float) -> str:
     """Sentences on the worst leak and the number of leaks, or on the attacks that found none."""
     tried, above = comparable(record), above_guessing(record, margin)
-    leaking = [leak for leak in above if not leak.little]
+    leaking = [leak for leak in above if not leak.is_small]
     by = f"{say.percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
     little = f" {say.count_phrase(less, 'figure')} beat guessing by less." if less else ""
@@ -268,7 +269,7 @@ def leak_line(record: Contents, margin: float) -> str:
         )
     worst = leaking[0]
     return (
-        f"The worst leak is in {worst.row.target}: {worst.words}. In total, {len(leaking):,} of "
+        f"The worst leak is in {worst.row.target}: {worst.clause}. In total, {len(leaking):,} of "
         f"{len(tried):,} figures close {by}.{little}"
     )
 
@@ -276,9 +277,9 @@ def leak_line(record: Contents, margin: float) -> str:
 # Number of the severity rule, which changes with the rule.
 SEVERITY_RULE = 4
 # Smallest advantages of an attack with which a leak is critical, or high.
-CRITICAL_AT, HIGH_AT = 0.5, 0.2
+MIN_CRITICAL, MIN_HIGH = 0.5, 0.2
 # Success rate of a guess at one bit from which a lower bound of epsilon makes a leak medium.
-LIKELY = 0.9
+MEDIUM_RATE = 0.9
 DISTINGUISHER = "distinguisher"
 """Family of attacks that guess which of two worst-case inputs was sent.
 
@@ -295,7 +296,7 @@ class Severity(StrEnum):
     LOW = "Low"
 
     @property
-    def place(self) -> int:
+    def rank(self) -> int:
         """The position in the order of severities; 0 is the worst."""
         return list(Severity).index(self)
 
@@ -305,16 +306,16 @@ class Assessment:
     """A severity that is known to be at least a level.
 
     level: severity that follows from the examined parts.
-    unknown: parts that were not assessed, and why; empty if everything was assessed.
+    unassessed: parts that were not assessed, and why; empty if everything was assessed.
     """
 
     level: Severity
-    unknown: str = ""
+    unassessed: str = ""
 
     @property
     def gap(self) -> str:
         """The parts that were not assessed; empty if the level is already critical."""
-        return "" if self.level is Severity.CRITICAL else self.unknown
+        return "" if self.level is Severity.CRITICAL else self.unassessed
 
     @property
     def severity(self) -> Severity:
@@ -330,7 +331,7 @@ class Assessment:
 
     def fails(self, worst: Severity) -> bool | None:
         """Whether the severity is ``worst`` or worse; None if some parts were not assessed."""
-        if self.level.place <= worst.place:
+        if self.level.rank <= worst.rank:
             return True
         return None if self.gap else False
 
@@ -346,10 +347,10 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     gaps = [leak.gap]
     if finding is not None and claim is None:
         gaps.insert(0, "claim (not judged for what it speaks of)")
-    level = min(leak.level, claim or leak.level, key=lambda each: each.place)
-    if section.violated and leak.level.place <= Severity.HIGH.place:
+    level = min(leak.level, claim or leak.level, key=lambda each: each.rank)
+    if section.violated and leak.level.rank <= Severity.HIGH.rank:
         level = Severity.CRITICAL
-    return Assessment(level, say.listed(*gaps, by="; "))
+    return Assessment(level, say.join_texts(*gaps, by="; "))
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
@@ -375,15 +376,15 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
     messages could be read. Distinguishers and the epsilon of a game do not count, because they do
     not exclude what another attack would have learned.
     """
-    shown = [bound.epsilon for bound in shown_bounds(section)]
+    shown = [bound.epsilon for bound in lower_bounds(section)]
     won = max_advantage(leaks)
     guessed = guess_probability(max(shown, default=0.0))
-    if won >= CRITICAL_AT:
+    if won >= MIN_CRITICAL:
         level = Severity.CRITICAL
-    elif won >= HIGH_AT or guessed >= VACUOUS_GUESS:
+    elif won >= MIN_HIGH or guessed >= VACUOUS_GUESS:
         level = Severity.HIGH
     else:
-        level = Severity.MEDIUM if leaks or guessed >= LIKELY else Severity.LOW
+        level = Severity.MEDIUM if leaks or guessed >= MEDIUM_RATE else Severity.LOW
     why = _unassessed(section)
     return Assessment(level, f"leak ({why})" if why else "")
 
@@ -391,8 +392,8 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
 def _unassessed(section: Section) -> str:
     """The reason why the attacks that ran cannot exclude a leak; empty if they suffice."""
     counts, unplayed = section.messages, len(section.not_run)
-    if counts is not None and 2 * counts.unread > counts.sent:
-        return f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
+    if counts is not None and 2 * counts.n_unusable > counts.sent:
+        return f"{counts.n_unusable:,} of {counts.sent:,} messages tell nothing"
     if len({row.attack for row in comparable(section) if row.family != DISTINGUISHER}) > unplayed:
         return ""
     run = dict.fromkeys(row.attack for row in section.attacks)
@@ -406,8 +407,8 @@ def max_advantage(leaks: Sequence[Leak]) -> float:
     return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
-def shown_bounds(section: Section) -> tuple[Bound, ...]:
+def lower_bounds(section: Section) -> tuple[Bound, ...]:
     """The lower bounds of epsilon in a section that hold without assumptions."""
-    quoted = [finding.shown for finding in section.findings]
-    others = [other.bound for other in section.others if not other.bound.assumptions]
+    quoted = [finding.lower_bound for finding in section.findings]
+    others = [other.bound for other in section.other_bounds if not other.bound.assumptions]
     return tuple(bound for bound in (*quoted, *others) if bound is not None)

@@ -17,19 +17,19 @@ from fedrec_auditor.reports.documents import sweep_figure
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.record import frontier, store
 from fedrec_auditor.reports.record.comparison import Comparison
-from fedrec_auditor.reports.record.frontier import SWEEP, OverTrainingsRow, SweepContents
-from fedrec_auditor.reports.record.leaks import leak_line, leaks
-from fedrec_auditor.reports.record.rows import Contents, Finding, flat
+from fedrec_auditor.reports.record.frontier import SWEEP_FILE, OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.record.leaks import find_leaks, leak_sentences
+from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.summary import (
     Summary,
-    gated,
+    apply_gate,
     hidden_words,
     summarize_systems,
     summary,
     tally,
 )
-from fedrec_auditor.reports.writers.files import standalone
+from fedrec_auditor.reports.writers.files import standalone_svg
 from fedrec_auditor.reports.writers.html import fill_template
 
 if TYPE_CHECKING:
@@ -64,25 +64,25 @@ class GateOutcome:
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
         - 0 otherwise.
         """
-        failing, unknown = gated(record, gate)
+        failing, unknown = apply_gate(record, gate)
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
         gaps = {each.gap_line: None for each in unknown}
         if compared is not None:
             gaps |= dict.fromkeys(compared.lost)
-        fails: bool | None = bool(compared.worse) if compared else (True if failing else None)
-        code = gate.code((finding.verdict for finding in record.findings), failing=fails)
+        fails: bool | None = bool(compared.regressions) if compared else (True if failing else None)
+        code = gate.exit_code((finding.verdict for finding in record.findings), failing=fails)
         open_ = gaps and NOT_ASSESSED not in gate.allow
-        apart = compared is not None and not (compared.worse or compared.shared)
+        apart = compared is not None and not (compared.regressions or compared.has_overlap)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
-        informative = leaks(record, gate.leak_margin) or not (failing or unknown)
+        informative = find_leaks(record, gate.leak_margin) or not (failing or unknown)
         line = gate.fail_on is FailOn.LEAK and informative
         return cls(
             code,
             failing,
             tuple(gaps),
             compared,
-            leak_line(record, gate.leak_margin) if line else "",
+            leak_sentences(record, gate.leak_margin) if line else "",
         )
 
 
@@ -116,7 +116,7 @@ class Record(Contents):
         return store.read(Path(location), cls)
 
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
-        """Writes all reports (``store.FILES``) to a directory and returns its path.
+        """Writes all reports (``store.FILE_NAMES``) to a directory and returns its path.
 
         ``gate`` decides which test cases of junit.xml are failures, and its margin which rows are
         leaks. Raises InputError if the directory cannot be written.
@@ -163,18 +163,18 @@ class Record(Contents):
                 f"Expected pandas to be installed, got: {error}. Install it (`pip install "
                 f"pandas`), or read the rows from record.{what}."
             ) from error
-        return pandas.DataFrame(flat(getattr(self, what)))
+        return pandas.DataFrame(flatten(getattr(self, what)))
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in sections(self)) or "no system"
         return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
 
     def __str__(self) -> str:
-        failed = [f"error: {say.printable(error)}" for error in self.errors]
+        failed = [f"error: {say.make_printable(error)}" for error in self.errors]
         return "\n".join(
             [
                 summary(self),
-                *(f"- {say.printable(each.line)}" for each in summarize_systems(self)),
+                *(f"- {say.make_printable(each.log_line)}" for each in summarize_systems(self)),
                 *failed,
             ]
         )
@@ -192,7 +192,7 @@ class Record(Contents):
 
 
 # Names of the files and folders that every sweep writes.
-SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP)
+SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_FILE)
 
 
 class Sweep(SweepContents):
@@ -204,9 +204,9 @@ class Sweep(SweepContents):
 
         Raises InputError if the file cannot be read as a sweep of this version.
         """
-        path = directory / SWEEP
+        path = directory / SWEEP_FILE
         try:
-            return cls.model_validate_json(store.read_regular(path, store.LARGEST))
+            return cls.model_validate_json(store.read_regular(path, store.MAX_BYTES))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -231,8 +231,8 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "svg": standalone(self.figure()).encode(),
-            SWEEP: self.encoded(),
+            "svg": standalone_svg(self.figure()).encode(),
+            SWEEP_FILE: self.encoded(),
         }
         store.check_writable(place)
         store.write_all({place / name: content for name, content in contents.items()})
@@ -240,14 +240,14 @@ class Sweep(SweepContents):
 
     def encoded(self) -> bytes:
         """The sweep as canonical JSON, in which equal sweeps have equal bytes."""
-        data = store.plain(self.model_dump(mode="python"))
+        data = store.to_json(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-        return (say.escaped(text) + "\n").encode()
+        return (say.escape(text) + "\n").encode()
 
     def figure(self) -> Picture:
         """The drawing of utility against the gain of attacks and against epsilon."""
         return Picture(
-            sweep_figure.figure(frontier.frontiers(self), frontier.without_utility(self)),
+            sweep_figure.draw_sweep(frontier.frontiers(self), frontier.no_utility_words(self)),
             "Utility, leakage and epsilon by setting",
             say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
@@ -267,9 +267,9 @@ class Sweep(SweepContents):
             figure=self.figure(),
             drawn=sweep_figure,
             systems=frontier.frontiers(self),
-            notes=[note for note in self.notes if frontier.NOT_RUN not in note],
-            unplayed=[note for note in self.notes if frontier.NOT_RUN in note],
-            missing=frontier.without_utility(self),
+            notes=[note for note in self.notes if frontier.NOT_RUN_TEXT not in note],
+            unplayed=[note for note in self.notes if frontier.NOT_RUN_TEXT in note],
+            missing=frontier.no_utility_words(self),
             filters=filters,
             frontier=frontier,
             tables=[(kind, self._of(kind)) for kind in filters["kind"]],
@@ -282,9 +282,9 @@ class Sweep(SweepContents):
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
         """Pairs of a variant's name and a figure of this kind over all trainings."""
-        return [(self.words(row.variant), row) for row in self.overall if row.kind == kind]
+        return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
-    def words(self, place: int) -> str:
+    def name_at(self, place: int) -> str:
         """The name of the variant with the index ``place``: its system and its swept settings."""
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     guess_probability,
 )
-from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge
+from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge_claim
 
 _DEEPEST = 32
 # Version of the schema; it grows if a field is removed, renamed, or changes its meaning.
@@ -109,7 +109,7 @@ class Finding(Row):
             "measured": measured,
             "outside_model": outside_model,
         }
-        judgement = judge(claim, sizes=sizes, **arguments)
+        judgement = judge_claim(claim, sizes=sizes, **arguments)
         return cls(
             **arguments,
             claim=claim,
@@ -123,7 +123,7 @@ class Finding(Row):
         )
 
     @property
-    def shown(self) -> Bound | None:
+    def lower_bound(self) -> Bound | None:
         """The lower bound if it holds without assumptions, else None."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
@@ -140,18 +140,18 @@ class Finding(Row):
         ``why`` is appended to the note of the finding.
         """
         unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
-        return unproved.judged_again()
+        return unproved.with_new_judgement()
 
-    def judged_again(self) -> Finding:
+    def with_new_judgement(self) -> Finding:
         """Returns the finding with the verdict that follows from its claim and its bounds."""
-        again = self.judged()
+        again = self.judge()
         return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
         )
 
-    def judged(self) -> Judgement:
+    def judge(self) -> Judgement:
         """The judgement that follows from the finding's claim and its bounds."""
-        return judge(
+        return judge_claim(
             self.claim,
             scope=self.scope,
             delta=self.delta,
@@ -209,7 +209,7 @@ class UsersRow(Row):
     each: tuple[tuple[int, float], ...] = ()
 
     @property
-    def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
+    def group_means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
         """The trait, name and mean success of each group of users, sorted by trait and name."""
         named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
         return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)
@@ -259,7 +259,7 @@ class AttackRow(Row):
     note: str = ""
 
     @property
-    def ahead(self) -> FurtherFigure | None:
+    def net_gain(self) -> FurtherFigure | None:
         """The gain over the baseline; if no gain is stored, the figure minus the baseline."""
         if self.gain is not None or self.baseline is None:
             return self.gain
@@ -330,7 +330,7 @@ class MessagesRow(Row):
     oversized: int
 
     @property
-    def unread(self) -> int:
+    def n_unusable(self) -> int:
         """The number of messages that attacks cannot use."""
         return self.empty + self.oversized
 
@@ -429,21 +429,21 @@ class Contents(Row):
     errors: tuple[str, ...] = ()
 
 
-def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def flatten(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Converts rows to dictionaries with equal keys, such as ``claim.epsilon``.
 
     The value of a key that a row lacks is None.
     """
-    tables = [dict(leaves(row.model_dump(mode="python"))) for row in rows]
+    tables = [dict(walk_leaves(row.model_dump(mode="python"))) for row in rows]
     names = dict.fromkeys(name for row in tables for name in row)
     parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
     return [{name: row.get(name) for name in names if name not in parts} for row in tables]
 
 
-def leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def walk_leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the dotted name and the value of each leaf of nested mappings."""
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{above}{name}.")
+            yield from walk_leaves(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", str(value) if isinstance(value, StrEnum) else value

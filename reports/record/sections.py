@@ -38,10 +38,10 @@ class Section:
 
     target: name of the system.
     findings, attacks, skipped, utility, messages: rows on the system.
-    others: lower bounds that no finding has.
-    users: number of users in the data; None without data.
-    quick: whether the audit was quick.
-    own: whether the system is the caller's own.
+    other_bounds: lower bounds that no finding has.
+    n_users: number of users in the data; None without data.
+    is_quick: whether the audit was quick.
+    is_own: whether the system is the caller's own.
     """
 
     target: str
@@ -50,10 +50,10 @@ class Section:
     skipped: tuple[SkippedRow, ...] = ()
     utility: tuple[UtilityRow, ...] = ()
     messages: MessagesRow | None = None
-    others: tuple[Measurement, ...] = ()
-    users: int | None = None
-    quick: bool = False
-    own: bool = False
+    other_bounds: tuple[Measurement, ...] = ()
+    n_users: int | None = None
+    is_quick: bool = False
+    is_own: bool = False
 
     def __repr__(self) -> str:
         """The name of the system, the verdict and the reason."""
@@ -75,13 +75,15 @@ class Section:
     @property
     def headline_finding(self) -> Finding | None:
         """The finding to quote first: the most severe verdict, then the largest lower bound."""
-        return min(self.findings, key=worst_first, default=None)
+        return min(self.findings, key=severity_key, default=None)
 
     @property
-    def reach(self) -> Finding | None:
+    def worst_other(self) -> Finding | None:
         """Among findings outside the claim's scope, the finding with the largest lower bound."""
         outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
-        return max(outside, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
+        return max(
+            outside, key=lambda f: f.lower_bound.epsilon if f.lower_bound else -1.0, default=None
+        )
 
 
 def sections(record: Contents) -> tuple[Section, ...]:
@@ -99,24 +101,24 @@ def sections(record: Contents) -> tuple[Section, ...]:
             target=name,
             **rows,
             messages=next((row for row in record.messages if row.target == name), None),
-            others=tuple(row for row in measured if (name, row.bound) not in quoted),
-            users=None if data is None else data.n_users,
-            quick=quick,
-            own=name in record.own,
+            other_bounds=tuple(row for row in measured if (name, row.bound) not in quoted),
+            n_users=None if data is None else data.n_users,
+            is_quick=quick,
+            is_own=name in record.own,
         )
 
     names = dict.fromkeys(row.target for part in _PARTS for row in getattr(record, part))
     return tuple(map(of, names))
 
 
-def worst_first(finding: Finding) -> tuple[int, float]:
+def severity_key(finding: Finding) -> tuple[int, float]:
     """A sort key of findings: the most severe verdict first, then the largest lower bound."""
-    shown = -1.0 if finding.shown is None else finding.shown.epsilon
+    shown = -1.0 if finding.lower_bound is None else finding.lower_bound.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
 
 
 # Addresses of the page's own sections, which no system can have.
-TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
+RESERVED = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +132,22 @@ class Anchor:
 def anchors(record: Contents) -> dict[str, Anchor]:
     """The addresses of all systems and findings, which are distinct and valid URL fragments."""
     parts = sections(record)
-    pages = distinct((section.target for section in parts), TAKEN)
-    taken, by_target = (*TAKEN, *pages), {}
+    pages = unique_slugs((section.target for section in parts), RESERVED)
+    taken, by_target = (*RESERVED, *pages), {}
     for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
-        names = distinct((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
+        names = unique_slugs((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
         taken = (*taken, *names)
         by_target[section.target] = Anchor(page, tuple(names))
     return by_target
 
 
-def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+def unique_slugs(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     """Converts names to distinct addresses of letters, digits, dots and hyphens.
 
     A number is appended to an address that an earlier name or ``taken`` has.
 
-    >>> distinct(["dp-privrec", "Mine: v2", "mine-v2", "method"], TAKEN)
+    >>> unique_slugs(["dp-privrec", "Mine: v2", "mine-v2", "method"], RESERVED)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
     """
     used, results = set(taken), []

@@ -30,13 +30,13 @@ from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown
 
 Kept = TypeVar("Kept", bound=Contents)
-RECORD = "report.json"
+RECORD_FILE = "report.json"
 # Address of the JSON schema of a record, the value of ``$schema`` in every report.json.
-IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+SCHEMA_ADDRESS = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
 LOCK = ".lock"
-FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
+FILE_NAMES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD_FILE)
 # Maximum size of a record in bytes, a hundred times the size of a record of all systems.
-LARGEST = 2**28
+MAX_BYTES = 2**28
 _DAMAGED = "edited or damaged"
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -46,17 +46,17 @@ _KINDS = {
 }
 
 
-def encode(record: Contents) -> bytes:
+def encode_json(record: Contents) -> bytes:
     """A record as canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf", no NaN.
 
     The JSON also has the severity of each system, which ``read`` derives again, and the address of
     its schema.
     """
-    data = plain(record.model_dump(mode="python"))
+    data = to_json(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
-    data["$schema"] = IDENTIFIER
+    data["$schema"] = SCHEMA_ADDRESS
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return (say.escaped(text) + "\n").encode()
+    return (say.escape(text) + "\n").encode()
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
@@ -70,7 +70,7 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
         "report.md": markdown.render(record).encode(),
         "junit.xml": ci.render_junit(record, gate),
         "report.sarif": ci.render_sarif(record, gate),
-        RECORD: encode(record),
+        RECORD_FILE: encode_json(record),
     }
     check_writable(directory)
     write_all({directory / name: content for name, content in contents.items()})
@@ -130,12 +130,12 @@ def read(location: Path, kind: type[Kept]) -> Kept:
 
     Raises InputError if the file is missing, broken, edited or of another version.
     """
-    path = location if location.is_file() else location / RECORD
+    path = location if location.is_file() else location / RECORD_FILE
     try:
-        content = read_regular(path, LARGEST, follow=True)
+        content = read_regular(path, MAX_BYTES, follow=True)
     except OSError as error:
         raise InputError(
-            f"Expected a run directory with {RECORD}, got {location} "
+            f"Expected a run directory with {RECORD_FILE}, got {location} "
             f"({error.strerror or error}). Make one with `auditor run --out DIR`."
         ) from error
     try:
@@ -154,7 +154,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
     raw.pop("$schema", None)
     try:
         record = kind.model_validate(raw)
-        encode(record)
+        encode_json(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -185,7 +185,7 @@ def check_writable(directory: Path) -> None:
             f"Expected a directory that can be written, got {directory} "
             f"({error.strerror or error}). Give another directory."
         ) from error
-    for path in (directory / name for name in (*FILES, LOCK)):
+    for path in (directory / name for name in (*FILE_NAMES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
         if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
             kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
@@ -236,7 +236,7 @@ def _edited(expected: str, got: str, how: str = "edited") -> InputError:
 def _check_verdicts(record: Contents, path: Path) -> None:
     for position, finding in enumerate(record.findings):
         try:
-            again = finding.judged()
+            again = finding.judge()
         except InputError as error:
             raise InputError(
                 f"In {path}, finding {position} ({finding.target}): {error}"
@@ -268,18 +268,18 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
         raise _edited(f"severity {derived} in {path}, from its rows", str(stored))
 
 
-def plain(value: Any, place: str = "") -> Any:
+def to_json(value: Any, place: str = "") -> Any:
     """Converts a value to types of JSON, with infinity as "inf".
 
     Raises IncompleteError for NaN, and names its ``place``.
 
-    >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
+    >>> to_json({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}
     """
     if isinstance(value, Mapping):
-        return {str(k): plain(entry, f"{place}.{k}".strip(".")) for k, entry in value.items()}
+        return {str(k): to_json(entry, f"{place}.{k}".strip(".")) for k, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
+        return [to_json(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
             raise IncompleteError(f"Expected a number at {place}, got NaN. Leave out this row.")

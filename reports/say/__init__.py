@@ -38,8 +38,8 @@ LOOKERS: Table = TABLES["looker"]
 VIEWS: Table = TABLES["view"]
 WORDS: Table = TABLES["word"]
 SIGNS: Table = TABLES["sign"]
-BASES: Table = TABLES["basis"]
-CLAIMED: Table = TABLES["claimed"]
+BASIS_WORDS: Table = TABLES["basis"]
+CLAIM_LABELS: Table = TABLES["claimed"]
 _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
@@ -55,12 +55,12 @@ def legal(text: str) -> str:
     return _ILLEGAL.sub("�", text)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""JSON or TOML ``text`` in which control characters and surrogates are written as \uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """``text`` on one line, in which U+FFFD replaces characters that are not printable."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
@@ -70,12 +70,12 @@ def capitalized(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def listed(*texts: str, by: str = ", ") -> str:
+def join_texts(*texts: str, by: str = ", ") -> str:
     """The nonempty ``texts``, joined by ``by``."""
     return by.join(filter(None, texts))
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """``value`` with at most 6 significant digits and grouped thousands; infinity as ∞."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
@@ -91,62 +91,62 @@ def short_number(value: float) -> str:
 
     A value below 1 is never rounded up to 1.
     """
-    near = number(value) if _is_whole(value) else number(float(f"{value:.3g}"))
-    return number(value) if near == "1" and value < 1.0 else near
+    near = number_text(value) if _is_whole(value) else number_text(float(f"{value:.3g}"))
+    return number_text(value) if near == "1" and value < 1.0 else near
 
 
-def at_least(value: float) -> str:
+def round_down(value: float) -> str:
     """A lower bound with 3 significant digits, rounded down; a whole number keeps all digits."""
-    return number(value if _is_whole(value) else rounded(value, math.floor))
+    return number_text(value if _is_whole(value) else rounded(value, math.floor))
 
 
-def shown_epsilon(value: float) -> str:
+def lower_bound_words(value: float) -> str:
     """The epsilon of a lower bound as "at least" and a number, or as "infinite"."""
-    return "infinite" if value == math.inf else f"at least {at_least(value)}"
+    return "infinite" if value == math.inf else f"at least {round_down(value)}"
 
 
-def at_most(value: float) -> str:
+def round_up(value: float) -> str:
     """An upper bound with 3 significant digits, rounded up; a whole number keeps all digits."""
-    return number(value if _is_whole(value) else rounded(value, math.ceil))
+    return number_text(value if _is_whole(value) else rounded(value, math.ceil))
 
 
 def _is_whole(value: float) -> bool:
     return 0.0 < abs(value) < 1e9 and math.isclose(value, round(value), rel_tol=1e-9)
 
 
-def proved_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+def upper_bound_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
     """The epsilon of an upper bound, rounded up to 3 significant digits, or to 6 if ``exactly``.
 
     ``beside`` are claimed and shown epsilons that are printed with it. The rounded number does not
     exceed those of them that the bound does not exceed, so that a proved claim never looks
     exceeded.
     """
-    near = number if exactly else short_number
+    near = number_text if exactly else short_number
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
-    rounded_up = number(proof.rounded) if exactly else at_most(proof.epsilon)
+    rounded_up = number_text(proof.rounded) if exactly else round_up(proof.epsilon)
     texts = [rounded_up, *limits]
     return min(texts, key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
 
 
-def shown_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
+def lower_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
     """The epsilon of a lower bound, rounded down; equal numbers ``beside`` it are printed alike."""
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
-        return (number if exactly else short_number)(shown.epsilon)
-    return number(shown.rounded) if exactly else at_least(shown.epsilon)
+        return (number_text if exactly else short_number)(shown.epsilon)
+    return number_text(shown.rounded) if exactly else round_down(shown.epsilon)
 
 
 def proved_text(finding: Finding, *, exactly: bool = False) -> str:
     """The epsilon of a finding's upper bound, rounded to agree with its claim and lower bound."""
     assert finding.accounted is not None
     beside = _epsilons(finding.claim, finding.measured)
-    return proved_words(finding.accounted, beside, exactly=exactly)
+    return upper_bound_words(finding.accounted, beside, exactly=exactly)
 
 
-def shown_text(finding: Finding, *, exactly: bool = False) -> str:
+def lower_bound_text(finding: Finding, *, exactly: bool = False) -> str:
     """The epsilon of a finding's lower bound, rounded to agree with its claim and upper bound."""
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
-    return shown_words(finding.measured, beside, exactly=exactly)
+    return lower_words(finding.measured, beside, exactly=exactly)
 
 
 def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
@@ -168,7 +168,7 @@ def percent(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.')}%"
 
 
-def often(limit: str, guess: float) -> str:
+def rate_words(limit: str, guess: float) -> str:
     """The frequency of a right guess, such as "up to 73.1% of the time"; ``limit`` is "up to".
 
     A ``guess`` that rounds to 100% is printed as more than 99.9999%.
@@ -187,7 +187,7 @@ def pair_scope_words(scope: Scope) -> str:
     return f"{brief_scope_words(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
 
 
-def flag_words(finding: Finding) -> str:
+def vacuous_words(finding: Finding) -> str:
     """The words "promises little" if the finding's claim is vacuous; else empty."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
@@ -200,7 +200,7 @@ def verdict_words(finding: Finding | None) -> str:
     """
     if finding is None:
         return "not judged"
-    flag = flag_words(finding)
+    flag = vacuous_words(finding)
     return f"{SIGNS[finding.verdict]} {WORDS[finding.verdict]}{flag and f', {flag}'}"
 
 
@@ -227,31 +227,31 @@ def duration(seconds: float) -> str:
     return f"{large:,} {names[0]}" + (f" {small} {names[1]}" if small else "")
 
 
-def asked_words(finding: Finding) -> str:
+def game_delta_words(finding: Finding) -> str:
     """The game of a finding, and the judged delta if it differs from the claim's; may be empty."""
     other = "" if finding.delta == finding.claim.delta else f"at {delta_words(finding.delta)}"
-    return listed(finding.game, other, by="; ")
+    return join_texts(finding.game, other, by="; ")
 
 
-def question_words(finding: Finding) -> str:
+def finding_scope_words(finding: Finding) -> str:
     """The scope, the game and the delta of a finding as a phrase."""
     delta = delta_words(finding.delta) if finding.delta else ""
-    return listed(brief_scope_words(finding.scope), finding.game, delta)
+    return join_texts(brief_scope_words(finding.scope), finding.game, delta)
 
 
 def basis_words(claim: Claim) -> str:
     """The origin of a claimed epsilon in words; empty if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
-        return f"{BASES[claim.basis]} at {delta_words(claim.delta)}"
-    return BASES[claim.basis]
+        return f"{BASIS_WORDS[claim.basis]} at {delta_words(claim.delta)}"
+    return BASIS_WORDS[claim.basis]
 
 
 def delta_words(delta: float) -> str:
     """A delta as text, such as "delta 1e-05"."""
-    return f"delta {number(delta)}"
+    return f"delta {number_text(delta)}"
 
 
-def support_words(measured: Bound) -> str:
+def evidence_words(measured: Bound) -> str:
     """The confidence and the number of samples of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
         return "calculated, no samples"
@@ -294,39 +294,40 @@ def claimed_guess_words(claim: Claim) -> str:
     guess = guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     return (
-        f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
-        f"adversary guesses one bit right {often('up to', guess)}, and a coin 50% of the time."
+        f"If the {what} holds (epsilon {number_text(claim.epsilon)}, {delta_words(claim.delta)}), "
+        f"an adversary guesses one bit right {rate_words('up to', guess)}, and a coin 50% of "
+        "the time."
     )
 
 
 def shown_guess_words(measured: Bound) -> str:
     """A sentence on the success rate of a guess at the most revealing output, by a lower bound."""
     exact = measured.confidence == 1.0 and measured.samples is None
-    how = "Calculated exactly" if exact else f"Measured ({support_words(measured)})"
-    right = often("at least", guess_probability(measured.epsilon))
+    how = "Calculated exactly" if exact else f"Measured ({evidence_words(measured)})"
+    right = rate_words("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
     return f"{how}: an adversary who sees the most revealing message guesses right {right}."
 
 
-def found_guess_words(finding: Finding) -> str:
+def bounds_guess_words(finding: Finding) -> str:
     """Sentences on the success rates of a guess, by the upper and by the lower bound.
 
     The upper bound is used only if no epsilon is claimed.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
-        right = often("up to", guess_probability(proof.epsilon, proof.delta))
+        right = rate_words("up to", guess_probability(proof.epsilon, proof.delta))
         assumed = assumption_words(proof)
-        texts.append(f"It is proved that an adversary guesses right {listed(right, assumed)}.")
-    if finding.shown is not None:
-        texts.append(shown_guess_words(finding.shown))
+        texts.append(f"It is proved that an adversary guesses right {join_texts(right, assumed)}.")
+    if finding.lower_bound is not None:
+        texts.append(shown_guess_words(finding.lower_bound))
     return " ".join(texts)
 
 
 def guess_words(finding: Finding) -> str:
     """Sentences on the success rates of a guess at one bit, by the claim and by the lower bound."""
-    shown = "" if finding.shown is None else shown_guess_words(finding.shown)
+    shown = "" if finding.lower_bound is None else shown_guess_words(finding.lower_bound)
     return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
 
@@ -339,12 +340,12 @@ def short(value: float) -> str:
     return f"{value:,.4g}"
 
 
-def short_least(value: float) -> str:
+def format_4_lower(value: float) -> str:
     """A lower bound in the format of ``short``, rounded down."""
     return short(rounded(value, math.floor, _digits(value)))
 
 
-def short_most(value: float) -> str:
+def format_4_upper(value: float) -> str:
     """An upper bound in the format of ``short``, rounded up."""
     return short(rounded(value, math.ceil, _digits(value)))
 
@@ -358,18 +359,18 @@ def range_text(lower: float | None, upper: float | None) -> str:
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
-        return short(lower) if math.isinf(lower) else f"≥ {short_least(lower)}"
+        return short(lower) if math.isinf(lower) else f"≥ {format_4_lower(lower)}"
     if lower is None:
-        return f"≤ {short_most(upper)}"
+        return f"≤ {format_4_upper(upper)}"
     if short(lower) == short(upper) or math.isclose(lower, upper, rel_tol=1e-6):
         return short(upper)
-    return f"{short_least(lower)} to {short_most(upper)}"
+    return f"{format_4_lower(lower)} to {format_4_upper(upper)}"
 
 
-def found_words(finding: Finding) -> str:
+def range_words(finding: Finding) -> str:
     """The range of epsilon between a finding's lower and upper bound."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
-    return range_text(None if finding.shown is None else finding.shown.epsilon, upper)
+    return range_text(None if finding.lower_bound is None else finding.lower_bound.epsilon, upper)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
@@ -396,10 +397,10 @@ def claim_fact(claim: Claim) -> Quantity:
     if math.isinf(claim.epsilon):
         return Quantity("no epsilon", about[:1])
     support = (delta_words(claim.delta), *about)
-    return Quantity(f"epsilon ≤ {number(claim.epsilon)}", tuple(filter(None, support)))
+    return Quantity(f"epsilon ≤ {number_text(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def proof_fact(finding: Finding) -> Quantity:
+def upper_bound_fact(finding: Finding) -> Quantity:
     """The upper bound of a finding with its qualifications; "none" without an upper bound."""
     proof = finding.accounted
     if proof is None:
@@ -409,7 +410,7 @@ def proof_fact(finding: Finding) -> Quantity:
     return Quantity(value, _support(proof, finding.scope, ""))
 
 
-def measured_fact(finding: Finding) -> Quantity:
+def lower_bound_fact(finding: Finding) -> Quantity:
     """The lower bound of a finding with its qualifications; "none" without a lower bound."""
     return bound_fact(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
 
@@ -424,8 +425,8 @@ def bound_fact(
     if bound is None:
         return Quantity("none")
     endless = math.isinf(bound.epsilon)
-    value = "infinite" if endless else f"epsilon ≥ {shown_words(bound, beside, exactly=True)}"
-    return Quantity(value, _support(bound, scope, support_words(bound)))
+    value = "infinite" if endless else f"epsilon ≥ {lower_words(bound, beside, exactly=True)}"
+    return Quantity(value, _support(bound, scope, evidence_words(bound)))
 
 
 def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
@@ -443,7 +444,7 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "input b", witness.input_b
     yield "output", witness.output
     pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{outcome_words(measured).lower()} of the output under a, b", ", ".join(pair)
+    yield f"{event_kind_words(measured).lower()} of the output under a, b", ", ".join(pair)
     yield "ratio", ratio_words(measured)
     if witness.copies > 1:
         yield "independent copies", f"{witness.copies:,}"
@@ -458,11 +459,11 @@ def probability_words(measured: Bound, value: float) -> str:
     underflow or overflow.
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
-        return number(value)
+        return number_text(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
-def outcome_words(measured: Bound) -> str:
+def event_kind_words(measured: Bound) -> str:
     """The kind of an event's two probabilities: measured shares, densities or probabilities."""
     witness = measured.witness
     if measured.samples is not None or witness is None:
@@ -480,7 +481,9 @@ def ratio_words(measured: Bound) -> str:
     if measured.samples is not None:
         if small > 0.0:
             ratio = large / small
-            return f"{number(ratio)} in the samples (log-ratio = {number(math.log(ratio))})"
+            return (
+                f"{number_text(ratio)} in the samples (log-ratio = {number_text(math.log(ratio))})"
+            )
         inputs = "either input" if large == 0.0 else "one of the two inputs"
         return f"not bounded by the samples: {inputs} gave this output in no draw"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
@@ -492,9 +495,10 @@ def ratio_words(measured: Bound) -> str:
         if measured.delta > 0.0 or endless:
             return text
         together = f"for {witness.copies:,} independent copies: " if witness.copies > 1 else ""
-        return f"{text}; {together}log-ratio = {number(measured.epsilon)}"
-    text = f"{number(large / small)} (log-ratio = {number(math.log(large) - math.log(small))})"
+        return f"{text}; {together}log-ratio = {number_text(measured.epsilon)}"
+    log_ratio = number_text(math.log(large) - math.log(small))
+    text = f"{number_text(large / small)} (log-ratio = {log_ratio})"
     if witness.copies == 1:
         return text
     total = witness.copies * (math.log(large) - math.log(small))
-    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {number(total)}"
+    return f"{text}; for {witness.copies:,} independent copies: log-ratio = {number_text(total)}"

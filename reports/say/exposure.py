@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import LIKELY, shown_bounds
+from fedrec_auditor.reports.record.leaks import MEDIUM_RATE, lower_bounds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.sections import Section
 
@@ -34,7 +34,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class InScope:
+class BoundsInScope:
     """The largest lower bound and the smallest finite upper bound of epsilon in one scope.
 
     scope: the scope.
@@ -65,7 +65,7 @@ class InScope:
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
-        epsilon = say.shown_words(self.shown, beside)
+        epsilon = say.lower_words(self.shown, beside)
         return f"shown {epsilon if math.isinf(self.shown.epsilon) else f'≥ {epsilon}'}"
 
     @property
@@ -74,7 +74,7 @@ class InScope:
         if self.proved is None:
             return "no bound proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
-        return f"proved ≤ {say.proved_words(self.proved, (*self.claimed, *beside))}"
+        return f"proved ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -92,8 +92,8 @@ class Exposure:
     tone: colour of the table cell.
     """
 
-    main: tuple[InScope, ...]
-    others: tuple[InScope, ...]
+    main: tuple[BoundsInScope, ...]
+    others: tuple[BoundsInScope, ...]
     tone: Tone
 
 
@@ -104,7 +104,7 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     judged = [finding for finding in findings if not finding.game]  # a game has fewer items
     bounds = [
         bound
-        for bound in shown_bounds(section)
+        for bound in lower_bounds(section)
         if bound.scope.vantage is vantage or id(bound) in within
     ]
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
@@ -120,7 +120,7 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     )
 
 
-def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> InScope:
+def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) -> BoundsInScope:
     proofs = [finding.accounted for finding in judged if finding.scope == scope]
     finite = [proof for proof in proofs if proof is not None and math.isfinite(proof.epsilon)]
     covered = [bound for bound in bounds if scope.covers(bound.scope)]
@@ -129,7 +129,7 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
     fitting = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
     proved = min(fitting or finite, key=lambda proof: proof.epsilon, default=None)
     claimed = dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope)
-    return InScope(scope=scope, shown=shown, proved=proved, claimed=tuple(claimed))
+    return BoundsInScope(scope=scope, shown=shown, proved=proved, claimed=tuple(claimed))
 
 
 def _width(scope: Scope) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _width(scope: Scope) -> tuple[int, int]:
     return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
 
 
-def _shown_epsilon(within: InScope) -> float:
+def _shown_epsilon(within: BoundsInScope) -> float:
     return -1.0 if within.shown is None else within.shown.epsilon
 
 
@@ -151,7 +151,7 @@ def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
         return Tone.BAD
     proved = [
         finding.accounted is not None
-        and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < LIKELY
+        and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < MEDIUM_RATE
         for finding in findings
     ]
     return Tone.CALM if proved and all(proved) else Tone.OPEN

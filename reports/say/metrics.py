@@ -31,30 +31,30 @@ from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say import TABLES, Table, percent, short_number
 
 # First words of an attack's note if its adversary sees data that the protocol hides.
-BROKEN = "Somebody breaks the protocol:"
+BREACH_WORDS = "Somebody breaks the protocol:"
 _GOT: Table = TABLES["got"]
 _AREAS: Table = TABLES["area"]
 _FOUND: Table = TABLES["found"]
 _OBJECTS: Table = TABLES["object"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 # First words of a figure's note if the training was cut short.
-CUT = "Quick: trained for "
-ERRORS = ("MSE", "RMSE", "MAE")
+CUT_WORDS = "Quick: trained for "
+ERROR_NAMES = ("MSE", "RMSE", "MAE")
 
 
-def object_words(row: AttackRow) -> str:
+def inferred_quantity(row: AttackRow) -> str:
     """The quantity that an attack infers, such as "users' histories"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return attribute[1].replace("_", " ")
     return _OBJECTS.get(row.family, row.metric)
 
 
-def beyond_protocol(row: AttackRow) -> bool:
+def is_beyond_protocol(row: AttackRow) -> bool:
     """Whether the adversary of an attack sees data that the protocol hides from everybody."""
-    return BROKEN in row.note
+    return BREACH_WORDS in row.note
 
 
-def beside_words(row: UtilityRow) -> str:
+def baseline_text(row: UtilityRow) -> str:
     """The baseline of a utility figure, with the interval of the difference to it."""
     if row.baseline is None:
         return "none"
@@ -81,15 +81,15 @@ def interval_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     return f"{short_number(row.value)} {ends_words(row)}"
 
 
-def got_words(row: AttackRow) -> str:
+def result_words(row: AttackRow) -> str:
     """A clause on the result of an attack, with the same figure without the uploads."""
-    gained = gain_words(row, row.value)
+    gained = success_words(row, row.value)
     if row.baseline is None:
         return gained
     return f"{gained}, against {_figure(row, row.baseline)} without the uploads"
 
 
-def gain_words(row: AttackRow, value: float) -> str:
+def success_words(row: AttackRow, value: float) -> str:
     """A clause on the result of an attack that reaches ``value`` in the row's metric."""
     share, plain = _share(value), short_number(value)
     if row.metric in _GOT:
@@ -111,7 +111,7 @@ def gain_words(row: AttackRow, value: float) -> str:
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A value of the row's metric, in percent or as a number, in the format of ``gain_words``."""
+    """A value of the row's metric, in percent or as a number, as ``success_words``."""
     in_percent = "{share}" in _GOT.get(row.metric, "") or (
         row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     )
@@ -122,7 +122,7 @@ def _share(value: float) -> str:
     return percent(value) if 0.0 <= value <= 1.0 else short_number(value)
 
 
-def risk_words(row: AttackRow) -> str:
+def spread_words(row: AttackRow) -> str:
     """Sentences on the spread of an attack's success over users, in quantiles and by groups."""
     assert row.users is not None
     users = row.users
@@ -149,7 +149,9 @@ def risk_words(row: AttackRow) -> str:
 
 def _unequal(users: UsersRow) -> str:
     """A sentence on the most and the least exposed group; empty if their intervals overlap."""
-    named = [(mean, f"{trait}: {name} {interval_words(mean)}") for trait, name, mean in users.means]
+    named = [
+        (mean, f"{trait}: {name} {interval_words(mean)}") for trait, name, mean in users.group_means
+    ]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
@@ -176,31 +178,33 @@ def further_words(row: AttackRow) -> str:
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
     """Whether any interval, corrected for all rows, lies on the better side of guessing."""
-    return any(_better(row, *at_once(row, len(rows), row.confidence)) for row in rows)
+    return any(_better(row, *joint_limits(row, len(rows), row.confidence)) for row in rows)
 
 
-def widening(confidence: float, rows: int) -> float:
+def widen_factor(confidence: float, rows: int) -> float:
     """The factor by which half-widths must grow so that ``rows`` intervals hold together.
 
     Bonferroni's correction is used, with quantiles of the normal distribution.
 
-    >>> round(widening(0.95, 52), 3)
+    >>> round(widen_factor(0.95, 52), 3)
     1.684
     """
     failing = (1.0 - confidence) / 2
     return float(ndtri(failing / rows) / ndtri(failing)) if failing > 0.0 and rows > 1 else 1.0
 
 
-def at_once(row: UtilityRow | FurtherFigure, rows: int, confidence: float) -> tuple[float, float]:
+def joint_limits(
+    row: UtilityRow | FurtherFigure, rows: int, confidence: float
+) -> tuple[float, float]:
     """The limits of a figure, widened so that the limits of ``rows`` rows hold together."""
-    wider = widening(confidence, rows)
+    wider = widen_factor(confidence, rows)
     return (
         row.value - wider * max(0.0, row.value - row.ci_low),
         row.value + wider * max(0.0, row.ci_high - row.value),
     )
 
 
-def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
+def quoted_figure(rows: Sequence[UtilityRow]) -> UtilityRow | None:
     """The utility figure to quote: of the first kind, at its largest cutoff; None without figures.
 
     Figures that the paper prints have precedence.
@@ -219,10 +223,10 @@ def utility_line(section: Section, record: Contents) -> str:
     The line states if the training had settings with which the system learns. It quotes the
     unprotected system if the audit has it and the settings of neither were changed.
     """
-    row = telling(section.utility)
+    row = quoted_figure(section.utility)
     if row is None:
         return ""
-    guess = "by guessing the mean rating" if row.metric in ERRORS else "by random ranking"
+    guess = "by guessing the mean rating" if row.metric in ERROR_NAMES else "by random ranking"
     beside = [f"{say.short_number(row.random)} {guess}"]
     if row.baseline is not None:
         beside.insert(0, f"{say.short_number(row.baseline.value)} by {row.baseline.name}")
@@ -247,15 +251,15 @@ def utility_line(section: Section, record: Contents) -> str:
     return f"{line} {_verdict(section)[1]}".strip()
 
 
-def cut_short(section: Section) -> str:
+def rounds_words(section: Section) -> str:
     """The number of trained rounds in a quick audit, such as "20 of 400"; else empty."""
-    notes = (row.paper_note.partition(CUT)[2] for row in section.utility)
+    notes = (row.paper_note.partition(CUT_WORDS)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
-def shortfall(section: Section) -> str:
+def shortfall_words(section: Section) -> str:
     """A text on the level of utility that the system does not beat; empty if it beats all."""
-    row, (level, verdict) = telling(section.utility), _verdict(section)
+    row, (level, verdict) = quoted_figure(section.utility), _verdict(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
@@ -283,7 +287,7 @@ def _verdict(section: Section) -> tuple[str, str]:
     else:
         return "", ""
     no_figure = "The figure is not" if len(rows) == 1 else f"None of the {len(rows)} figures is"
-    if after := cut_short(section):
+    if after := rounds_words(section):
         return than, (
             f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
             "whether it is better after the whole training."
@@ -298,9 +302,9 @@ def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, 
     The limits of all ``rows`` figures hold together.
     """
     gap = baseline.difference
-    low, high = at_once(gap, rows, row.confidence)
-    return (-high, -gap.value, -low) if row.metric in ERRORS else (low, gap.value, high)
+    low, high = joint_limits(gap, rows, row.confidence)
+    return (-high, -gap.value, -low) if row.metric in ERROR_NAMES else (low, gap.value, high)
 
 
 def _better(row: UtilityRow, low: float, high: float) -> bool:
-    return high < row.random if row.metric in ERRORS else low > row.random
+    return high < row.random if row.metric in ERROR_NAMES else low > row.random

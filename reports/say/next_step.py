@@ -31,9 +31,9 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     advice, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
     wrong = [*alarms, *reach]
     parts = [advice, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, advice]
-    if section.quick and "claim epsilon" in advice.lower():
+    if section.is_quick and "claim epsilon" in advice.lower():
         parts.append(say.fill_text("advice", "quick"))
-    return say.listed(*parts, *open_, by=" ")
+    return say.join_texts(*parts, *open_, by=" ")
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:
@@ -42,7 +42,7 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
     Such a delta is at most the claim's delta or 1 / users: at a larger one the claim may fail for
     some user.
     """
-    largest = max(finding.claim.delta, 1.0 / section.users if section.users else _ANYBODY)
+    largest = max(finding.claim.delta, 1.0 / section.n_users if section.n_users else _ANYBODY)
     proofs = [
         each.accounted
         for each in section.findings
@@ -63,13 +63,13 @@ def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "")
     at = f" at {say.delta_words(proof.delta)}" if proof.delta else ""
     at += f" instead of {instead}," if instead else ""
     words = (
-        f"epsilon {epsilon or say.at_most(proof.epsilon)}{at} for {say.UNITS[scope.unit]} "
+        f"epsilon {epsilon or say.round_up(proof.epsilon)}{at} for {say.UNITS[scope.unit]} "
         f"(for {say.ADJACENCIES[scope.adjacency]})",
         say.HORIZONS[scope.horizon],
         say.VIEWS[scope.vantage],
         say.assumption_words(proof),
     )
-    return say.listed(*words)
+    return say.join_texts(*words)
 
 
 def _is_shorter(proved: Finding, refuted: Finding) -> bool:
@@ -111,8 +111,8 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
 def _of_violated(section: Section, finding: Finding) -> str:
     ways = ["withdraw the claim", *_ways(section, finding)]
     delta = finding.holds_at
-    if delta is not None and section.users and delta < 1.0 / section.users:
-        small = say.at_most(delta)
+    if delta is not None and section.n_users and delta < 1.0 / section.n_users:
+        small = say.round_up(delta)
         ways.append(f"state delta = {small} with it, its probability of failure")
     return _or(ways) + _proved_at_all(section, finding)
 
@@ -131,10 +131,12 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
     """A sentence on why no epsilon is offered, or on how the caller's own system gets one."""
     proof = _proved(section, finding)
     if proof is not None:
-        most = say.at_most(proof.epsilon)
+        most = say.round_up(proof.epsilon)
         little = f" The proved epsilon, {most}, promises next to nothing."
         return little if is_vacuous(proof) else ""
-    if not section.own or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
+    if not section.is_own or (
+        finding.lower_bound is not None and math.isinf(finding.lower_bound.epsilon)
+    ):
         return ""
     return f" {say.fill_text('advice', 'proof')}"
 
@@ -156,22 +158,26 @@ def _of_upheld(section: Section, finding: Finding) -> str:
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
     """Yields a warning about the largest epsilon in a scope that the claim does not cover."""
-    reach = section.reach
-    if reach is None or reach is finding or not (reach.shown or reach.accounted):
+    reach = section.worst_other
+    if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
     proof, where = reach.accounted, _difference(reach.scope, finding.scope)
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
-        if reach.shown is not None:
-            known = f"epsilon is then {say.shown_epsilon(reach.shown.epsilon)}"
+        if reach.lower_bound is not None:
+            known = f"epsilon is then {say.lower_bound_words(reach.lower_bound.epsilon)}"
         yield f"Claim nothing {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
-    proved = f"proved to be at most {say.at_most(proof.epsilon)}"
+    proved = f"proved to be at most {say.round_up(proof.epsilon)}"
     if assumed := say.assumption_words(proof):
         proved += f" {assumed}"
-    shown = "" if reach.shown is None else f"at least {say.short_number(reach.shown.epsilon)} and "
+    shown = (
+        ""
+        if reach.lower_bound is None
+        else f"at least {say.short_number(reach.lower_bound.epsilon)} and "
+    )
     yield f"Do not read the claim as one {where}: epsilon is then {shown}{proved}."
 
 

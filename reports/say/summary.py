@@ -17,27 +17,27 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import (
-    CRITICAL_AT,
     DISTINGUISHER,
-    HIGH_AT,
+    MIN_CRITICAL,
+    MIN_HIGH,
     Assessment,
     Leak,
     Severity,
     above_guessing,
     comparable,
     leak_severity,
-    left_open,
+    lower_bounds,
     max_advantage,
+    max_gain_clause,
     severity_of,
-    shown_bounds,
 )
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, anchors, sections
 from fedrec_auditor.reports.say.metrics import (
     beats_guessing,
-    got_words,
-    object_words,
-    shortfall,
+    inferred_quantity,
+    result_words,
+    shortfall_words,
     trainings_words,
 )
 from fedrec_auditor.reports.say.next_step import next_step
@@ -62,18 +62,18 @@ class Summary:
 
     section: all rows of the record on the system.
     anchor: address (HTML id) of its section in the report.
-    rows: number of its attack figures that have a baseline.
+    n_rows: number of its attack figures that have a baseline.
     leaking: figures that beat the baseline by the margin after correction, the most harmful first.
-    little: figures that beat the baseline by less than the margin after correction.
-    unseen: clause on the advantage that the other figures do not exclude.
+    small_leaks: figures that beat the baseline by less than the margin after correction.
+    not_excluded: clause on the advantage that the other figures do not exclude.
     """
 
     section: Section
     anchor: str
-    rows: int
+    n_rows: int
     leaking: tuple[Leak, ...]
-    little: tuple[Leak, ...]
-    unseen: str
+    small_leaks: tuple[Leak, ...]
+    not_excluded: str
 
     @property
     def assessment(self) -> Assessment:
@@ -96,7 +96,7 @@ class Summary:
         return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
 
     @property
-    def unknown(self) -> str:
+    def unknown_line(self) -> str:
         """A line with the parts that were not assessed, and the result of the attacks that ran."""
         return f"Not assessed: {self.gap_line}; {self.got}"
 
@@ -108,8 +108,8 @@ class Summary:
             return "not judged"
         if finding.verdict is Verdict.NO_CLAIM:
             return "none"
-        flag = say.flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        return say.listed(say.WORDS[finding.verdict], flag)
+        flag = say.vacuous_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        return say.join_texts(say.WORDS[finding.verdict], flag)
 
     @property
     def claim(self) -> str:
@@ -121,16 +121,16 @@ class Summary:
         proved = "" if refuted else "no finite upper bound"
         if proof is not None and math.isfinite(proof.epsilon):
             proved = f"upper bound = {say.proved_text(finding)}"
-        shown, bound, claim = "", finding.shown, finding.claim.epsilon
+        shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
         if bound is not None:
-            shown = f"lower bound = {_limit(bound, say.shown_text(finding))}"
+            shown = f"lower bound = {_limit(bound, say.lower_bound_text(finding))}"
             times = bound.epsilon / claim if refuted and claim else math.inf
-            shown += f" ({say.at_least(times)} times the claim)" if math.isfinite(times) else ""
+            shown += f" ({say.round_down(times)} times the claim)" if math.isfinite(times) else ""
         claimed = (
-            f"{say.CLAIMED[finding.claim.basis]} epsilon = "
+            f"{say.CLAIM_LABELS[finding.claim.basis]} epsilon = "
             f"{say.short_number(finding.claim.epsilon)}"
         )
-        return say.listed(claimed, proved, shown)
+        return say.join_texts(claimed, proved, shown)
 
     @property
     def scope(self) -> str:
@@ -139,9 +139,13 @@ class Summary:
         if finding is None or not self.claim:
             return ""
         assumed = say.assumption_words(finding.accounted)
-        shown = "" if finding.shown is None else f"lower bound: {say.sure_words(finding.shown)}"
-        rests = say.listed(shown, f"the proof holds {assumed}" if assumed else "", by="; ")
-        return f"for {say.question_words(finding)}" + (f" ({rests})" if rests else "")
+        shown = (
+            ""
+            if finding.lower_bound is None
+            else f"lower bound: {say.sure_words(finding.lower_bound)}"
+        )
+        rests = say.join_texts(shown, f"the proof holds {assumed}" if assumed else "", by="; ")
+        return f"for {say.finding_scope_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
@@ -149,20 +153,20 @@ class Summary:
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
-        claim = say.listed(self.claim, self.scope)
-        verdict = say.listed(say.TABLES["sentence"][finding.verdict], claim, by=": ")
+        claim = say.join_texts(self.claim, self.scope)
+        verdict = say.join_texts(say.TABLES["sentence"][finding.verdict], claim, by=": ")
         little = "A claim this large promises next to nothing" if finding.vacuous else ""
-        return f"{say.listed(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
+        return f"{say.join_texts(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
 
     @property
     def head(self) -> str:
-        """The verdict on the claim with its bounds, in a few words; ``about`` has their scope."""
+        """The verdict on the claim and its bounds, in few words; ``head_scope`` has the scope."""
         bound = self._largest
-        shown = "" if bound is None else f"epsilon is {say.shown_epsilon(bound.epsilon)}"
-        return say.listed(f"claim: {self.verdict}", self.claim or shown, by="; ")
+        shown = "" if bound is None else f"epsilon is {say.lower_bound_words(bound.epsilon)}"
+        return say.join_texts(f"claim: {self.verdict}", self.claim or shown, by="; ")
 
     @property
-    def about(self) -> str:
+    def head_scope(self) -> str:
         """The scope of the bounds in ``head``, and their confidence."""
         bound = self._largest
         if self.claim or bound is None:
@@ -172,58 +176,60 @@ class Summary:
     @property
     def got(self) -> str:
         """The result of the attacks in a clause, with a warning if the training failed."""
-        return say.listed(self._won, self._also, self.broken, by="; ")
+        return say.join_texts(self._won, self._also, self.broken, by="; ")
 
     @property
     def got_words(self) -> str:
         """The result of the attacks in a clause, with the best attack and its interval."""
-        won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
-        return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
+        won = say.join_texts(self._won, f"({self.by})" if self.by else "", by=" ")
+        return say.capitalized(say.join_texts(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
         """A warning if most messages of the training are empty or unusable; else empty."""
         counts = self.section.messages
-        if counts is None or 2 * counts.unread <= counts.sent:
+        if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
         figures = self.section.utility
         harmed = "the training broke down: " if figures and not beats_guessing(figures) else ""
-        return f"{harmed}{counts.unread:,} of {counts.sent:,} messages are empty or unusable"
+        return f"{harmed}{counts.n_unusable:,} of {counts.sent:,} messages are empty or unusable"
 
     @property
     def shortfall(self) -> str:
         """A text on the level of utility that the system does not beat; empty if it beats all."""
-        return say.capitalized(shortfall(self.section))
+        return say.capitalized(shortfall_words(self.section))
 
     @property
     def _won(self) -> str:
         if self.leaking:
-            return got_words(self.leaking[0].row)
-        if not self.rows:
+            return result_words(self.leaking[0].row)
+        if not self.n_rows:
             none = "no figure of an attack can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
-        basis = say.listed(
-            f"{len(self.little):,} of {say.count_phrase(self.rows, 'figure')} did better",
+        basis = say.join_texts(
+            f"{len(self.small_leaks):,} of {say.count_phrase(self.n_rows, 'figure')} did better",
             f"{say.count_phrase(lost, 'attack')} could not run" if lost else "",
-            self.unseen,
+            self.not_excluded,
             by="; ",
         )
         tested = "the system was hardly tested: " if self.leak.gap else ""
-        if not self.little:
+        if not self.small_leaks:
             return f"{tested}no attack that ran beat guessing ({basis})"
-        return f"{tested}little more than guessing: {got_words(self.little[0].row)} ({basis})"
+        return (
+            f"{tested}little more than guessing: {result_words(self.small_leaks[0].row)} ({basis})"
+        )
 
     @property
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
-        others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
+        others = [*dict.fromkeys(inferred_quantity(leak.row) for leak in self.leaking)][1:]
         return f"attacks also beat guessing about {', '.join(others)}" if others else ""
 
     @property
     def by(self) -> str:
         """The attack, metric and interval of the first leak; empty without a leak."""
-        for leak in (*self.leaking, *self.little):
+        for leak in (*self.leaking, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
             ends = f"{say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
             if gain is not None:
@@ -242,10 +248,10 @@ class Summary:
     def todo(self) -> str:
         """Advice on the system in sentences: first the problems, then the remedies."""
         much = [
-            x.row for x in self.leaking if x.advantage >= HIGH_AT and x.row.family != DISTINGUISHER
+            x.row for x in self.leaking if x.advantage >= MIN_HIGH and x.row.family != DISTINGUISHER
         ]
-        alarms, objects = [], ", ".join(dict.fromkeys(map(object_words, much)))
-        if max_advantage(self.leaking) >= CRITICAL_AT:
+        alarms, objects = [], ", ".join(dict.fromkeys(map(inferred_quantity, much)))
+        if max_advantage(self.leaking) >= MIN_CRITICAL:
             alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
@@ -254,25 +260,27 @@ class Summary:
         return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
 
     @property
-    def line(self) -> str:
+    def log_line(self) -> str:
         """The whole summary on one line, for a log."""
-        claim = say.listed(f"claim: {self.verdict}", say.listed(self.claim, self.scope), by="; ")
+        claim = say.join_texts(
+            f"claim: {self.verdict}", say.join_texts(self.claim, self.scope), by="; "
+        )
         texts = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
-        return f"{self.section.target}: {self.assessment.words}; {say.listed(*texts, by=' ')}"
+        return f"{self.section.target}: {self.assessment.words}; {say.join_texts(*texts, by=' ')}"
 
     @property
-    def exposed(self) -> str:
+    def severity_line(self) -> str:
         """The severity on one line, with the verdict, the attacks' result, and the lower bound."""
         leak = f"leak: {self.leak.words.lower()}"
         severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
-        return f"{self.section.target}: {say.listed(severity, self.got, shown, by='; ')}"
+        return f"{self.section.target}: {say.join_texts(severity, self.got, shown, by='; ')}"
 
     @property
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope, unless the headline finding has one as large."""
         finding = self.section.headline_finding
-        quoted = finding.shown if finding is not None and self.claim else None
+        quoted = finding.lower_bound if finding is not None and self.claim else None
         bound = _most_shown(self.section)
         return None if bound and quoted and bound.epsilon <= quoted.epsilon else bound
 
@@ -287,14 +295,14 @@ def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Su
     for section in sections(record):
         rows = [row for row in tried if row.target == section.target]
         above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
-        leaking = tuple(leak for leak in above if not leak.little)
-        little = tuple(leak for leak in above if leak.little)
+        leaking = tuple(leak for leak in above if not leak.is_small)
+        little = tuple(leak for leak in above if leak.is_small)
         page = places[section.target].page
-        summaries.append(Summary(section, page, len(rows), leaking, little, left_open(rows)))
+        summaries.append(Summary(section, page, len(rows), leaking, little, max_gain_clause(rows)))
     return tuple(sorted(summaries, key=_order))
 
 
-def gated(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
+def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
     """Returns the systems that fail a gate on leaks or severity, and those not assessed for it."""
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):
@@ -339,7 +347,7 @@ def _hides(finding: Finding) -> bool:
         return False
     if proof is None or proof.assumptions:
         return False
-    refuted = finding.shown is not None and refutes(finding.shown, proof)
+    refuted = finding.lower_bound is not None and refutes(finding.lower_bound, proof)
     return not refuted and not is_vacuous(proof)
 
 
@@ -348,19 +356,19 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
     bound = _most_shown(glance.section)
     shown = 0.0 if bound is None else bound.epsilon
-    return glance.severity.place, tier, -max_advantage(glance.leaking), -shown
+    return glance.severity.rank, tier, -max_advantage(glance.leaking), -shown
 
 
 def _most_shown(section: Section) -> Bound | None:
     """The largest lower bound of a section in any scope; None without a lower bound."""
-    return max(shown_bounds(section), key=lambda bound: bound.epsilon, default=None)
+    return max(lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _harm(leak: Leak) -> tuple[bool, int, int, float]:
     """A sort key of leaks: distinguishers last, then larger steps of advantage, then the family."""
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
-    step = sum(leak.advantage >= limit for limit in (CRITICAL_AT, HIGH_AT))
+    step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL, MIN_HIGH))
     return family == DISTINGUISHER, -step, place, -leak.advantage
 
 
@@ -375,5 +383,5 @@ def _about(bound: Bound) -> str:
 def _shown_words(bound: Bound | None) -> str:
     if bound is None:
         return ""
-    shown = f"{say.shown_epsilon(bound.epsilon)} ({say.sure_words(bound)})"
+    shown = f"{say.lower_bound_words(bound.epsilon)} ({say.sure_words(bound)})"
     return f"epsilon is {shown} {_about(bound)}"

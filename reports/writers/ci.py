@@ -26,15 +26,15 @@ from fedrec_auditor.accountants.verdict import (
     Verdict,
 )
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.record.leaks import Severity, leaks
+from fedrec_auditor.reports.record.leaks import Severity, find_leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.say.summary import gated, summarize_systems
+from fedrec_auditor.reports.say.summary import apply_gate, summarize_systems
 
-SCHEMA = (
+SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 # SARIF level of each verdict; other verdicts give no result.
-LEVELS = {
+SARIF_LEVELS = {
     Verdict.UNSOUND: "error",
     Verdict.VIOLATED: "error",
     Verdict.UNSUBSTANTIATED: "note",
@@ -43,7 +43,7 @@ LEVELS = {
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
 # Rules of SARIF in their order, with the level of their results and their meaning.
 _RULES = {
-    **{str(verdict): (level, verdict.meaning) for verdict, level in LEVELS.items()},
+    **{str(verdict): (level, verdict.definition) for verdict, level in SARIF_LEVELS.items()},
     _LEAK: ("warning", say.fill_text("rule", _LEAK)),
     _UNKNOWN: ("note", say.fill_text("rule", _UNKNOWN)),
     _CHECK: ("error", say.fill_text("rule", _CHECK)),
@@ -119,31 +119,31 @@ def render_sarif(
             {"level": "error", "message": {"text": _inert(error)}} for error in record.errors
         ]
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
     """Yields the SARIF results: everything that breaks a rule, whatever the gate fails on."""
     for finding in record.findings:
-        if finding.verdict in LEVELS:
+        if finding.verdict in SARIF_LEVELS:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
             name = f"{claim.epsilon} {claim.delta} {claim.scope} {scope} {finding.delta}"
             message = (
-                f"{verdict}: epsilon {say.number(claim.epsilon)} for {scope}: {finding.reason}"
+                f"{verdict}: epsilon {say.number_text(claim.epsilon)} for {scope}: {finding.reason}"
             )
             yield _Result(verdict, finding.target, f"{name} {finding.game}", message)
-    for leak in leaks(record, gate.leak_margin):
+    for leak in find_leaks(record, gate.leak_margin):
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
-        yield _Result(_LEAK, row.target, name, f"{leak.words}.")
+        yield _Result(_LEAK, row.target, name, f"{leak.clause}.")
     summaries = summarize_systems(record, gate.leak_margin)
     for glance in summaries:
         if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
-            yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.exposed}.")
+            yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.severity_line}.")
     for glance in summaries:
         if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
-            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unknown}.")
+            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unknown_line}.")
     for check in checks:
         if check.failed:
             message = f"{check.check}: {check.reason}"
@@ -203,13 +203,13 @@ def render_junit(
 def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
     """Yields the JUnit test cases: everything that was examined, with its result under the gate."""
     for finding in record.findings:
-        code, verdict, kind = gate.code([finding.verdict]), finding.verdict, ""
+        code, verdict, kind = gate.exit_code([finding.verdict]), finding.verdict, ""
         if code or verdict is Verdict.VIOLATED:
             kind = "error" if code == INCOMPLETE else "failure"
         elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
             kind = "skipped"
         rule = "" if kind == "skipped" else str(verdict)
-        name = f"epsilon {say.number(finding.claim.epsilon)} [{finding.scope}]"
+        name = f"epsilon {say.number_text(finding.claim.epsilon)} [{finding.scope}]"
         message = f"{verdict}: {finding.reason}"
         yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
     kinds = {True: "failure", None: "skipped", False: ""}
@@ -217,27 +217,27 @@ def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator
         rule = _CHECK if row.failed else ""
         yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
     if gate.fail_on is FailOn.LEAK:
-        for leak in leaks(record, gate.leak_margin):
+        for leak in find_leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
-            yield _Result(_LEAK, leak.row.target, name, leak.words, "failure")
-    failing, unknown = gated(record, gate)
+            yield _Result(_LEAK, leak.row.target, name, leak.clause, "failure")
+    failing, unknown = apply_gate(record, gate)
     name = f"severity: {gate.fail_on}"
     for glance in failing:
-        yield _Result("SEVERITY", glance.section.target, name, glance.exposed, "failure")
+        yield _Result("SEVERITY", glance.section.target, name, glance.severity_line, "failure")
     kind = "skipped" if NOT_ASSESSED in gate.allow else "error"
     for glance in unknown:
-        yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown, kind)
+        yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown_line, kind)
     for position, error in enumerate(record.errors, 1):
         yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    flag = say.flag_words(finding)
+    flag = say.vacuous_words(finding)
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"Claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.claimed_guess_words(finding.claim)
-    yield f"Upper bound: {say.proof_fact(finding)}"
-    yield f"Lower bound: {say.measured_fact(finding)}"
+    yield f"Upper bound: {say.upper_bound_fact(finding)}"
+    yield f"Lower bound: {say.lower_bound_fact(finding)}"
 
 
 def _properties(record: Contents) -> Iterator[tuple[str, str]]:

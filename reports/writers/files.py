@@ -15,22 +15,23 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.rows import Contents, Finding, flat
+from fedrec_auditor.reports.record.rows import Contents, Finding, flatten
 
 # Names of the tables, which are fields of the record.
-TABLES = ("findings", "attacks", "utility", "measurements", "skipped")
+TABLE_NAMES = ("findings", "attacks", "utility", "measurements", "skipped")
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes NAME.csv for each table in ``TABLES``, also if it is empty, and returns the names.
+    """Writes NAME.csv for each table in ``TABLE_NAMES``, also if it is empty, and returns the
+    names.
 
     Raises InputError if the directory cannot be written.
     """
     store.check_writable(directory)
     store.write_all(
-        {directory / f"{name}.csv": csv_table(record, name).encode() for name in TABLES}
+        {directory / f"{name}.csv": csv_table(record, name).encode() for name in TABLE_NAMES}
     )
-    return TABLES
+    return TABLE_NAMES
 
 
 def csv_table(record: Contents, name: str) -> str:
@@ -42,7 +43,7 @@ def csv_table(record: Contents, name: str) -> str:
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     parts = getattr(record, name)
-    rows = flat(parts)
+    rows = flatten(parts)
     for row, part in zip(rows, parts, strict=True):
         if isinstance(part, Finding) and not part.is_claimed:
             row |= dict.fromkeys(("claim.epsilon", "claim.delta", "claimed_guess"))
@@ -53,7 +54,7 @@ def csv_table(record: Contents, name: str) -> str:
     ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([say.printable(name) for name in names] or ["target"])
+    writer.writerow([say.make_printable(name) for name in names] or ["target"])
     writer.writerows([_plain(row[column]) for column in names] for row in rows)
     return text.getvalue()
 
@@ -69,7 +70,7 @@ def _plain(value: Any) -> Any:
         value = "; ".join(f"{name} {entry}" for name, entry in value.items())
     if not isinstance(value, str):
         return value
-    text = say.printable(value)
+    text = say.make_printable(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
@@ -83,13 +84,13 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
 
     Raises InputError if the directory cannot be written.
     """
-    drawn = {each.name: standalone(each) for each in figures(record)}
+    drawn = {each.name: standalone_svg(each) for each in figures(record)}
     store.check_writable(directory)
     store.write_all({directory / f"{name}.svg": text.encode() for name, text in drawn.items()})
     return tuple(drawn)
 
 
-def standalone(drawing: Picture) -> str:
+def standalone_svg(drawing: Picture) -> str:
     """The drawing as an SVG file with its size, a title, a white background and literal colours."""
     palette = light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")

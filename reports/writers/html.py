@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Number of systems that are shown before the others are folded.
-AT_ONCE = 9
+N_UNFOLDED = 9
 # Epsilons that the page explains by the success rate of a guess.
 _EPSILONS = (0.1, 1.0, 2.5, 7.0)
 _FOLDER = Path(__file__).parent / "templates"
@@ -47,7 +47,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         claim_severity=claim_severity,
-        at_once=AT_ONCE,
+        at_once=N_UNFOLDED,
         margin=LEAK_MARGIN,
         say=say,
         severity_rule=SEVERITY_RULE,
@@ -86,7 +86,7 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, float):
         return repr(value)
-    return say.escaped(json.dumps(value, ensure_ascii=False))
+    return say.escape(json.dumps(value, ensure_ascii=False))
 
 
 def render(record: Contents) -> str:
@@ -110,6 +110,6 @@ def render(record: Contents) -> str:
             for glance in summaries
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
-        guesses=[(say.number(each), guess_probability(each)) for each in _EPSILONS],
+        guesses=[(say.number_text(each), guess_probability(each)) for each in _EPSILONS],
     )
     return say.legal(page)

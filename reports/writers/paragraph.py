@@ -20,14 +20,14 @@ FULL = 100
 LONGEST = 160
 
 
-def columns() -> int:
+def output_width() -> int:
     """The line width of standard output: the terminal's, at most ``LONGEST``; else ``FULL``."""
     if not sys.stdout.isatty():
         return FULL
     return min(LONGEST, shutil.get_terminal_size().columns)
 
 
-def width_of(console: Console) -> int:
+def console_width(console: Console) -> int:
     """The line width for a console: its own, at most ``LONGEST``, or ``FULL`` in a log."""
     return min(LONGEST, console.width) if console.is_terminal else FULL
 
@@ -46,7 +46,7 @@ def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: 
     """
     return "\n".join(
         textwrap.wrap(
-            say.printable(text),
+            say.make_printable(text),
             width,
             initial_indent=f"{' ' * indent}{label + ' ':<{hang}}" if label else " " * indent,
             subsequent_indent=" " * (indent + hang),
@@ -70,7 +70,7 @@ def print_hanging(
     With ``hang``, they are indented by that many columns. A log is wrapped, too.
     """
     hang = len(label) + bool(label) if hang is None else hang
-    wrapped = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
+    wrapped = paragraph(text, console_width(console), label=label, indent=indent, hang=hang)
     print_text(console, wrapped, style)
 
 
@@ -84,7 +84,7 @@ def print_each(
 
 def print_line(console: Console, line: str, style: str = "") -> None:
     """Prints one line without control characters; it keeps a leading indent."""
-    print_text(console, "  " * line.startswith(" ") + say.printable(line), style)
+    print_text(console, "  " * line.startswith(" ") + say.make_printable(line), style)
 
 
 def print_text(console: Console, text: str | Text, style: str = "") -> None:

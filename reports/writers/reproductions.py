@@ -16,7 +16,7 @@ _READ = (
 _HEAD = "| place | system | quantity | printed | our value | further |\n|---|---|---|---|---|---|"
 
 
-class Page(Row):
+class PaperRun(Row):
     """The results of one paper; ``left_out`` names the parts that did not run, with reasons."""
 
     name: str
@@ -26,24 +26,24 @@ class Page(Row):
     left_out: tuple[str, ...] = ()
 
 
-class Pages(Row):
+class RunResults(Row):
     """The results of one run on all papers; ``command`` repeats the run."""
 
     command: str
     quick: bool
-    pages: tuple[Page, ...]
+    pages: tuple[PaperRun, ...]
 
 
-def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Path:
+def write(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) -> Path:
     """Writes ``reproductions.json`` and ``reproductions.md``, and returns the latter's path."""
-    whole = Pages(command=command, quick=quick, pages=tuple(pages))
-    write_atomically(out / "reproductions.json", lines(whole).encode())
+    whole = RunResults(command=command, quick=quick, pages=tuple(pages))
+    write_atomically(out / "reproductions.json", encode_json(whole).encode())
     path = out / "reproductions.md"
-    write_atomically(path, markdown(whole).encode())
+    write_atomically(path, render_results(whole).encode())
     return path
 
 
-def lines(whole: Pages) -> str:
+def encode_json(whole: RunResults) -> str:
     """The results as JSON with one line per figure, so that a diff shows each change."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
@@ -55,7 +55,7 @@ def lines(whole: Pages) -> str:
     return f'{head[:-1]},"pages":[\n' + ",\n".join(pages) + "\n]}\n"
 
 
-def markdown(whole: Pages) -> str:
+def render_results(whole: RunResults) -> str:
     """The results as Markdown: the command, then one section per paper.
 
     A section has remarks, one row per figure, and the reasons for differences.

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 from fedrec_auditor.accountants.verdict import (
     INCOMPLETE,
     NOT_ASSESSED,
-    Arithmetic,
     Gate,
+    NumberLabel,
     Verdict,
     Word,
 )
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.document import Facts, Grid, Listing, Paragraph, Passage
-from fedrec_auditor.reports.documents.report import claim_parts, system_document
+from fedrec_auditor.reports.documents.report import claim_passages, system_document
 from fedrec_auditor.reports.record import frontier
 from fedrec_auditor.reports.record.comparison import Comparison, Trend
 from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
-from fedrec_auditor.reports.record.sections import sections, worst_first
+from fedrec_auditor.reports.record.sections import sections, severity_key
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
 from fedrec_auditor.reports.writers.paragraph import (
+    console_width,
     paragraph,
     print_each,
     print_hanging,
     print_line,
     print_text,
-    width_of,
 )
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ _STYLES: dict[Word, str] = {
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.INCOMPARABLE: "cyan",
     Verdict.NO_CLAIM: "cyan",
-    Arithmetic.WRONG: "bold red",
-    Arithmetic.UNSTATED: "cyan",
-    Arithmetic.LOOSE: "yellow",
+    NumberLabel.WRONG: "bold red",
+    NumberLabel.UNSTATED: "cyan",
+    NumberLabel.LOOSE: "yellow",
 }
 # Number of columns by which the blocks of a section are indented below its title.
-STEP = 2
+INDENT = 2
 # Minimum width of a fact's name in columns.
 _LABEL = 16
 
@@ -69,8 +69,8 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
             print_each(console, block.texts, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
-                label = f"{f'{say.printable(name)}:':<{_LABEL}}"
-                hang = min(_LABEL + 1, width_of(console) // 4)
+                label = f"{f'{say.make_printable(name)}:':<{_LABEL}}"
+                hang = min(_LABEL + 1, console_width(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Grid):
             for first, *rest in block.rows:
@@ -90,7 +90,7 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
         return
     style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
     print_hanging(console, part.heading, indent=indent, style=style)
-    write_blocks(part, console, indent + STEP)
+    write_blocks(part, console, indent + INDENT)
 
 
 def write_parts(parts: Iterable[Passage], console: Console) -> None:
@@ -104,12 +104,12 @@ def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
     """Yields one section per system with its findings, claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
-        yield Passage(target, tuple(claim_parts(judged, plain=True)))
+        yield Passage(target, tuple(claim_passages(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Prints the findings claim by claim, the most severe verdict first."""
-    for part in findings_parts(sorted(findings, key=worst_first)):
+    for part in findings_parts(sorted(findings, key=severity_key)):
         write_part(part, console)
 
 
@@ -136,29 +136,29 @@ def render_catalogue(
     A terminal shows a few lines per entry, a log one line. With ``only``, only entries with one of
     these labels are printed, and the others are counted.
     """
-    selected = [row for row in rows if row.is_any_of(only)]
+    selected = [row for row in rows if row.has_any_label(only)]
     if not console.is_terminal:
         for row in selected:
-            claimed = f"{say.CLAIMED[row.whose]} {catalogue.claimed_words(row)}"
-            holds = f"correct {catalogue.holds_words(row)}; {catalogue.judgement_words(row)}"
+            claimed = f"{say.CLAIM_LABELS[row.claim_basis]} {catalogue.claimed_words(row)}"
+            holds = f"correct {catalogue.correct_words(row)}; {catalogue.judgement_words(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:
         for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
             write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
-    texts = [catalogue.counts(selected)] if selected else []
+    texts = [catalogue.count_words(selected)] if selected else []
     if only:
         options = " --only ".join(word.lower().replace(" ", "-") for word in only)
         hidden = [row for row in rows if row not in selected]
-        texts.append(f"Hidden by --only {options}: {catalogue.counts(hidden) or 'none.'}")
+        texts.append(f"Hidden by --only {options}: {catalogue.count_words(hidden) or 'none.'}")
     if selected and console.is_terminal:
         texts.append(f"`auditor claims {selected[0].number}` prints an entry in full.")
     (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
 def _brief(row: catalogue.CatalogueRow) -> Passage:
-    whole = catalogue.entry_part(row)
+    whole = catalogue.entry_passage(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
     rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
     return Passage(whole.title, (Facts(rows),), colour=whole.colour)
@@ -170,18 +170,18 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
     from rich.text import Text
 
     for system in frontier.frontiers(swept):
-        table = Table(title=Text(say.printable(system.target)), title_justify="left")
+        table = Table(title=Text(say.make_printable(system.target)), title_justify="left")
         wider = ("proved", "shown") if system.wider else ()
         of_user = (f"user: {kind}" for kind in wider)
         rows: list[tuple[str, ...]] = [
-            ("Setting", system.measure, "Gain", *frontier.EPSILONS, *of_user)
+            ("Setting", system.measure, "Gain", *frontier.EPSILON_KINDS, *of_user)
         ]
         for point in system.points:
-            epsilons = [point.epsilon_words(kind) for kind in frontier.EPSILONS]
+            epsilons = [point.epsilon_words(kind) for kind in frontier.EPSILON_KINDS]
             epsilons += [point.epsilon_words(kind, whole=True) for kind in wider]
             figures = map(_sweep_figure, (point.utility, point.gain))
             rows.append((point.name, *figures, *epsilons))
-        heads, *texts = ([Text(say.printable(cell)) for cell in row] for row in rows)
+        heads, *texts = ([Text(say.make_printable(cell)) for cell in row] for row in rows)
         for head in heads:
             table.add_column(head)
         for cells in texts:
@@ -193,10 +193,10 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             f"gain of {system.attack} over guessing" if system.attack else "no attack ran",
             f"epsilon: {system.scope}" if system.scope else "",
         )
-        console.print(Text(say.printable(say.listed(*notes, by="; ") + ".")))
+        console.print(Text(say.make_printable(say.join_texts(*notes, by="; ") + ".")))
     errors = (f"error: {error}" for error in swept.errors)
-    for line in filter(None, (frontier.without_utility(swept), *errors)):
-        console.print(Text(say.printable(line)))
+    for line in filter(None, (frontier.no_utility_words(swept), *errors)):
+        console.print(Text(say.make_printable(line)))
 
 
 def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
@@ -232,7 +232,7 @@ def render(record: Contents, console: Console) -> None:
     lines have their scope, the result of the attacks, the utility that the system does not beat,
     and advice. The text has no styles unless the console is a terminal.
     """
-    print_line(console, title(record), style="bold")
+    print_line(console, title_line(record), style="bold")
     _render_glances(summarize_systems(record), console)
     print_hanging(console, summary(record))
     unplayed = {section.target: len(section.not_run) for section in sections(record)}
@@ -253,14 +253,14 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Prints the reasons of the exit code apart from findings: leaks, gaps, worse changes."""
     if outcome.leak:
         print_hanging(console, outcome.leak)
-    print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
+    print_each(console, (glance.severity_line for glance in outcome.failing), "fails:", "bold red")
     so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
     so = ". Allowed" if NOT_ASSESSED in gate.allow else so
     print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
-        print_each(console, compared.worse, "worse:", "bold red")
+        print_each(console, compared.regressions, "worse:", "bold red")
         print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
-        if not compared.worse:
+        if not compared.regressions:
             print_line(console, f"Comparison with the baseline: {compared.conclusion}")
 
 
@@ -272,7 +272,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     else:
         print_line(console, "Both audits have the same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
-        lines = compared.lines(trend)
+        lines = compared.sentences(trend)
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
@@ -280,7 +280,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     console.print()
     print_each(console, compared.uncertain, "note:", "yellow")
     print_each(console, compared.unassessed, "not assessed:", "yellow")
-    print_hanging(console, compared.rule)
+    print_hanging(console, compared.rule_words)
     print_line(console, compared.conclusion, "bold")
 
 
@@ -292,13 +292,13 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
         print_line(console, f"Details: auditor report {names}")
 
 
-def title(record: Contents) -> str:
+def title_line(record: Contents) -> str:
     """The title of a record: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
         "PRIVACY AUDIT",
-        "" if data is None else say.printable(data.name),
+        "" if data is None else say.make_printable(data.name),
         say.count_phrase(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
         say.duration(timing["wall"]) if "wall" in timing else "",
@@ -311,16 +311,16 @@ def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
     from rich.cells import cell_len
     from rich.text import Text
 
-    names = [say.printable(glance.section.target) for glance in summaries]
+    names = [say.make_printable(glance.section.target) for glance in summaries]
     room = min(max(map(cell_len, names), default=0), _NAME)
     levels = max((len(glance.assessment.words) for glance in summaries), default=0)
     for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.words
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
-        text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
+        text = Text(paragraph(glance.head, console_width(console), label=start, hang=_INDENT))
         text.stylize(SEVERITIES.get(glance.severity, ""), 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalized(glance.got), f"To do: {glance.todo}"
-        texts = (glance.about, got, glance.shortfall, todo)
+        texts = (glance.head_scope, got, glance.shortfall, todo)
         print_each(console, filter(None, texts), "", indent=_INDENT)

@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 
 # The category of users who have no value of an attribute.
-NO_VALUE = ""
+MISSING_VALUE = ""
 
 
 def age_group(age: Any) -> Any:
@@ -35,10 +35,10 @@ def age_group(age: Any) -> Any:
 class Attribute:
     """One categorical attribute of all users: indices ``codes`` (n_users,) into ``categories``.
 
-    The last category may be ``NO_VALUE``, for users without a value. Devices treat it like any
+    The last category may be ``MISSING_VALUE``, for users without a value. Devices treat it like any
     other category, but no attack guesses it.
 
-    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", NO_VALUE)).known
+    >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
     array([ True, False,  True])
     """
 
@@ -47,11 +47,11 @@ class Attribute:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories that an attack may guess: all except ``NO_VALUE``."""
-        return self.categories[:-1] if self.categories[-1:] == (NO_VALUE,) else self.categories
+        """The categories that an attack may guess: all except ``MISSING_VALUE``."""
+        return self.categories[:-1] if self.categories[-1:] == (MISSING_VALUE,) else self.categories
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def has_value(self) -> NDArray[np.bool_]:
         """Flags of the users who have a value of this attribute, shape (n_users,)."""
         return self.codes < len(self.classes)
 
@@ -71,7 +71,7 @@ class Interactions:
     names: identifiers of users, if they are texts (n_users,), or empty
     notes: sentences on parts of the source that were left out or merged
 
-    >>> table = Interactions.of(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
+    >>> table = Interactions.create(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
     (2, 3, 3)
     """
@@ -89,7 +89,7 @@ class Interactions:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def create(
         cls, ratings: NDArray[Any] | sparse.sparray, *, name: str = "table", **rest: Any
     ) -> Self:
         """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
@@ -106,7 +106,7 @@ class Interactions:
         users, items = (np.arange(size, dtype=np.int64) for size in table.shape)
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
-    def take(self, users: NDArray[np.integer[Any]]) -> Self:
+    def take_users(self, users: NDArray[np.integer[Any]]) -> Self:
         """Selects the rows of these users, in any order and also repeatedly, with all items."""
         times = None
         if self.timestamps is not None:
@@ -124,7 +124,7 @@ class Interactions:
             },
         )
 
-    def keep(self, entries: NDArray[np.bool_]) -> Self:
+    def keep_where(self, entries: NDArray[np.bool_]) -> Self:
         """Keeps all users and items, but only the ratings for which ``entries`` (nnz,) is True."""
         table = self.ratings
         starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]

@@ -10,32 +10,32 @@ import tempfile
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.cache import cache, find_cached, keep
+from fedrec_auditor.targets.cache import cache_path, find_cached, store
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
     LICENCE,
-    STARS,
-    Genres,
+    RATING_COLS,
+    GenreColumn,
     MovieLens,
-    Pairs,
-    Trait,
-    assemble,
-    movies,
-    users,
+    PairRows,
+    UserColumn,
+    join_files,
+    read_movies,
+    read_users,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
-OFFICIAL = ("u.data", "u.user", "u.item")
-RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
-HEADERS = {
+OFFICIAL_FILES = ("u.data", "u.user", "u.item")
+RECBOLE_FILES = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")
+FILE_HEADERS = {
     "ml-100k.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float",
     "ml-100k.user": "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
     "ml-100k.item": "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
 }
-WHEEL = "recbole==1.2.1"
+RECBOLE_PIN = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 GENRE_NAMES = ("unknown", *GENRES)
 OCCUPATIONS = (
@@ -62,15 +62,15 @@ OCCUPATIONS = (
     "writer",
 )
 # Attributes of users. Both layouts also have a zip code, which is not read.
-TRAITS = {
-    "gender": Trait(at=2, what="a gender", categories=GENDERS),
-    "age_group": Trait(
+ATTRIBUTES = {
+    "gender": UserColumn(at=2, what="a gender", categories=GENDERS),
+    "age_group": UserColumn(
         at=1,
         what="an age",
         categories=AGE_GROUPS,
         written={str(age): age_group(age) for age in range(1, 121)},
     ),
-    "occupation": Trait(at=3, what="an occupation", categories=OCCUPATIONS),
+    "occupation": UserColumn(at=3, what="an occupation", categories=OCCUPATIONS),
 }
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
@@ -89,7 +89,7 @@ class Ml100k(MovieLens):
     """
 
     name = "ml-100k"
-    layouts = (OFFICIAL, RECBOLE)
+    layouts = (OFFICIAL_FILES, RECBOLE_FILES)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from ``path``, from the cache, or from the wheel of RecBole.
@@ -101,36 +101,36 @@ class Ml100k(MovieLens):
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads the users, the movies and the ratings."""
-        official = layout == OFFICIAL
+        official = layout == OFFICIAL_FILES
         rated, people, films = (
-            Delimited.of(
+            Delimited.create(
                 source,
                 name,
                 whole=True,
                 separator="|" if official and width != 4 else "\t",
                 width=width,
-                header=HEADERS.get(name, False),
+                header=FILE_HEADERS.get(name, False),
                 encoding="latin-1" if official and width != 4 else "utf-8",
             )
             for name, width in zip(layout, (4, 5, 24 if official else 4), strict=True)
         )
-        words = None if official else Genres(at=3, names=GENRE_NAMES, separator=" ")
-        stars = Pairs.of(rated, STARS)
-        known = users(people, **TRAITS)
-        return assemble(self.name, known, movies(films, words, GENRE_NAMES), stars)
+        words = None if official else GenreColumn(at=3, names=GENRE_NAMES, separator=" ")
+        stars = PairRows.read(rated, RATING_COLS)
+        known = read_users(people, **ATTRIBUTES)
+        return join_files(self.name, known, read_movies(films, words, GENRE_NAMES), stars)
 
 
 def _download() -> Path:
     """Downloads the RecBole wheel by pip, checks it, and stores its three files in the cache."""
-    logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", WHEEL, LICENCE)
+    logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PIN, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "
-        f"or put it at {cache() / 'ml-100k.zip'}."
+        f"or put it at {cache_path() / 'ml-100k.zip'}."
     )
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
         done = subprocess.run(
-            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, WHEEL],
+            [*command, "--disable-pip-version-check", "--quiet", "--dest", folder, RECBOLE_PIN],
             capture_output=True,
             text=True,
             check=False,
@@ -138,10 +138,11 @@ def _download() -> Path:
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
             why = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-            raise IncompleteError(f"Expected pip to download {WHEEL}, got: {why} {remedy}")
+            raise IncompleteError(f"Expected pip to download {RECBOLE_PIN}, got: {why} {remedy}")
         sha256 = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
         if sha256 != WHEEL_SHA256:
             raise IncompleteError(
-                f"Expected the wheel of {WHEEL} with SHA-256 {WHEEL_SHA256}, got {sha256}. {remedy}"
+                f"Expected the wheel of {RECBOLE_PIN} with SHA-256 {WHEEL_SHA256}, got {sha256}. "
+                f"{remedy}"
             )
-        return keep("ml-100k", Source(wheels[0], "ml-100k").pick((RECBOLE,)))
+        return store("ml-100k", Source(wheels[0], "ml-100k").read_files((RECBOLE_FILES,)))

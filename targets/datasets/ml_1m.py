@@ -5,26 +5,26 @@ from __future__ import annotations
 from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
-from fedrec_auditor.targets.datasets.parts.batches import Batches, of_parquet
-from fedrec_auditor.targets.datasets.parts.columns import broken, in_arrow
+from fedrec_auditor.targets.datasets.parts.batches import TypedTable, read_parquet
+from fedrec_auditor.targets.datasets.parts.columns import broken, copy_to_arrow
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
     GENRES,
-    STARS,
-    Genres,
+    RATING_COLS,
+    GenreColumn,
     MovieLens,
-    Pairs,
-    Trait,
-    assemble,
-    movies,
-    users,
+    PairRows,
+    UserColumn,
+    join_files,
+    read_movies,
+    read_users,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
-PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
+PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = {"user": "userID", "item": "movieID"}
-AGES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
+AGE_CODES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
     "other",
     "educator",
@@ -48,10 +48,10 @@ OCCUPATIONS = (
     "unemployed",
     "writer",
 )
-TRAITS = {
-    "gender": Trait(at=1, what="a gender", categories=GENDERS),
-    "age_group": Trait(at=2, what="an age code", categories=AGE_GROUPS, written=AGES),
-    "occupation": Trait(
+ATTRIBUTES = {
+    "gender": UserColumn(at=1, what="a gender", categories=GENDERS),
+    "age_group": UserColumn(at=2, what="an age code", categories=AGE_GROUPS, written=AGE_CODES),
+    "occupation": UserColumn(
         at=3,
         what="an occupation code",
         categories=OCCUPATIONS,
@@ -80,28 +80,30 @@ class Ml1m(MovieLens):
     """
 
     name = "ml-1m"
-    layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIRS_ONLY)
+    layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIR_FILES)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
         """Reads the users, the movies, and the ratings or the pairs of user and movie."""
         people, films, rated = (
-            Delimited.of(source, name, whole=True, separator="::", width=width, encoding="latin-1")
+            Delimited.create(
+                source, name, whole=True, separator="::", width=width, encoding="latin-1"
+            )
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))
         )
-        alone = layout == PAIRS_ONLY
-        return assemble(
+        alone = layout == PAIR_FILES
+        return join_files(
             f"{self.name} (pairs only)" if alone else self.name,
-            users(people, **TRAITS),
-            movies(films, Genres(at=2, names=GENRES)),
-            _pairs(source) if alone else Pairs.of(rated, STARS),
+            read_users(people, **ATTRIBUTES),
+            read_movies(films, GenreColumn(at=2, names=GENRES)),
+            _pairs(source) if alone else PairRows.read(rated, RATING_COLS),
         )
 
 
-def _pairs(source: Source) -> Pairs:
+def _pairs(source: Source) -> PairRows:
     """Reads the columns userID and movieID of interactions.parquet."""
-    place = source.place(PAIRS_ONLY[0])
-    data = in_arrow(b"".join(source.blocks(PAIRS_ONLY[0], whole=True)))
-    file = Batches(place=place, read=partial(of_parquet, [data]))
+    place = source.file_label(PAIR_FILES[0])
+    data = copy_to_arrow(b"".join(source.blocks(PAIR_FILES[0], whole=True)))
+    file = TypedTable(place=place, read=partial(read_parquet, [data]))
     names = file.names()
     wanted: dict[str, tuple[int, str]] = {}
     for role, name in PAIR_COLUMNS.items():
@@ -109,7 +111,7 @@ def _pairs(source: Source) -> Pairs:
         if name not in names:
             raise broken(place, f"a {what}", "no such column")
         wanted[role] = names.index(name), what
-    pairs = Pairs.of(file, wanted)
+    pairs = PairRows.read(file, wanted)
     if pairs.users.texts or pairs.items.texts:
         raise broken(place, "columns of integers", "texts")
     return pairs

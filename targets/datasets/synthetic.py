@@ -16,15 +16,15 @@ from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.settings import Checked, Probability, Range, check
 
 # Amount that a match of taste or attribute, at strength 1, adds to an item's log-weight.
-PULL = 2.0
+MATCH_GAIN = 2.0
 # Earliest joining time, length of the joining period, mean time between ratings (seconds).
-START, SPAN, PAUSE = 1_000_000_000, 200 * 86_400, 600.0
-SHARES = {
+FIRST_JOIN, JOIN_SPAN, MEAN_PAUSE = 1_000_000_000, 200 * 86_400, 600.0
+USER_SHARES = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
     "occupation": {"clerk": 0.4, "student": 0.3, "teacher": 0.2, "writer": 0.1},
 }
-CHUNK = 256
+CHUNK_USERS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +34,16 @@ class SyntheticTruth:
     popularity: weights of the items (n_items,)
     user_taste, item_taste: taste groups of users and items (n_users,), (n_items,)
     attributes: attributes of users, by name
-    leans: code of the category of users who prefer each item, by attribute (n_items,)
-    sizes: numbers of items that users choose (n_users,)
+    preferences: code of the category of users who prefer each item, by attribute (n_items,)
+    n_choices: numbers of items that users choose (n_users,)
     """
 
     popularity: NDArray[np.float64]
     user_taste: NDArray[np.int64]
     item_taste: NDArray[np.int64]
     attributes: dict[str, Attribute]
-    leans: dict[str, NDArray[np.int64]]
-    sizes: NDArray[np.int64]
+    preferences: dict[str, NDArray[np.int64]]
+    n_choices: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +89,21 @@ class Synthetic(Checked):
         """Draws the interactions. Raises InputError if a path is given, because no file is read."""
         if path is not None:
             raise InputError(f"Expected no path for synthetic data, got {path}. Omit the path.")
-        truth, choice, clock = self.truth(), self._rng(1), self._rng(2)
+        truth, choice, clock = self.draw_truth(), self._rng(1), self._rng(2)
         chosen = np.concatenate(
             [
-                self._choose(truth, np.arange(start, min(start + CHUNK, self.n_users)), choice)
-                for start in range(0, self.n_users, CHUNK)
+                self._choose(
+                    truth, np.arange(start, min(start + CHUNK_USERS, self.n_users)), choice
+                )
+                for start in range(0, self.n_users, CHUNK_USERS)
             ]
         )
-        user = np.repeat(np.arange(self.n_users), truth.sizes)
+        user = np.repeat(np.arange(self.n_users), truth.n_choices)
         match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
-        joined = clock.integers(START, START + SPAN, self.n_users)
-        pauses = np.cumsum(1 + clock.exponential(PAUSE, len(chosen)).astype(np.int64))
-        first = np.concatenate([[0], np.cumsum(truth.sizes)])
+        joined = clock.integers(FIRST_JOIN, FIRST_JOIN + JOIN_SPAN, self.n_users)
+        pauses = np.cumsum(1 + clock.exponential(MEAN_PAUSE, len(chosen)).astype(np.int64))
+        first = np.concatenate([[0], np.cumsum(truth.n_choices)])
         times = joined[user] + pauses - pauses[first[:-1]][user]
         order = np.lexsort((chosen, user))
         return Interactions(
@@ -118,7 +120,7 @@ class Synthetic(Checked):
             titles=tuple(f"item {item}" for item in range(1, self.n_items + 1)),
         )
 
-    def truth(self) -> SyntheticTruth:
+    def draw_truth(self) -> SyntheticTruth:
         """Draws the parameters with which ``load`` draws the interactions.
 
         The parameters depend only on the settings.
@@ -130,33 +132,33 @@ class Synthetic(Checked):
                 codes=rng.choice(len(shares), self.n_users, p=list(shares.values())),
                 categories=tuple(shares),
             )
-            for name, shares in SHARES.items()
+            for name, shares in USER_SHARES.items()
         }
         return SyntheticTruth(
             popularity=np.arange(1.0, self.n_items + 1) ** -self.skew,
             user_taste=rng.integers(0, self.tastes, self.n_users),
             item_taste=rng.integers(0, self.tastes, self.n_items),
             attributes=attributes,
-            leans={
-                name: rng.integers(0, len(SHARES[name]), self.n_items)
+            preferences={
+                name: rng.integers(0, len(USER_SHARES[name]), self.n_items)
                 for name in ("gender", "age_group")
             },
-            sizes=np.clip(
+            n_choices=np.clip(
                 np.rint(self.profile * rng.lognormal(-0.125, 0.5, self.n_users)), low, high
             )
             .astype(np.int64)
             .clip(max=self.n_items),
         )
 
-    def weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
+    def item_weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
         """Computes the weights of all items for these users, shape (len(users), n_items).
 
         The class defines the weights.
         """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
-        for name, lean in truth.leans.items():
+        for name, lean in truth.preferences.items():
             matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
-        return np.asarray(np.exp(PULL * matches) * truth.popularity, dtype=np.float32)
+        return np.asarray(np.exp(MATCH_GAIN * matches) * truth.popularity, dtype=np.float32)
 
     def _choose(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator
@@ -167,9 +169,9 @@ class Synthetic(Checked):
         probabilities proportional to w, so all draws are made at once.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
-        arrivals /= self.weights(truth, users)
+        arrivals /= self.item_weights(truth, users)
         order = np.argsort(arrivals, axis=1)
-        return order[np.arange(self.n_items) < truth.sizes[users, None]]
+        return order[np.arange(self.n_items) < truth.n_choices[users, None]]
 
     def _rng(self, stream: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream,)))

@@ -11,54 +11,56 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.parts.columns import (
-    NUMBER,
-    REPAIR,
+    NUMBER_REGEX,
+    REPAIR_HINT,
     Column,
-    Moments,
-    unix_seconds,
+    TimeColumn,
+    to_unix_seconds,
 )
-from fedrec_auditor.targets.datasets.parts.joined import Pairs
+from fedrec_auditor.targets.datasets.parts.joined import PairRows
 from fedrec_auditor.targets.datasets.parts.table_file import (
-    OPTIONS,
+    TEXT_OPTIONS,
     Delimited,
-    row_for_header,
-    table_file,
-    usual_column,
+    find_usual_column,
+    header_error,
+    open_table,
 )
-from fedrec_auditor.targets.tables import is_table
+from fedrec_auditor.targets.tables import is_table_path
 
 ROLES = ("user", "item", "rating", "timestamp")
 # Usual names of columns, by role, in lower case and reduced to letters and digits.
-USUAL = {
+USUAL_NAMES = {
     "user": ("user", "userid", "uid", "visitorid", "customerid"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid"),
     "rating": ("rating", "stars", "score"),
     "timestamp": ("timestamp", "time", "unixtime", "ts"),
 }
-_NAMES = [name for names in USUAL.values() for name in names]
+_NAMES = [name for names in USUAL_NAMES.values() for name in names]
 # Name given for the column of ratings or timestamps if it should not be read.
-NONE = "none"
+NO_COLUMN = "none"
 # Remedy in the error for a first line that does not contain names of columns.
-ROW = (
+ROW_HINT = (
     "It looks like a row. If it is one, say --no-header and which column is which by number "
     "(--column user=1 --column item=2; in Python columns={'header': 'no', 'user': 1, 'item': 2}); "
     "if these are names, say --column header=yes. A file of a published data set is read by its "
     "folder."
 )
-ZEROS = ("missing", "rating")
+ZERO_MODES = ("missing", "rating")
 # Number that is stored instead of a rating of 0, because a stored 0 means no interaction.
-STORED_ZERO = np.finfo(np.float32).tiny
-WANTED: Mapping[str, Column | str] = {
+ZERO_SUBSTITUTE = np.finfo(np.float32).tiny
+ROLE_COLUMNS: Mapping[str, Column | str] = {
     "user": "user",
     "item": "item",
     "rating": Column(
         what="rating",
         low=-np.inf,
         high=np.inf,
-        written=NUMBER,
-        remedy=f"{REPAIR[:-1]}, or leave ratings out: --column rating={NONE}.",
+        written=NUMBER_REGEX,
+        remedy=f"{REPAIR_HINT[:-1]}, or leave ratings out: --column rating={NO_COLUMN}.",
     ),
-    "timestamp": Moments(remedy=f"{REPAIR[:-1]}, or leave times out: --column timestamp={NONE}."),
+    "timestamp": TimeColumn(
+        remedy=f"{REPAIR_HINT[:-1]}, or leave times out: --column timestamp={NO_COLUMN}."
+    ),
 }
 
 
@@ -82,8 +84,8 @@ class Table:
 
     Without ratings, the rating of every interaction is 1. Ratings are finite numbers, and a row
     without a rating is refused. A rating of 0 means no interaction and is left out, unless
-    ``columns`` has "zeros": "rating". Timestamps are numbers or ISO 8601 (``Moments``), from 1970
-    on. If several rows have the same user and item, the latest by timestamp is kept, and among
+    ``columns`` has "zeros": "rating". Timestamps are numbers or ISO 8601 (``TimeColumn``), from
+    1970 on. If several rows have the same user and item, the latest by timestamp is kept, and among
     equal times the last. ``notes`` count the rows that are left out.
 
     Identifiers that are whole numbers, written without leading zeros, stay as they are. If one
@@ -99,7 +101,7 @@ class Table:
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` is a file that is not an archive, or a folder of Parquet files."""
-        return is_table(path)
+        return is_table_path(path)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from ``path``.
@@ -110,25 +112,29 @@ class Table:
             raise InputError("Expected the path of a table, got None. Give the path of a file.")
         columns, place = dict(self.columns or {}), str(path)
         zeros = columns.pop("zeros", None)
-        if zeros not in (None, *ZEROS):
-            raise InputError(f"Expected zeros={' or '.join(ZEROS)}, got {zeros!r}. Use one.")
-        options = {key: columns.pop(key) for key in OPTIONS if key in columns}
-        file = table_file(path, options, lambda names: choose(names, columns, place), _NAMES, ROW)
+        if zeros not in (None, *ZERO_MODES):
+            raise InputError(f"Expected zeros={' or '.join(ZERO_MODES)}, got {zeros!r}. Use one.")
+        options = {key: columns.pop(key) for key in TEXT_OPTIONS if key in columns}
+        file = open_table(
+            path, options, lambda names: find_columns(names, columns, place), _NAMES, ROW_HINT
+        )
         there = file.names()
-        chosen = choose(there, columns, place)
+        chosen = find_columns(there, columns, place)
         at = {role: there.index(name) for role, name in chosen.items()}
-        pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
+        pairs = PairRows.read(
+            file, {role: (place, ROLE_COLUMNS[role]) for role, place in at.items()}
+        )
         unsure = isinstance(file, Delimited) and "header" not in options
         again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
         if isinstance(file, Delimited) and unsure and again:
-            raise row_for_header(file, ROW)
+            raise header_error(file, ROW_HINT)
         notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
-            times, read = unix_seconds(pairs.timestamps, path.name)
+            times, read = to_unix_seconds(pairs.timestamps, path.name)
             pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
         pairs, read = _without_zeros(pairs, zeros, path)
         notes += read
-        ratings, stamps = pairs.ordered()
+        ratings, stamps = pairs.latest_rows()
         if repeated := len(pairs.ratings) - ratings.nnz:
             notes.append(
                 f"{repeated:,} rows of {path.name} are left out because another row has the same "
@@ -146,13 +152,15 @@ class Table:
         )
 
 
-def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, tuple[str, ...]]:
+def _without_zeros(
+    pairs: PairRows, zeros: str | None, path: Path
+) -> tuple[PairRows, tuple[str, ...]]:
     """The rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a note."""
     nothing = len(pairs.ratings) - np.count_nonzero(pairs.ratings)
     if not nothing:
         return pairs, ()
     if zeros == "rating":
-        pairs.ratings[pairs.ratings == 0] = STORED_ZERO
+        pairs.ratings[pairs.ratings == 0] = ZERO_SUBSTITUTE
         return pairs, (f"{nothing:,} ratings in {path.name} are 0 and count as ratings.",)
     if nothing == len(pairs.ratings):
         raise InputError(
@@ -162,10 +170,12 @@ def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, 
         f"{nothing:,} ratings in {path.name} are 0 and left out as missing interactions. If 0 is a "
         "rating, say --column zeros=rating."
     )
-    return pairs.keep(pairs.ratings != 0), (note,)
+    return pairs.keep_rows(pairs.ratings != 0), (note,)
 
 
-def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Mapping[str, str]:
+def find_columns(
+    names: tuple[str, ...], columns: Mapping[str, str], place: str
+) -> Mapping[str, str]:
     """Returns the name of each role's column, as given in ``columns``, or else by its usual name.
 
     ``names`` are all columns of the file ``place``. Raises InputError, with the existing columns,
@@ -174,20 +184,22 @@ def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Ma
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in ROLES]:
         raise InputError(
-            f"Expected columns for {', '.join(ROLES)}, or {', '.join(('zeros', *OPTIONS))}, got "
-            f"{', '.join(strange)}. Use only these words."
+            f"Expected columns for {', '.join(ROLES)}, or {', '.join(('zeros', *TEXT_OPTIONS))}, "
+            f"got {', '.join(strange)}. Use only these words."
         )
     given = {
         role: name
         for role, name in columns.items()
-        if name in names or name != NONE or role in ROLES[:2]
+        if name in names or name != NO_COLUMN or role in ROLES[:2]
     }
     if absent := [name for name in given.values() if name not in names]:
         raise InputError(f"Expected a column {', '.join(map(repr, absent))}, got none. {there}")
     if len(set(given.values())) < len(given):
         raise InputError(f"Expected different columns for different roles, got {given}. {there}")
     rest = [name for name in names if name not in given.values()]
-    usual = {role: usual_column(rest, USUAL[role]) for role in ROLES if role not in columns}
+    usual = {
+        role: find_usual_column(rest, USUAL_NAMES[role]) for role in ROLES if role not in columns
+    }
     chosen = {role: given.get(role) or usual.get(role) for role in ROLES}
     if missing := [role for role in ROLES[:2] if chosen[role] is None]:
         options = " ".join(f"--column {role}=NAME" for role in missing)
@@ -206,7 +218,7 @@ def _unread(
     unsure: bool,
 ) -> Iterator[str]:
     """Notes on a first line that may be a row (``unsure``), and on ratings or times not read."""
-    if unsure and usual_column(names, _NAMES) is None:
+    if unsure and find_usual_column(names, _NAMES) is None:
         yield (
             f"Line 1 of {file} is read as names of columns: {', '.join(names)[:300]}. If it is "
             "a row, say --no-header."

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Side, StatementKind
-from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
+from fedrec_auditor.accountants.verdict import NumberLabel, judge_number
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 
@@ -22,8 +22,8 @@ class Declaration(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Pair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
-"""A number as claimed and as computed here, and values for the names in its description."""
+# A number as claimed and as computed here, and values for the names in its description.
+NumberPair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
 class StatedNumber(Declaration):
@@ -47,7 +47,7 @@ class StatedNumber(Declaration):
     upper: bool = False
     side: Side | None = None
 
-    def of(self, pair: Pair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
+    def fill_in(self, pair: NumberPair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
         """Creates the number with the values of ``pair``, whose names fill the texts' braces."""
         claimed, right, *rest = pair
         names: Mapping[str, Any] = rest[0] if rest else {}
@@ -66,7 +66,7 @@ class ComputedNumber(StatedNumber):
     basis: Basis = Basis.PRINTED
 
     @property
-    def word(self) -> Arithmetic:
+    def word(self) -> NumberLabel:
         """Verdict on the claimed number, from its comparison with the right number."""
         return judge_number(
             self.claimed,
@@ -83,8 +83,8 @@ def _several(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
-"""One or several names."""
+# One or several names.
+NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class Sentence(Declaration):
@@ -102,8 +102,8 @@ class Entry(Declaration):
     system: names of the systems that the claim is about
     epsilon: a number, or a formula: the name of the system's attribute, or of its method that takes
         the population (and delta if there is a ``curve``)
-    scope, delta: scope and delta of the claim; with a scope but neither epsilon nor ``of``, the
-        claim follows from the system's parts
+    scope, delta: scope and delta of the claim; with a scope but neither epsilon nor ``of``,
+        the claim follows from the system's parts
     curve: whether the formula also gives epsilon at any other delta
     of: numbers or names of other entries. The claim of the first of them that is about the system
         is compared in this entry's scope, and, if that claim has a curve, at this entry's delta
@@ -149,14 +149,14 @@ class Entry(Declaration):
 
     number: str = ""
     name: str = ""
-    system: Names
+    system: NameOrNames
     statement: str = ""
     source: str = ""
     scope: Annotated[Scope | None, BeforeValidator(Scope.parse)] = None
     epsilon: float | str | None = None
     delta: float | str | None = None
     curve: bool = False
-    of: Names = ()
+    of: NameOrNames = ()
     when: Mapping[str, Any] = {}
     note: Annotated[tuple[str | Sentence, ...], BeforeValidator(_several)] = ()
     kind: StatementKind = StatementKind.PRIVACY
@@ -170,24 +170,24 @@ class Entry(Declaration):
     computed: str = ""
     numbers: tuple[ComputedNumber | StatedNumber, ...] = ()
     draws: str = ""
-    assumes: Names = ()
+    assumes: NameOrNames = ()
     repaired: Mapping[str, Any] | None = None
 
     @property
-    def heading(self) -> int:
+    def base_number(self) -> int:
         """The entry's number without the letter of its part."""
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
-    def part(self) -> str:
+    def letter(self) -> str:
         """The letter of the entry's part; "" for the first part."""
         return self.number.lstrip(digits)
 
-    def speaks_of(self, name: str, system: Claimant) -> bool:
+    def applies_to(self, name: str, system: Claimant) -> bool:
         """Whether the entry is about the system ``name``, at the system's settings."""
         return name in self.system and _holds(self.when, system)
 
-    def claim(self, title: str, words: Words, at: float | str | None = None) -> Claim:
+    def make_claim(self, title: str, words: Namespace, at: float | str | None = None) -> Claim:
         """Returns the claim of the entry, with the paper's ``title`` as its source.
 
         ``words`` provides the values of formulas. ``at`` is the delta of the claim if there is a
@@ -195,24 +195,24 @@ class Entry(Declaration):
         """
         assert self.scope is not None
         assert self.epsilon is not None
-        delta = words.number((at if self.curve else None) or self.delta or 0.0)
-        epsilon = words.number(self.epsilon, *((delta,) if self.curve else ()))
+        delta = words.evaluate((at if self.curve else None) or self.delta or 0.0)
+        epsilon = words.evaluate(self.epsilon, *((delta,) if self.curve else ()))
         words = replace(words, epsilon=epsilon, delta=delta)
         return Claim(
             epsilon=epsilon,
             delta=delta,
             scope=self.scope,
-            statement=words.fill(self.statement),
-            source=f"{title}, {words.fill(self.source)}",
+            statement=words.fill_text(self.statement),
+            source=f"{title}, {words.fill_text(self.source)}",
             basis=Basis.weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
-    def rescope(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:
+    def rescope_claim(self, claim: Claim, words: Namespace, stating: Entry) -> ScopedClaim:
         """Returns the claim of the entry ``stating`` for this entry's scope and delta.
 
         This entry's note explains why a reader would compare the claim in this scope.
         """
-        delta = claim.delta if self.delta is None else words.number(self.delta)
+        delta = claim.delta if self.delta is None else words.evaluate(self.delta)
         words = replace(words, epsilon=claim.epsilon, delta=delta)
         notes = (
             sentence if isinstance(sentence, str) else sentence.text
@@ -223,13 +223,13 @@ class Entry(Declaration):
             claim=claim,
             scope=self.scope or claim.scope,
             delta=delta,
-            note=words.fill(" ".join(notes)),
-            curve=partial(words.number, stating.epsilon or 0.0) if self.curve else None,
+            note=words.fill_text(" ".join(notes)),
+            curve=partial(words.evaluate, stating.epsilon or 0.0) if self.curve else None,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Namespace:
     """Values of the names in statements and formulas.
 
     The names are attributes of a system, sizes of a population, ``epsilon`` and ``delta``.
@@ -250,7 +250,7 @@ class Words:
             "Correct the claim that names it."
         )
 
-    def number(self, formula: float | str, *at: float) -> float:
+    def evaluate(self, formula: float | str, *at: float) -> float:
         """Returns the number itself, or the value of the system's attribute or method ``formula``.
 
         A method takes the population, and ``at`` (a delta) if it is given.
@@ -260,7 +260,7 @@ class Words:
         value = getattr(self.system, formula)
         return float(value(self.population, *at) if callable(value) else value)
 
-    def fill(self, text: str) -> str:
+    def fill_text(self, text: str) -> str:
         """Replaces the names in braces in ``text`` by their values."""
         return text.format_map(self)
 

@@ -15,13 +15,13 @@ from pydantic import ValidationError, model_validator
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Scope
-from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
+from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.entry import (
     ComputedNumber,
     Declaration,
     Entry,
-    Names,
-    Words,
+    NameOrNames,
+    Namespace,
 )
 from fedrec_auditor.targets.systems.base import (
     Claimant,
@@ -50,7 +50,7 @@ class PrintedTable(Declaration):
         attacker AIA who knows a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
-    >>> table.of("FMF-LDP"), table.row("FMF-LDP")
+    >>> table.names_of("FMF-LDP"), table.get_row("FMF-LDP")
     (('fmf-ldp',), {'HR@2': 0.2})
     """
 
@@ -58,7 +58,7 @@ class PrintedTable(Declaration):
     data: str = ""
     columns: tuple[str, ...]
     rows: Mapping[str, tuple[float, ...]]
-    systems: Mapping[str, Names] = {}
+    systems: Mapping[str, NameOrNames] = {}
     protocol: str = ""
     note: str = ""
     beside: Mapping[str, str] = {}
@@ -72,11 +72,11 @@ class PrintedTable(Declaration):
                 raise ValueError(f"{self.place}, row {name!r}: {counts}")
         return self
 
-    def of(self, row: str) -> tuple[str, ...]:
+    def names_of(self, row: str) -> tuple[str, ...]:
         """Returns the names of the systems of ``row``, beginning with the measured system."""
         return self.systems.get(row, (row.lower(),))
 
-    def row(self, name: str) -> dict[str, float]:
+    def get_row(self, name: str) -> dict[str, float]:
         """Returns the numbers of a row by column, and an RMSE also as MSE.
 
         The result is empty if the row does not exist.
@@ -89,7 +89,7 @@ class PrintedEpsilons(Declaration):
     """Printed tables of epsilons. Every entry is compared with bounds that are computed here.
 
     entries: name of a function in the paper's ``numbers`` that returns the entries. An entry has
-        its ``table``, the number of ``clients`` of ``n_users`` that take part in a round, the
+        its ``find_table``, the number of ``clients`` of ``n_users`` that take part in a round, the
         ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting (``counted``), and
         the bounds of the true epsilon (``lower``, ``upper``)
     system: name of the system in the output
@@ -117,10 +117,10 @@ class TrainedRows(Declaration):
     """
 
     place: str
-    rows: Names
+    rows: NameOrNames
     system: str = ""
     method: str = ""
-    data: Names = ("ml-100k",)
+    data: NameOrNames = ("ml-100k",)
     settings: Mapping[str, Setting] = {}
     min_rating: float = 0.0
     items: int = 0
@@ -136,8 +136,8 @@ class AttackedRows(Declaration):
     said: a note on why the figures differ
     """
 
-    rows: Names
-    data: Names
+    rows: NameOrNames
+    data: NameOrNames
     settings: Mapping[str, Setting] = {}
     said: str = ""
 
@@ -151,9 +151,9 @@ class ComponentsFigure(Declaration):
     """
 
     place: str = ""
-    rows: Names = ()
-    attributes: Names = ()
-    columns: Names = ()
+    rows: NameOrNames = ()
+    attributes: NameOrNames = ()
+    columns: NameOrNames = ()
 
 
 class Attacks(Declaration):
@@ -314,14 +314,14 @@ class Paper:
             f"Expected an entry's number or name in {self.name}, got {name!r}. Correct {CLAIMS}."
         )
 
-    def table(self, place: str) -> PrintedTable:
+    def find_table(self, place: str) -> PrintedTable:
         """Returns the first table with this ``place`` in the paper; InputError if there is none."""
         for table in self.printed.table:
             if table.place == place:
                 return table
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
-    def scope(self, entry: Entry) -> Scope | None:
+    def entry_scope(self, entry: Entry) -> Scope | None:
         """Returns the scope of the verdict on an entry; None if it is not about an epsilon."""
         repeated = self.entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
@@ -330,14 +330,16 @@ class Paper:
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
         """Returns the claims on the system ``name``, in the order of the file."""
-        words = Words(system, population)
+        words = Namespace(system, population)
         return tuple(
-            entry.rescope(stating.claim(self.heading.title, words, entry.delta), words, stating)
+            entry.rescope_claim(
+                stating.make_claim(self.heading.title, words, entry.delta), words, stating
+            )
             for entry in self.entries
-            if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
+            if entry.applies_to(name, system) and (stating := self._stating(entry, name, system))
         )
 
-    def scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
+    def scoped_claim(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
         """Returns the scoped claim of an entry on its first system; InputError if it makes none.
 
         The claim takes the entry's basis if the entry states an epsilon itself, or if the claim
@@ -351,15 +353,15 @@ class Paper:
     def _scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
         if entry.repeats and self._declares(self.entry(entry.repeats)):
             return self._scoped(self.entry(entry.repeats), system, population)
-        words = Words(system, population)
+        words = Namespace(system, population)
         if stating := self._stating(entry, entry.system[0], system):
-            claim = stating.claim(self.heading.title, words, entry.delta)
-            return entry.rescope(claim, words, stating)
+            claim = stating.make_claim(self.heading.title, words, entry.delta)
+            return entry.rescope_claim(claim, words, stating)
         matching = [
             scoped
             for scoped in system.scoped_claims(population)
             if scoped.scope == entry.scope
-            and (entry.delta is None or scoped.delta == words.number(entry.delta))
+            and (entry.delta is None or scoped.delta == words.evaluate(entry.delta))
         ]
         if len(matching) != 1:
             raise InputError(
@@ -368,12 +370,12 @@ class Paper:
             )
         return matching[0]
 
-    def statement(self, entry: Entry, system: Claimant, population: Population) -> str:
+    def fill_statement(self, entry: Entry, system: Claimant, population: Population) -> str:
         """Returns the statement of an entry on its first system, with the numbers filled in."""
-        words = Words(system, population)
+        words = Namespace(system, population)
         if entry.epsilon is None:
-            return words.fill(entry.statement)
-        return entry.claim(self.heading.title, words).statement
+            return words.fill_text(entry.statement)
+        return entry.make_claim(self.heading.title, words).statement
 
     def _declares(self, entry: Entry) -> bool:
         return entry.epsilon is not None or bool(entry.of)
@@ -383,7 +385,7 @@ class Paper:
         if entry.epsilon is not None:
             return entry
         others = map(self.entry, entry.of)
-        return next((other for other in others if other.speaks_of(name, system)), None)
+        return next((other for other in others if other.applies_to(name, system)), None)
 
     def computed(self, entry: Entry) -> tuple[ComputedNumber, ...]:
         """Returns the numbers of an entry, computed or as declared; empty if the entry has none."""
@@ -396,9 +398,11 @@ class Paper:
                 f"Expected a description of each of {len(pairs)} numbers of entry {entry.number}, "
                 f"or descriptions used in turn, got {len(entry.numbers)}. Correct {CLAIMS}."
             )
-        return tuple(one.of(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs))
+        return tuple(
+            one.fill_in(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs)
+        )
 
-    def epsilons(self) -> tuple[Any, ...]:
+    def epsilon_rows(self) -> tuple[Any, ...]:
         """Returns the entries of the paper's printed tables of epsilons."""
         declared = self.printed.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
@@ -416,8 +420,8 @@ class Paper:
         """
         figures: dict[tuple[str, str], ReportedFigure] = {}
         for table in self.printed.table:
-            rows = [row for row in table.rows if system in table.of(row)]
-            for metric, value in table.row(rows[0]).items() if table.protocol and rows else ():
+            rows = [row for row in table.rows if system in table.names_of(row)]
+            for metric, value in table.get_row(rows[0]).items() if table.protocol and rows else ():
                 key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
                 note = "; ".join(filter(None, (table.note, table.data, beside)))
                 if key in figures:
@@ -430,7 +434,7 @@ class Paper:
 
 
 @functools.cache
-def paper_of(module: str) -> Paper | None:
+def find_paper(module: str) -> Paper | None:
     """Returns the paper whose folder contains a module; None if no paper's folder does."""
     package = module
     while package := package.rpartition(".")[0]:
@@ -445,7 +449,7 @@ def _read(package: str) -> Paper:
     printed = (
         _parsed(package, PRINTED, PrintedNumbers) if _has(package, PRINTED) else PrintedNumbers()
     )
-    composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
+    composed = _parsed(package, SYSTEMS_FILE, Systems) if _has(package, SYSTEMS_FILE) else Systems()
     return Paper(package, claims.paper, claims.claim, printed, composed)
 
 

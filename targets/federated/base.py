@@ -16,13 +16,13 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import NoiseSetting, numbers
+from fedrec_auditor.targets.settings import NoiseSetting, float_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
+class ModelSizes:
     """Numbers of items and of user features, which determine the sizes of a model."""
 
     n_items: int
@@ -36,35 +36,40 @@ class Clients:
     ``interactions``: interactions of the devices' users, one row per device.
     ``features``: features of each device's user (n, d1), from Table I of the FedRec paper.
     ``streams``: random streams of the devices, new in every round.
-    ``objective``: random streams for the coefficients of the linear term in the loss, the same in
-        every round; None means that ``streams`` are used.
-    ``own``: each device's private parameter "user.E" (n, d, d1); None if "user.E" is broadcast.
+    ``linear_streams``: random streams for the coefficients of the linear term in the loss, the same
+        in every round; None means that ``streams`` are used.
+    ``user_emb``: each device's private parameter "user.E" (n, d, d1); None if "user.E" is
+    broadcast.
     """
 
     interactions: Interactions
     features: Floats
     streams: Streams
-    objective: Streams | None = None
-    own: Floats | None = None
+    linear_streams: Streams | None = None
+    user_emb: Floats | None = None
 
     def __len__(self) -> int:
         return self.interactions.n_users
 
-    def take(self, devices: NDArray[np.integer[Any]]) -> Clients:
+    def subset(self, devices: NDArray[np.integer[Any]]) -> Clients:
         """Selects the devices with the indices ``devices``."""
         return Clients(
-            interactions=self.interactions.take(devices),
+            interactions=self.interactions.take_users(devices),
             features=self.features[devices],
             streams=self.streams.take(devices),
-            objective=None if self.objective is None else self.objective.take(devices),
-            own=None if self.own is None else self.own[devices],
+            linear_streams=None
+            if self.linear_streams is None
+            else self.linear_streams.take(devices),
+            user_emb=None if self.user_emb is None else self.user_emb[devices],
         )
 
 
 class EpochNoise(Randomizer, Protocol):
     """Noise that a device adds to the entries of a component at the end of a local epoch."""
 
-    def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
+    def noisy_rows(
+        self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
+    ) -> NDArray[Any]:
         """Adds noise to selected rows of the devices' tables.
 
         ``values``: the rows of all devices (nnz, d).
@@ -87,11 +92,12 @@ class LocalTraining:
     ``negatives``: number of sampled negatives per positive, drawn once per upload.
     ``learning_rate``: learning rate.
     ``optimizer``: "sgd" for plain gradient descent, or "adam".
-    ``linear_term``: scale of the Laplace noise from which the coefficients of a linear term in the
-        loss are drawn (objective perturbation), by component. The loss of each example contains
+    ``linear_scales``: scale of the Laplace noise from which the coefficients of a linear term in
+        the loss are drawn (objective perturbation), by component. The loss of each example contains
         this term, divided by the number of examples.
-    ``noise``: noise on all entries after every epoch except the last, by component. It is added on
-        every device, even on one without examples. The protection adds the noise of the last epoch.
+    ``epoch_noise``: noise on all entries after every epoch except the last, by component. It is
+        added on every device, even on one without examples. The protection adds the noise of the
+        last epoch.
     """
 
     epochs: int = 5
@@ -99,8 +105,8 @@ class LocalTraining:
     negatives: int = 4
     learning_rate: float = 0.001
     optimizer: Literal["sgd", "adam"] = "sgd"
-    linear_term: Mapping[str, float] = field(default_factory=dict)
-    noise: Mapping[str, EpochNoise] = field(default_factory=dict)
+    linear_scales: Mapping[str, float] = field(default_factory=dict)
+    epoch_noise: Mapping[str, EpochNoise] = field(default_factory=dict)
 
 
 class Learner(Protocol):
@@ -124,15 +130,17 @@ class Learner(Protocol):
         """
         return {}
 
-    def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+    def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component, by name."""
         ...
 
-    def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    def init_model(
+        self, catalogue: ModelSizes, rng: np.random.Generator
+    ) -> dict[str, NDArray[Any]]:
         """Draws the initial model, as float32 arrays by component."""
         ...
 
-    def own(self, streams: Streams) -> NDArray[np.float32]:
+    def init_user(self, streams: Streams) -> NDArray[np.float32]:
         """Draws the initial private "user.E" (n, d, 1) of each device, whose only feature is 1."""
         ...
 
@@ -143,8 +151,8 @@ class Learner(Protocol):
 
         Components are ``Dense``, except the item table, which is stored as ``Rows`` over the
         broadcast. A device's result depends only on its own row of ``clients`` and on the
-        broadcast. A device without positives returns the broadcast, and its ``own`` "user.E" if it
-        has one. If ``local.noise`` has noise for the items, the item table is stored as
+        broadcast. A device without positives returns the broadcast, and its ``user_emb`` "user.E"
+        if it has one. If ``local.noise`` has noise for the items, the item table is stored as
         ``OverlaidTables`` over a table of noise.
         """
         ...
@@ -165,8 +173,8 @@ class Promise:
     ``epsilon``: epsilon of the claim; infinite if the authors promise no number.
     ``unit``: unit that the promise hides.
     ``statement``: the promise in one or two sentences.
-    ``notable``: a delta above 0 at which the claim is also judged; 0 if it is judged at delta 0
-        only.
+    ``further_delta``: a delta above 0 at which the claim is also judged; 0 if it is judged at delta
+        0 only.
     ``outside_model``: a part of the audited protection that the authors do not state, such as a
         distribution that they do not print. No bound on the protection then refutes the claim.
     """
@@ -174,7 +182,7 @@ class Promise:
     epsilon: float
     unit: Unit
     statement: str
-    notable: float = 0.0
+    further_delta: float = 0.0
     outside_model: str = ""
 
 
@@ -195,13 +203,13 @@ class Protection(Protocol):
 
         Perturbed features, for example, require a learner that trains on features.
         """
-        return {} if self.attribute() is None else {"private_user": False}
+        return {} if self.attribute_event() is None else {"private_user": False}
 
-    def prepare(self, clients: Clients) -> Clients:
+    def prepare_data(self, clients: Clients) -> Clients:
         """Prepares the data that the clients train on; called once, before the first round."""
         return clients
 
-    def training(
+    def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
         """Returns the settings of the local training, as the protection changes them.
@@ -231,7 +239,7 @@ class Protection(Protocol):
         """
         return None
 
-    def upload(self, sizes: Mapping[str, int]) -> Mechanism | None:
+    def randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
         """Returns the randomizer of a whole upload, or None.
 
         The randomizer must cover every pair of uploads; the result is None if no randomizer does.
@@ -239,7 +247,7 @@ class Protection(Protocol):
         """
         return None
 
-    def spent(self, sizes: Mapping[str, int]) -> float:
+    def upload_cost(self, sizes: Mapping[str, int]) -> float:
         """Computes the pure epsilon of a whole upload; infinite if it has none.
 
         ``sizes`` is the number of entries of the upload, by group.
@@ -250,7 +258,7 @@ class Protection(Protocol):
         """Probability that the protection changes an item's row that training left unchanged."""
         return 0.0
 
-    def attribute(self) -> dp.DpEvent | None:
+    def attribute_event(self) -> dp.DpEvent | None:
         """Returns the privacy event of one attribute of the user in a whole training, or None.
 
         None means that the event of an upload applies.
@@ -260,7 +268,7 @@ class Protection(Protocol):
     @property
     def settings(self) -> Mapping[str, float]:
         """Public settings for the transcript, by name: all fields that are numbers."""
-        return numbers(self)
+        return float_fields(self)
 
 
 class Route(Protocol):

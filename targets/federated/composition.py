@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import user_features
-from fedrec_auditor.targets.federated.base import Catalogue, Learner, Promise, Protection, Route
+from fedrec_auditor.targets.federated.base import Learner, ModelSizes, Promise, Protection, Route
 from fedrec_auditor.targets.federated.learners import Gcn
 from fedrec_auditor.targets.federated.protections import Unprotected
 from fedrec_auditor.targets.federated.routes import Direct
@@ -81,54 +81,54 @@ class Composition(System):
         super().__post_init__()
         for group in self.groups:
             self.protection.coordinate(group)  # raises InputError for a group without a budget
-        if self.private_user and self.protection.attribute() is not None:
+        if self.private_user and self.protection.attribute_event() is not None:
             raise InputError(
                 "Expected private_user=False with a protection that perturbs features, got True, "
                 "a model without features. Change private_user or the protection."
             )
 
     @property
-    def privacy(self) -> NoiseSetting | None:  # type: ignore[override]
+    def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
         """Settings of the protection that determine how much noise it adds; None without noise."""
         knob = self.protection.privacy
-        return None if knob is None else knob.within("protection")
+        return None if knob is None else knob.prefix_paths("protection")
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
         """Settings with which the model recommends well, as the protection changes them."""
         return {**self.learner.learning, **self.protection.learning}
 
-    def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+    def shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component of the model that is broadcast, trained and sent."""
-        shapes = self.learner.shapes(catalogue)
+        shapes = self.learner.param_shapes(catalogue)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Names of the groups of the sent components, in order, such as "user" and "item"."""
-        names = self.sent(Catalogue(n_items=1, n_user_features=1))
+        names = self.shapes(ModelSizes(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
-    def entries(self, population: Population) -> dict[str, int]:
+    def count_entries(self, population: Population) -> dict[str, int]:
         """Counts the entries of an upload, by group of components."""
-        catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
+        catalogue = ModelSizes(n_items=population.n_items, n_user_features=population.n_features)
         sizes = dict.fromkeys(self.groups, 0)
-        for name, shape in self.sent(catalogue).items():
+        for name, shape in self.shapes(catalogue).items():
             sizes[name.partition(".")[0]] += math.prod(shape)
         return sizes
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the sizes from which the cost of a training is estimated.
 
-        ``senders``: users per round.
+        ``count_senders``: users per round.
         ``width``: entries per item row.
         ``dense``: entries of all other components.
         ``negatives``: negatives per interaction.
         ``passes``: local epochs per user in a training.
         """
         users, items = interactions.n_users, interactions.n_items
-        entries = self.entries(Population(n_users=users, n_items=items))
-        table, senders = entries["item"], self.senders(users)
+        entries = self.count_entries(Population(n_users=users, n_items=items))
+        table, senders = entries["item"], self.count_senders(users)
         return {
             "senders": senders,
             "width": table / max(1, items),
@@ -137,12 +137,12 @@ class Composition(System):
             "passes": self.rounds * self.epochs * senders / max(1, users),
         }
 
-    def senders(self, n_users: int) -> int:
+    def count_senders(self, n_users: int) -> int:
         """Returns the number of users in one round, which is at least one if there are users."""
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
-    def features(self, interactions: Interactions) -> NDArray[np.float32]:
+    def user_features(self, interactions: Interactions) -> NDArray[np.float32]:
         """Computes the features of users that their devices know, shape (n_users, d1).
 
         With ``private_user``, the only feature is 1, so that E_U x_u is the vector E_U.
@@ -188,10 +188,10 @@ class Composition(System):
         self, promise: Promise, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
         """Scopes in which a reader may assume that a promise holds, with delta and the reason."""
-        counts = self.entries(population)
+        counts = self.count_entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
         if promise.unit is Unit.COORDINATE:
-            spent = self.protection.spent(counts)
+            spent = self.protection.upload_cost(counts)
             parts = ", ".join(f"{size:,} in {group}" for group, size in counts.items())
             yield (
                 any_pair(Unit.USER, *whole_round),
@@ -213,18 +213,18 @@ class Composition(System):
                     "a promise for one parameter does not cover it; F1 scores of attacks are lower "
                     "bounds on the leakage.",
                 )
-        if promise.notable:
+        if promise.further_delta:
             for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
                 note = f"Guarantee for {covered} at the sigma, clipping and delta of this audit."
-                yield any_pair(unit, *whole_round), promise.notable, note
+                yield any_pair(unit, *whole_round), promise.further_delta, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
                     f"Guarantee behind an honest proxy that shuffles "
-                    f"{self.senders(population.n_users)} whole uploads, over a {horizon}."
+                    f"{self.count_senders(population.n_users)} whole uploads, over a {horizon}."
                 )
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
@@ -234,24 +234,24 @@ class Composition(System):
         None means that no randomizer covers every pair of values of the unit. The randomizer of an
         entry is that of the component with the largest epsilon, and the randomizer of a user covers
         all entries. If uploads have no noise, an interaction is visible in a row of the item table
-        (``touched``). With a share of users per round, the randomizer of a training is exact only
-        at delta 0, because a user may, but need not, be drawn for all rounds.
+        (``row_mechanism``). With a share of users per round, the randomizer of a training is exact
+        only at delta 0, because a user may, but need not, be drawn for all rounds.
         """
-        if scope.vantage is not Vantage.SERVER or scope.is_presence:
+        if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
             return None
         randomizer: Mechanism | None = None
         if scope.unit is Unit.COORDINATE:
             randomizer = self._weakest()[0]
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            randomizer = self.protection.upload(self.entries(population))
+            randomizer = self.protection.randomizer(self.count_entries(population))
         visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
         if randomizer is None and scope.unit in visible and not scope.is_value:
-            randomizer = self.touched(population)
+            randomizer = self.row_mechanism(population)
         if randomizer is None or scope.horizon is not Horizon.TRAINING:
             return randomizer
         return Repeated(randomizer, self.rounds)
 
-    def touched(self, population: Population) -> Mechanism | None:
+    def row_mechanism(self, population: Population) -> Mechanism | None:
         """Returns the randomizer of one bit: whether an uploaded item row was changed.
 
         The row always differs from the broadcast if the user has the item; otherwise it differs if
@@ -274,22 +274,22 @@ class Composition(System):
         server knows the users of a round, so sampling does not amplify privacy.
         """
         protection = self.protection
-        whole = protection.attribute() if scope.unit is Unit.ATTRIBUTE else None
+        whole = protection.attribute_event() if scope.unit is Unit.ATTRIBUTE else None
         if whole is not None:
             return whole
-        if scope.is_presence:
+        if scope.is_user_presence:
             return dp.NonPrivateDpEvent()  # noise hides the content of uploads, not the senders
-        counts = self.entries(population)
+        counts = self.count_entries(population)
         entry, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
         if entry:
             mechanism, spent = self._weakest()
         else:
-            mechanism, spent = protection.upload(counts), protection.spent(counts)
+            mechanism, spent = protection.randomizer(counts), protection.upload_cost(counts)
         if mechanism is None:
             return dp.NonPrivateDpEvent()
         one = _charged(mechanism, spent, once=not training)
-        if not entry and self.route.vantage.shows(scope.vantage):
-            one = self.route.event(one, spent, self.senders(population.n_users))
+        if not entry and self.route.vantage.determines(scope.vantage):
+            one = self.route.event(one, spent, self.count_senders(population.n_users))
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
@@ -298,7 +298,7 @@ class Composition(System):
         The randomizer is None if one of the groups has none.
         """
         entries = [self.protection.coordinate(group) for group in self.groups]
-        spent = [self.protection.spent({group: 1}) for group in self.groups]
+        spent = [self.protection.upload_cost({group: 1}) for group in self.groups]
         largest = max(spent)
         return None if None in entries else entries[spent.index(largest)], largest
 

@@ -22,104 +22,106 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
 from fedrec_auditor.targets.federated.minibatch import (
     F32,
-    Flags,
+    BoolArray,
+    Int32Array,
+    KernelSettings,
     Layers,
-    Places,
-    Scratch,
-    Settings,
-    apply,
-    copy,
-    embed,
-    embed_back,
-    load,
+    ScratchArrays,
+    copy_into,
+    embed_backward,
+    embed_user,
+    load_theta,
+    loss_grads,
     make_layers,
     make_scratch,
-    mlp_back,
-    product_back,
-    score,
-    slopes,
-    store,
+    matvec,
+    mlp_gradients,
+    product_gradients,
+    score_items,
+    store_theta,
 )
 
-Numbers = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 # Adam's usual constants (Kingma and Ba 2015).
-BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
+BETA_1, BETA_2, ADAM_EPS = 0.9, 0.999, 1e-8
 
-_part = compiled(kept=False, fastmath=REORDERED)
-_inlined = compiled(kept=False, fastmath=REORDERED, inline="always")
-_vectorized = compiled(kept=False, fastmath=REORDERED, error_model="numpy")
+_part = compiled(kept=False, fastmath=REORDERED_MATH)
+_inlined = compiled(kept=False, fastmath=REORDERED_MATH, inline="always")
+_vectorized = compiled(kept=False, fastmath=REORDERED_MATH, error_model="numpy")
 
 
 class DeviceBlock(NamedTuple):
     """Devices to train together, and the order in which each visits its examples.
 
     ``devices``: indices of the devices.
-    ``starts``: first row of each device in the tables.
-    ``sizes``: number of rows of each device.
-    ``order``: example that device i visits at each step of an epoch, ``order[epoch, i]``.
+    ``first_rows``: first row of each device in the tables.
+    ``row_counts``: number of rows of each device.
+    ``visit_order``: example that device i visits at each step of an epoch, ``order[epoch, i]``.
     """
 
-    devices: Numbers
-    starts: Numbers
-    sizes: Numbers
-    order: Places
+    devices: Int64Array
+    first_rows: Int64Array
+    row_counts: Int64Array
+    visit_order: Int32Array
 
 
-class Tables(NamedTuple):
-    """Arrays of all devices; training changes ``theta`` and ``rows`` in place.
+class DeviceTables(NamedTuple):
+    """Arrays of all devices; training changes ``dense_theta`` and ``item_rows`` in place.
 
-    ``positive``: whether an example is one of the device's own items (nnz,).
+    ``is_positive``: whether an example is one of the device's own items (nnz,).
     ``features``: features of each device's user.
-    ``theta``: E, W1, W2, b, then the MLP's weights and biases, as the learner has them (n, P).
-    ``rows``: item rows of the examples (nnz, d).
-    ``linear_term``: coefficients of the linear term for ``theta``, of the same shape; empty without
-        such a term.
-    ``linear_rows``: coefficients of the linear term for ``rows``, of the same shape; empty without
-        such a term.
+    ``dense_theta``: E, W1, W2, b, then the MLP's weights and biases, as the learner has them (n,
+    P).
+    ``item_rows``: item rows of the examples (nnz, d).
+    ``linear_theta``: coefficients of the linear term for ``dense_theta``, of the same shape; empty
+        without such a term.
+    ``row_coefficients``: coefficients of the linear term for ``item_rows``, of the same shape;
+        empty without such a term.
     """
 
-    positive: Flags
+    is_positive: BoolArray
     features: F32
-    theta: F32
-    rows: F32
-    linear_term: F32
-    linear_rows: F32
+    dense_theta: F32
+    item_rows: F32
+    linear_theta: F32
+    row_coefficients: F32
 
 
 class AdamMoments(NamedTuple):
-    """Moments of Adam after ``done`` epochs: ``theta`` (2, n, P) and ``rows`` (2, nnz, d).
+    """Moments of Adam after ``done`` epochs: ``dense_theta`` (2, n, P) and ``item_rows`` (2, nnz,
+    d).
 
     The first dimension is 0 if no moments are kept between calls.
     """
 
-    theta: F32
-    rows: F32
+    dense_theta: F32
+    item_rows: F32
     done: int
 
 
 class Device(NamedTuple):
     """Data of one device during its training.
 
-    ``own``: item rows of its examples, trained in place.
-    ``positive``: whether an example is one of the device's own items.
+    ``item_rows``: item rows of its examples, trained in place.
+    ``is_positive``: whether an example is one of the device's own items.
     ``features``: features of its user.
-    ``drawn``: linear coefficients of the rows.
-    ``order``: order in which it visits its examples, per epoch.
+    ``linear_rows``: linear coefficients of the rows.
+    ``visit_order``: order in which it visits its examples, per epoch.
     """
 
-    own: F32
-    positive: Flags
+    item_rows: F32
+    is_positive: BoolArray
     features: F32
-    drawn: F32
-    order: Places
+    linear_rows: F32
+    visit_order: Int32Array
 
 
 @_part
-def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
+def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: BoolArray) -> np.float32:
     """Writes the means of own rows and of their coefficients; returns 1 / (number of own rows)."""
     mean[:] = 0
     mean_drawn[:] = 0
@@ -141,7 +143,13 @@ def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags
 
 @_part
 def _gather(
-    z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
+    z: F32,
+    own: F32,
+    drawn: F32,
+    positive: BoolArray,
+    visit: Int32Array,
+    shift: F32,
+    spent: np.float32,
 ) -> None:
     """Copies the rows of a minibatch, and adds the lazy sums to them."""
     for e in range(len(visit)):
@@ -163,8 +171,8 @@ def _move_rows(
     shift: F32,
     d_mean: F32,
     dz: F32,
-    positive: Flags,
-    visit: Places,
+    positive: BoolArray,
+    visit: Int32Array,
     rate: np.float32,
     part: np.float32,
     neighbours: int,
@@ -202,7 +210,7 @@ def _settle_layer(e: F32, taken: F32, features: F32) -> None:
 
 
 @_part
-def _settle_rows(own: F32, drawn: F32, positive: Flags, shift: F32, spent: np.float32) -> None:
+def _settle_rows(own: F32, drawn: F32, positive: BoolArray, shift: F32, spent: np.float32) -> None:
     """Adds the lazy sums of all steps to the rows."""
     for i in range(len(own)):
         if positive[i]:
@@ -218,22 +226,22 @@ def _train_plainly(
     device: Device,
     term: Layers,
     has_term: bool,
-    s: Scratch,
+    s: ScratchArrays,
     p: Layers,
     g: Layers,
-    settings: Settings,
+    settings: KernelSettings,
 ) -> None:
     """Trains one device by lazy gradient descent."""
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
     _, e, w_1, w_2, bias, from_user, from_item, tail = p
-    rate, (size, d) = settings.rate, own.shape
+    rate, (size, d) = settings.learn_rate, own.shape
     lazy = np.zeros((4, d), np.float32)
     shift, taken, mean_drawn, drawn_z_u = lazy[0], lazy[1], lazy[2], lazy[3]
     part, spent = _own_means(mean, mean_drawn, own, drawn, positive), np.float32(0)
-    apply(z_u, e, features)
+    matvec(z_u, e, features)
     if has_term:
-        apply(drawn_z_u, term.e, features)
+        matvec(drawn_z_u, term.e, features)
     norm = _norm(features)
     for epoch in range(order.shape[0]):
         for start in range(0, size, settings.batch):
@@ -241,20 +249,20 @@ def _train_plainly(
             b = len(visit)
             _gather(z, own, drawn, positive, visit, shift, rate * spent)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
-            if settings.deep:
-                score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                slopes(logit, positive, visit, settings.squared)
-                mlp_back(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, rate)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
+            if settings.has_mlp:
+                score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
+                loss_grads(logit, positive, visit, settings.is_squared)
+                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, rate)
             else:
-                apply(logit, z[:b], user)
-                slopes(logit, positive, visit, settings.squared)
-                product_back(d_user, dz, logit, z, user)
+                matvec(logit, z[:b], user)
+                loss_grads(logit, positive, visit, settings.is_squared)
+                product_gradients(d_user, dz, logit, z, user)
             if settings.neighbours == 2:
-                embed_back(d_z_u, d_mean, d_user, user, inner, mean, p, g, rate)
+                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g, rate)
             else:
-                copy(d_z_u, d_user)
-                copy(d_mean, d_user)
+                copy_into(d_z_u, d_user)
+                copy_into(d_mean, d_user)
             for k in range(d):
                 taken[k] += rate * d_z_u[k]
                 z_u[k] -= rate * norm * d_z_u[k]
@@ -289,7 +297,9 @@ def _move(
 
 
 @_part
-def _look_up(z: F32, mean: F32, own: F32, positive: Flags, visit: Places, part: np.float32) -> None:
+def _look_up(
+    z: F32, mean: F32, own: F32, positive: BoolArray, visit: Int32Array, part: np.float32
+) -> None:
     """Copies the rows of a minibatch, and computes the mean of own rows unless ``part`` is 0."""
     for e in range(len(visit)):
         for k in range(len(mean)):
@@ -308,8 +318,8 @@ def _gradient_rows(
     dz: F32,
     d_mean: F32,
     drawn: F32,
-    positive: Flags,
-    visit: Places,
+    positive: BoolArray,
+    visit: Int32Array,
     part: np.float32,
     share: np.float32,
 ) -> None:
@@ -336,10 +346,10 @@ def _train_by_adam(
     device: Device,
     term: Layers,
     has_term: bool,
-    s: Scratch,
+    s: ScratchArrays,
     p: Layers,
     g: Layers,
-    settings: Settings,
+    settings: KernelSettings,
     moments: F32,
     row_state: F32,
     done: int,
@@ -364,22 +374,22 @@ def _train_by_adam(
             b = len(visit)
             share = np.float32(b) / np.float32(size)
             _look_up(z, mean, own, positive, visit, part)
-            apply(z_u, e, features)
+            matvec(z_u, e, features)
             logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
-            embed(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
-            if settings.deep:
-                score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
-                slopes(logit, positive, visit, settings.squared)
-                mlp_back(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, None)
+            embed_user(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
+            if settings.has_mlp:
+                score_items(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
+                loss_grads(logit, positive, visit, settings.is_squared)
+                mlp_gradients(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, None)
             else:
-                apply(logit, z[:b], user)
-                slopes(logit, positive, visit, settings.squared)
-                product_back(d_user, dz, logit, z, user)
+                matvec(logit, z[:b], user)
+                loss_grads(logit, positive, visit, settings.is_squared)
+                product_gradients(d_user, dz, logit, z, user)
             if settings.neighbours == 2:
-                embed_back(d_z_u, d_mean, d_user, user, inner, mean, p, g, None)
+                embed_backward(d_z_u, d_mean, d_user, user, inner, mean, p, g, None)
             else:
-                copy(d_z_u, d_user)
-                copy(d_mean, d_user)
+                copy_into(d_z_u, d_user)
+                copy_into(d_mean, d_user)
             for h in range(d):
                 for k in range(len(features)):
                     g.e[h, k] = d_z_u[h] * features[k]
@@ -389,40 +399,46 @@ def _train_by_adam(
                     g.flat[k] += share * term.flat[k]
             decay_1 *= BETA_1
             decay_2 *= BETA_2
-            step = np.float32(settings.rate / (1 - decay_1))
-            scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(TINY)
+            step = np.float32(settings.learn_rate / (1 - decay_1))
+            scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(ADAM_EPS)
             _move(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
             _move(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
 
 
-@compiled(fastmath=REORDERED)
-def train(block: DeviceBlock, tables: Tables, settings: Settings, adam: AdamMoments | None) -> None:
+@compiled(fastmath=REORDERED_MATH)
+def train_block(
+    block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments | None
+) -> None:
     """Trains the devices of ``block`` in place, by Adam if ``adam`` is given, else by plain SGD."""
-    width, d, length = tables.features.shape[1], tables.rows.shape[1], tables.theta.shape[1]
+    width, d, length = (
+        tables.features.shape[1],
+        tables.item_rows.shape[1],
+        tables.dense_theta.shape[1],
+    )
     s, flat = make_scratch(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
-    term, drawn = make_layers(flat[2], d, width, settings), tables.linear_rows
-    has_term = len(tables.linear_term) > 0
+    term, drawn = make_layers(flat[2], d, width, settings), tables.row_coefficients
+    has_term = len(tables.linear_theta) > 0
     for place in range(len(block.devices)):
-        at, first = block.devices[place], block.starts[place]
-        end = first + block.sizes[place]
-        own, positive = tables.rows[first:end], tables.positive[first:end]
-        load(p, tables.theta[at], settings.deep)
+        at, first = block.devices[place], block.first_rows[place]
+        end = first + block.row_counts[place]
+        own, positive = tables.item_rows[first:end], tables.is_positive[first:end]
+        load_theta(p, tables.dense_theta[at], settings.has_mlp)
         if has_term:
-            load(term, tables.linear_term[at], settings.deep)
-        if len(tables.linear_rows):
-            drawn = tables.linear_rows[first:end]
-        device = Device(own, positive, tables.features[at], drawn, block.order[:, place])
+            load_theta(term, tables.linear_theta[at], settings.has_mlp)
+        if len(tables.row_coefficients):
+            drawn = tables.row_coefficients[first:end]
+        device = Device(own, positive, tables.features[at], drawn, block.visit_order[:, place])
         if adam is None:
             _train_plainly(device, term, has_term, s, p, g, settings)
         else:
             moments = np.zeros((2, length), np.float32)
             row_state = np.zeros((3, len(own) * d), np.float32)
-            for which in range(len(adam.theta)):
-                copy(moments[which], adam.theta[which, at])
-                copy(row_state[1 + which], adam.rows[which, first:end].ravel())
+            for which in range(len(adam.dense_theta)):
+                copy_into(moments[which], adam.dense_theta[which, at])
+                copy_into(row_state[1 + which], adam.item_rows[which, first:end].ravel())
             _train_by_adam(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
-            for which in range(len(adam.theta)):
-                copy(adam.theta[which, at], moments[which])
-                copy(adam.rows[which, first:end].ravel(), row_state[1 + which])
-        store(tables.theta[at], p, settings.deep)
+            for which in range(len(adam.dense_theta)):
+                copy_into(adam.dense_theta[which, at], moments[which])
+                copy_into(adam.item_rows[which, first:end].ravel(), row_state[1 + which])
+        store_theta(tables.dense_theta[at], p, settings.has_mlp)

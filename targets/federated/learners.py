@@ -1,7 +1,7 @@
 """Learners: embeddings of users and items, combined by an MLP or a dot product.
 
 A device has z_u = E_U x_u and the item table. It may aggregate the rows of its own items
-(``Neighbours``), and it scores an item by a two-layer MLP on both embeddings or by their product.
+(``NeighbourUse``), and it scores an item by a two-layer MLP on both embeddings or by their product.
 It minimises the summed binary cross-entropy by minibatch SGD.
 """
 
@@ -18,9 +18,9 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats
-from fedrec_auditor.targets.compute import Compute, blocks
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
-from fedrec_auditor.targets.federated.local_training import Neighbours, train
+from fedrec_auditor.targets.compute import Compute, iter_blocks
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
+from fedrec_auditor.targets.federated.local_training import NeighbourUse, train_local
 from fedrec_auditor.targets.settings import Checked, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
@@ -57,50 +57,52 @@ class _Embeddings(Checked):
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
     a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), and the last
-    batch of an epoch has the remaining examples. ``LocalTraining.linear_term`` is divided equally
+    batch of an epoch has the remaining examples. ``LocalTraining.linear_scales`` is divided equally
     among all examples, so that an epoch adds it once.
     """
 
     dimension: Whole = 64
     init_scale: Positive = 0.1
 
-    neighbours: ClassVar[Neighbours]
-    deep: ClassVar[bool]
+    neighbours: ClassVar[NeighbourUse]
+    has_mlp: ClassVar[bool]
     learning: ClassVar[Mapping[str, Any]] = _learning(
         server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
     )
 
     @property
-    def squared(self) -> bool:
+    def is_squared(self) -> bool:
         """Whether the loss is the squared error; otherwise it is the cross-entropy."""
         return False
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Names of the groups of components, in order, such as "user" and "item"."""
-        return ("user", "item", "mlp1", "mlp2") if self.deep else ("user", "item")
+        return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
-    def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+    def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every component, by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
-        if self.neighbours is Neighbours.CONVOLVED:
+        if self.neighbours is NeighbourUse.CONVOLVED:
             shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
         shapes["item"] = (catalogue.n_items, d)
-        if self.deep:
+        if self.has_mlp:
             shapes |= {"mlp1.weight": (d, 2 * d), "mlp1.bias": (d,)}
             shapes |= {"mlp2.weight": (1, d), "mlp2.bias": (1,)}
         return shapes
 
-    def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    def init_model(
+        self, catalogue: ModelSizes, rng: np.random.Generator
+    ) -> dict[str, NDArray[Any]]:
         """Draws entries from N(0, init_scale^2) in float32, component by component."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
-            for name, shape in self.shapes(catalogue).items()
+            for name, shape in self.param_shapes(catalogue).items()
         }
 
-    def own(self, streams: Streams) -> NDArray[np.float32]:
+    def init_user(self, streams: Streams) -> NDArray[np.float32]:
         """Draws user vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
         drawn = self.init_scale * streams.normal(self.dimension)
         return drawn.astype(np.float32)[:, :, None]
@@ -115,20 +117,20 @@ class _Embeddings(Checked):
         an unknown component.
         """
         model = self._received(broadcast, clients)
-        unknown = sorted(set(local.linear_term) - set(model))
+        unknown = sorted(set(local.linear_scales) - set(model))
         if unknown:
             raise InputError(
                 f"Expected a linear_term for components among {', '.join(model)}, got "
                 f"{', '.join(unknown)}. Name components of the model."
             )
-        return train(
+        return train_local(
             model,
             clients,
             local,
             compute,
             neighbours=self.neighbours,
-            deep=self.deep,
-            squared=self.squared,
+            deep=self.has_mlp,
+            squared=self.is_squared,
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
@@ -140,13 +142,13 @@ class _Embeddings(Checked):
         user = self.user_vectors(model, clients)
         model = self._received(model, clients)
         items = model["item"]
-        if not self.deep:
+        if not self.has_mlp:
             return np.asarray(user @ items.T)
         d, weight = self.dimension, model["mlp1.weight"]
         from_user = user @ weight[:, :d].T + model["mlp1.bias"]
         from_item = items @ weight[:, d:].T
         out = np.empty((len(user), len(items)), dtype=np.float32)
-        for block in blocks(len(user), from_item.size, _BLOCK):
+        for block in iter_blocks(len(user), from_item.size, _BLOCK):
             hidden = from_user[block, None] + from_item
             np.maximum(hidden, 0, out=hidden)
             out[block] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
@@ -156,26 +158,26 @@ class _Embeddings(Checked):
         """Computes the user vectors (n, d), in float32, that enter the MLP or the product."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
-        if clients.own is None:
+        if clients.user_emb is None:
             user = features @ model["user.E"].T
         else:
-            user = np.einsum("nf,ndf->nd", features, clients.own)
-        if self.neighbours is Neighbours.IGNORED:
+            user = np.einsum("nf,ndf->nd", features, clients.user_emb)
+        if self.neighbours is NeighbourUse.IGNORED:
             return np.asarray(user)
-        mean = neighbour_mean(clients.interactions.ratings, model["item"])
-        if self.neighbours is Neighbours.ADDED:
+        mean = mean_item_rows(clients.interactions.ratings, model["item"])
+        if self.neighbours is NeighbourUse.ADDED:
             return np.asarray(user + mean)
         user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
         return np.asarray(np.maximum(user, 0))
 
     def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
         """The broadcast as float32 arrays, with the private "user.E"; InputError unless it fits."""
-        catalogue = Catalogue(
+        catalogue = ModelSizes(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
-        expected = self.shapes(catalogue)
-        if clients.own is not None:
-            broadcast = {**broadcast, "user.E": np.zeros(clients.own.shape[1:])}
+        expected = self.param_shapes(catalogue)
+        if clients.user_emb is not None:
+            broadcast = {**broadcast, "user.E": np.zeros(clients.user_emb.shape[1:])}
         got = {name: np.shape(array) for name, array in broadcast.items()}
         if got != expected:
             raise InputError(
@@ -185,7 +187,7 @@ class _Embeddings(Checked):
         return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
 
 
-def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
+def mean_item_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
     """Computes the mean item row of each device's own items, shape (n, d).
 
     The mean is zero for a device without items.
@@ -208,8 +210,8 @@ class Gcn(_Embeddings):
     random in the paper, so E_V x_v is a free vector.
     """
 
-    neighbours = Neighbours.CONVOLVED
-    deep = True
+    neighbours = NeighbourUse.CONVOLVED
+    has_mlp = True
     learning = _learning(
         server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
     )
@@ -226,8 +228,8 @@ class LightGcn(_Embeddings):
     and the sum of both layers replaces their mean, which differs by a constant factor.
     """
 
-    neighbours = Neighbours.ADDED
-    deep = False
+    neighbours = NeighbourUse.ADDED
+    has_mlp = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +246,11 @@ class Mf(_Embeddings):
 
     loss: Literal["logistic", "squared"] = "logistic"
 
-    neighbours = Neighbours.IGNORED
-    deep = False
+    neighbours = NeighbourUse.IGNORED
+    has_mlp = False
 
     @property
-    def squared(self) -> bool:
+    def is_squared(self) -> bool:
         """Whether ``loss`` is the squared error."""
         return self.loss == "squared"
 
@@ -263,8 +265,8 @@ class Ncf(_Embeddings):
     the FedRec protocol has a user component, an item component and an MLP.
     """
 
-    neighbours = Neighbours.IGNORED
-    deep = True
+    neighbours = NeighbourUse.IGNORED
+    has_mlp = True
     learning = _learning(
         server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3
     )

@@ -21,14 +21,14 @@ from fedrec_auditor.targets.components import (
     RandomizedMessages,
     Rows,
 )
-from fedrec_auditor.targets.compute import Compute, blocks, one_thread
+from fedrec_auditor.targets.compute import Compute, iter_blocks, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.streams import Streams
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.federated import kernel
-    from fedrec_auditor.targets.federated.minibatch import Settings
+    from fedrec_auditor.targets.federated.minibatch import KernelSettings
 
 # Before it trains, a device draws its negatives once, and an order of its examples per epoch.
 #
@@ -48,15 +48,15 @@ class Examples:
 
     ``indptr``: the examples of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
     ``ids``: item of each example (nnz,).
-    ``positive``: whether the device has an interaction with the item (nnz,).
+    ``is_positive``: whether the device has an interaction with the item (nnz,).
     """
 
     indptr: NDArray[np.int64]
     ids: NDArray[np.int32]
-    positive: NDArray[np.bool_]
+    is_positive: NDArray[np.bool_]
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def n_examples(self) -> NDArray[np.int64]:
         """Number of examples of each device, shape (n,)."""
         return np.diff(self.indptr)
 
@@ -70,7 +70,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
     sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
-    for block in blocks(interactions.n_users, n_items, _BLOCK):
+    for block in iter_blocks(interactions.n_users, n_items, _BLOCK):
         start, end = block.start, block.stop
         held = np.diff(table.indptr[start : end + 1])
         own = np.zeros((end - start, n_items), dtype=np.bool_)
@@ -89,15 +89,15 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
     return Examples(
         indptr=np.cumsum(np.concatenate(sizes)),
         ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
-        positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
+        is_positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
     )
 
 
-def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
+def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
     """Draws a uniform permutation of positions 0 to size - 1 per device: (n, max(sizes)).
 
-    ``sizes`` (n,) is the number of examples of each device. Positions beyond a device's size stay
-    in place.
+    ``sizes`` (n,) is the number of examples of each device. Positions beyond a device's size
+    stay in place.
     """
     width = int(sizes.max(initial=0))
     keys = _keys(streams.fold_in(2 * epoch + 1), width)
@@ -111,12 +111,12 @@ def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
     """Draws the coefficients of the linear term for the component ``name``: (n, *shape)."""
-    from fedrec_auditor.targets.noise_kernel import laplace
+    from fedrec_auditor.targets.noise_kernel import add_laplace
 
     seeds = _linear_streams(streams, shapes, name).seeds
     zeros = np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
     drawn = np.empty_like(zeros)
-    laplace(zeros, seeds, 1.0, local.linear_term[name], drawn)
+    add_laplace(zeros, seeds, 1.0, local.linear_scales[name], drawn)
     return drawn.reshape(len(streams), *shapes[name])
 
 
@@ -128,15 +128,15 @@ def draw_linear_rows(
     The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
     result is empty, (0, d), if the items have no such term.
     """
-    if "item" not in local.linear_term:
+    if "item" not in local.linear_scales:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
-    from fedrec_auditor.targets.noise_kernel import laplace_rows
+    from fedrec_auditor.targets.noise_kernel import add_laplace_rows
 
     seeds = _linear_streams(streams, shapes, "item").seeds
     zeros = np.zeros((len(examples.ids), shapes["item"][1]), dtype=np.float32)
     drawn = np.empty_like(zeros)
     ids = examples.ids.astype(np.int64)
-    laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, local.linear_term["item"], drawn)
+    add_laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, local.linear_scales["item"], drawn)
     return drawn
 
 
@@ -149,7 +149,7 @@ def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
     return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
-class Neighbours(IntEnum):
+class NeighbourUse(IntEnum):
     """Use of the rows of the device's own items in the embedding of its user."""
 
     IGNORED = 0  # u = z_u
@@ -158,7 +158,7 @@ class Neighbours(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TrainJob:
     """Devices to train in one call.
 
     ``shapes``: shape of each component of the model.
@@ -175,17 +175,17 @@ class Work:
     local: LocalTraining
     streams: Streams
     examples: Examples
-    tables: kernel.Tables
-    settings: Settings
+    tables: kernel.DeviceTables
+    settings: KernelSettings
     moments: kernel.AdamMoments | None
 
-    def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
+    def iter_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
         """Yields blocks of devices of similar size, with at most ``bound`` examples after padding.
 
         A block's padded number of examples is its number of devices times the largest number of
         examples. Devices without examples are left out. A block has at least one device.
         """
-        sizes = self.examples.sizes
+        sizes = self.examples.n_examples
         order = np.argsort(sizes, kind="stable")[::-1]
         order = order[sizes[order] > 0]
         while len(order):
@@ -216,13 +216,13 @@ _NOISE = 1 << 32
 _ORDERED = 1 << 18
 
 
-def train(
+def train_local(
     model: dict[str, NDArray[np.float32]],
     clients: Clients,
     local: LocalTraining,
     compute: Compute,
     *,
-    neighbours: Neighbours,
+    neighbours: NeighbourUse,
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
@@ -241,7 +241,7 @@ def train(
     through ``local.noise``. The noise of the remaining rows is drawn again whenever it is read.
     """
     work = _work(model, clients, local, int(neighbours), deep, squared)
-    if local.noise:
+    if local.epoch_noise:
         for epoch in range(local.epochs):
             if epoch:
                 _disturb(work, epoch - 1)
@@ -250,19 +250,19 @@ def train(
         _run(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Kind.MODEL, local.learning_rate)
-        for name, values in named(work.tables.theta, work.shapes).items()
+        for name, values in named(work.tables.dense_theta, work.shapes).items()
     }
     rows = Rows(
         indptr=work.examples.indptr,
-        ids=work.examples.ids,
-        values=work.tables.rows,
-        count=len(model["item"]),
+        row_ids=work.examples.ids,
+        values=work.tables.item_rows,
+        n_rows=len(model["item"]),
         kind=Kind.MODEL,
         rate=local.learning_rate,
         rest=model["item"],
     )
     out["item"] = (
-        rows if "item" not in local.noise else OverlaidTables(_disturbed(work, rows), rows)
+        rows if "item" not in local.epoch_noise else OverlaidTables(_disturbed(work, rows), rows)
     )
     return {name: out[name] for name in model}
 
@@ -274,37 +274,39 @@ def _work(
     neighbours: int,
     deep: bool,
     squared: bool,
-) -> Work:
+) -> TrainJob:
     """Draws the random numbers of the devices before they train, and their initial parameters."""
     from fedrec_auditor.targets.federated import kernel
-    from fedrec_auditor.targets.federated.minibatch import Settings
+    from fedrec_auditor.targets.federated.minibatch import KernelSettings
 
     shapes = {name: array.shape for name, array in model.items()}
-    objective = clients.objective or clients.streams
+    objective = clients.linear_streams or clients.streams
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     dense = [name for name in model if name != "item"]
     first = np.concatenate([model[name].ravel() for name in dense])
-    tables = kernel.Tables(
-        positive=examples.positive,
+    tables = kernel.DeviceTables(
+        is_positive=examples.is_positive,
         features=np.ascontiguousarray(clients.features, dtype=np.float32),
-        theta=np.repeat(first[None], len(clients), axis=0),
-        rows=model["item"][examples.ids],
-        linear_term=_linear_term(objective, local, shapes, dense),
-        linear_rows=draw_linear_rows(objective, local, shapes, examples),
+        dense_theta=np.repeat(first[None], len(clients), axis=0),
+        item_rows=model["item"][examples.ids],
+        linear_theta=_linear_term(objective, local, shapes, dense),
+        row_coefficients=draw_linear_rows(objective, local, shapes, examples),
     )
-    if clients.own is not None:
-        named(tables.theta, shapes)["user.E"][:] = clients.own
-    copies = (2 if local.noise else 0,)
-    return Work(
+    if clients.user_emb is not None:
+        named(tables.dense_theta, shapes)["user.E"][:] = clients.user_emb
+    copies = (2 if local.epoch_noise else 0,)
+    return TrainJob(
         shapes=shapes,
         local=local,
         streams=clients.streams,
         examples=examples,
         tables=tables,
-        settings=Settings(neighbours, deep, squared, np.float32(local.learning_rate), local.batch),
+        settings=KernelSettings(
+            neighbours, deep, squared, np.float32(local.learning_rate), local.batch
+        ),
         moments=kernel.AdamMoments(
-            np.zeros(copies + tables.theta.shape, dtype=np.float32),
-            np.zeros(copies + tables.rows.shape, dtype=np.float32),
+            np.zeros(copies + tables.dense_theta.shape, dtype=np.float32),
+            np.zeros(copies + tables.item_rows.shape, dtype=np.float32),
             done=0,
         )
         if local.optimizer == "adam"
@@ -315,45 +317,47 @@ def _work(
 def _linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
 ) -> NDArray[np.float32]:
-    if not set(local.linear_term) & set(dense):
+    if not set(local.linear_scales) & set(dense):
         return np.zeros((0, 0), dtype=np.float32)
     parts = [
         draw_linear_term(streams, local, shapes, name).reshape(len(streams), -1)
-        if name in local.linear_term
+        if name in local.linear_scales
         else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
         for name in dense
     ]
     return np.concatenate(parts, axis=1)
 
 
-def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
+def _epoch_streams(work: TrainJob, name: str, epoch: int) -> Streams:
     return work.streams.fold_in(_NOISE + epoch).fold_in(list(work.shapes).index(name))
 
 
-def _disturb(work: Work, epoch: int) -> None:
+def _disturb(work: TrainJob, epoch: int) -> None:
     """Adds the noise at the end of ``epoch`` to all parameters and trained rows."""
-    for name, values in named(work.tables.theta, work.shapes).items():
-        if name in work.local.noise:
-            values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))
-    if "item" in work.local.noise:
+    for name, values in named(work.tables.dense_theta, work.shapes).items():
+        if name in work.local.epoch_noise:
+            values[:] = work.local.epoch_noise[name](values, _epoch_streams(work, name, epoch))
+    if "item" in work.local.epoch_noise:
         streams, examples = _epoch_streams(work, "item", epoch), work.examples
-        rows = work.tables.rows
-        rows[:] = work.local.noise["item"].rows(rows, streams, examples.indptr, examples.ids)
+        rows = work.tables.item_rows
+        rows[:] = work.local.epoch_noise["item"].noisy_rows(
+            rows, streams, examples.indptr, examples.ids
+        )
 
 
-def _disturbed(work: Work, rows: Rows) -> Component:
+def _disturbed(work: TrainJob, rows: Rows) -> Component:
     """The item table after the noise of all epochs except the last, without any training."""
     none = np.zeros(0, dtype=np.int64)
     table: Component = replace(
-        rows, indptr=np.zeros_like(rows.indptr), ids=none, values=rows.values[none]
+        rows, indptr=np.zeros_like(rows.indptr), row_ids=none, values=rows.values[none]
     )
     for epoch in range(work.local.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = RandomizedMessages(table, work.local.noise["item"], streams)
+        table = RandomizedMessages(table, work.local.epoch_noise["item"], streams)
     return table
 
 
-def _run(work: Work, epochs: range, compute: Compute) -> None:
+def _run(work: TrainJob, epochs: range, compute: Compute) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 
@@ -362,15 +366,15 @@ def _run(work: Work, epochs: range, compute: Compute) -> None:
         moments = moments._replace(done=epochs.start)
 
     def run(devices: NDArray[np.int64]) -> None:
-        sizes, streams = examples.sizes[devices], work.streams.take(devices)
+        sizes, streams = examples.n_examples[devices], work.streams.take(devices)
         order = np.empty((len(epochs), len(devices), int(sizes.max())), dtype=np.int32)
         for place, epoch in enumerate(epochs):
-            order[place] = draw_order(streams, sizes, epoch)
+            order[place] = draw_shuffles(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
         batch = min(work.local.batch, int(sizes.max()))  # scratch arrays have this many rows
-        kernel.train(block, work.tables, work.settings._replace(batch=batch), moments)
+        kernel.train_block(block, work.tables, work.settings._replace(batch=batch), moments)
 
-    blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
+    blocks = work.iter_blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
     # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.
     importlib.import_module("scipy.linalg.cython_blas")
     with one_thread():

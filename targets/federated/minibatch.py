@@ -13,29 +13,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.compiled import REORDERED_MATH, compiled
 
 F32 = NDArray[np.float32]
-Flags = NDArray[np.bool_]
-Places = NDArray[np.int32]
+BoolArray = NDArray[np.bool_]
+Int32Array = NDArray[np.int32]
 
-_part = compiled(kept=False, fastmath=REORDERED)
+_part = compiled(kept=False, fastmath=REORDERED_MATH)
 
 
-class Settings(NamedTuple):
+class KernelSettings(NamedTuple):
     """Settings of a model and its training.
 
-    ``neighbours``: a value of ``local_training.Neighbours``.
-    ``deep``: whether an MLP scores items; otherwise the score is a dot product.
-    ``squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
-    ``rate``: learning rate.
+    ``neighbours``: a value of ``local_training.NeighbourUse``.
+    ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
+    ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
+    ``learn_rate``: learning rate.
     ``batch``: examples per minibatch.
     """
 
     neighbours: int
-    deep: bool
-    squared: bool
-    rate: np.float32
+    has_mlp: bool
+    is_squared: bool
+    learn_rate: np.float32
     batch: int
 
 
@@ -44,7 +44,7 @@ class Layers(NamedTuple):
 
     ``e``, ``w_1``, ``w_2``, ``bias``: parameters of the user's embedding: E, W1, W2 and b.
     ``from_user``, ``from_item``: the two halves of the MLP's first weights.
-    ``tail``: the MLP's first bias, its last weight and its last bias.
+    ``mlp_tail``: the MLP's first bias, its last weight and its last bias.
 
     A layer that the model does not have is an arbitrary view that is never read.
     """
@@ -56,10 +56,10 @@ class Layers(NamedTuple):
     bias: F32
     from_user: F32
     from_item: F32
-    tail: F32
+    mlp_tail: F32
 
 
-class Scratch(NamedTuple):
+class ScratchArrays(NamedTuple):
     """Temporary arrays for one minibatch.
 
     ``z`` and ``dz`` are item rows and their gradients, ``layer`` is the hidden layer, and
@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
 
 
 @_part
-def make_scratch(batch: int, d: int) -> Scratch:
+def make_scratch(batch: int, d: int) -> ScratchArrays:
     """Creates temporary arrays of zeros for minibatches of ``batch`` examples.
 
     ``d`` is the dimension of embeddings.
@@ -89,15 +89,15 @@ def make_scratch(batch: int, d: int) -> Scratch:
     z, dz = np.zeros((batch, d), np.float32), np.zeros((batch, d), np.float32)
     layer, logits = np.zeros(d * batch, np.float32), np.zeros(batch, np.float32)
     v = np.zeros((8, d), np.float32)
-    return Scratch(z, dz, layer, logits, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
+    return ScratchArrays(z, dz, layer, logits, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
 
 
 @_part
-def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
+def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
     """Creates the layers as views of ``flat``, which has the length of one row of ``theta``.
 
-    ``Tables.theta`` in ``kernel`` has one row of parameters per device. ``d`` is the dimension of
-    embeddings, and ``width`` is the number of user features.
+    ``Tables.dense_theta`` in ``kernel`` has one row of parameters per device. ``d`` is the
+    dimension of embeddings, and ``width`` is the number of user features.
     """
     end = d * width
     e = flat[:end].reshape(d, width)
@@ -107,7 +107,7 @@ def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
         w_2 = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d + d
         bias = flat[end - d : end]
-    if settings.deep:
+    if settings.has_mlp:
         from_user = flat[end : end + d * d].reshape(d, d)
         from_item = flat[end + d * d : end + 2 * d * d].reshape(d, d)
         end += 2 * d * d
@@ -115,7 +115,7 @@ def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
 
 
 @_part
-def copy(out: F32, values: F32) -> None:
+def copy_into(out: F32, values: F32) -> None:
     """Copies ``values`` into ``out``.
 
     All copies in this file are loops, because compiling an assignment to a slice takes seconds.
@@ -125,11 +125,11 @@ def copy(out: F32, values: F32) -> None:
 
 
 @_part
-def load(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copies a row ``theta`` of ``Tables.theta`` into the layers."""
-    copy(layers.flat, theta)
+def load_theta(layers: Layers, theta: F32, deep: bool) -> None:
+    """Copies a row ``theta`` of ``Tables.dense_theta`` into the layers."""
+    copy_into(layers.flat, theta)
     if deep:
-        d, top = len(layers.from_user), len(theta) - len(layers.tail)
+        d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
@@ -138,11 +138,11 @@ def load(layers: Layers, theta: F32, deep: bool) -> None:
 
 
 @_part
-def store(theta: F32, layers: Layers, deep: bool) -> None:
-    """Copies the layers back into a row ``theta`` of ``Tables.theta``."""
-    copy(theta, layers.flat)
+def store_theta(theta: F32, layers: Layers, deep: bool) -> None:
+    """Copies the layers back into a row ``theta`` of ``Tables.dense_theta``."""
+    copy_into(theta, layers.flat)
     if deep:
-        d, top = len(layers.from_user), len(theta) - len(layers.tail)
+        d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
         weight = theta[top - 2 * d * d : top].reshape(d, 2 * d)
         for h in range(d):
             for k in range(d):
@@ -151,7 +151,7 @@ def store(theta: F32, layers: Layers, deep: bool) -> None:
 
 
 @_part
-def apply(out: F32, matrix: F32, vector: F32) -> None:
+def matvec(out: F32, matrix: F32, vector: F32) -> None:
     """Computes the product of a matrix and a vector into ``out``."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
@@ -170,7 +170,7 @@ def apply(out: F32, matrix: F32, vector: F32) -> None:
 
 
 @_part
-def embed(
+def embed_user(
     user: F32,
     inner: F32,
     own: F32,
@@ -191,16 +191,16 @@ def embed(
         for k in range(len(user)):
             user[k] = own[k] + mean[k]
     else:
-        apply(inner, matrix_1, mean)
+        matvec(inner, matrix_1, mean)
         for k in range(len(user)):
             inner[k] += own[k]
-        apply(user, matrix_2, inner)
+        matvec(user, matrix_2, inner)
         for k in range(len(user)):
             user[k] = max(user[k] + bias[k], np.float32(0))
 
 
 @_part
-def score(
+def score_items(
     logit: F32,
     hidden: F32,
     z: F32,
@@ -216,7 +216,7 @@ def score(
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
-    apply(scratch, from_user, user)
+    matvec(scratch, from_user, user)
     logit[:] = tail[2 * d]
     for h in range(0, d - 1, 2):  # two rows per iteration
         offset_0, offset_1 = scratch[h] + tail[h], scratch[h + 1] + tail[h + 1]
@@ -234,7 +234,7 @@ def score(
 
 
 @_part
-def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
+def loss_grads(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool) -> None:
     """Replaces the scores ``logit`` by the derivatives of the loss at these scores.
 
     The loss is the cross-entropy, or the squared error if ``squared``.
@@ -283,7 +283,7 @@ def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None
 
 
 @_part
-def mlp_back(
+def mlp_gradients(
     slope: F32,
     hidden: F32,
     z: F32,
@@ -303,24 +303,24 @@ def mlp_back(
     total = np.float32(0)
     for e in range(len(slope)):
         total += slope[e]
-    g.tail[2 * d] = total
+    g.mlp_tail[2 * d] = total
     for h in range(d):
-        weight, to_last, to_first = p.tail[d + h], np.float32(0), np.float32(0)
+        weight, to_last, to_first = p.mlp_tail[d + h], np.float32(0), np.float32(0)
         for e in range(len(slope)):
             to_last += slope[e] * hidden[h, e]
             back = slope[e] * weight if hidden[h, e] > 0 else np.float32(0)
             hidden[h, e] = back
             to_first += back
         d_first[h] = to_first
-        g.tail[d + h] = to_last
-        g.tail[h] = to_first
+        g.mlp_tail[d + h] = to_last
+        g.mlp_tail[h] = to_first
     np.dot(hidden.T, p.from_item.T, dz)
     np.dot(z.T, hidden.T, g.from_item)
     if rate is None:
         _outer(g.from_user, d_user, p.from_user, d_first, user)
     else:
-        for k in range(len(p.tail)):
-            p.tail[k] -= rate * g.tail[k]
+        for k in range(len(p.mlp_tail)):
+            p.mlp_tail[k] -= rate * g.mlp_tail[k]
         for k in range(d):
             for h in range(d):
                 p.from_item[k, h] -= rate * g.from_item[k, h]
@@ -328,7 +328,7 @@ def mlp_back(
 
 
 @_part
-def product_back(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
+def product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
     """Computes the gradients of item rows and user embedding if the score is their dot product."""
     d_user[:] = 0
     for e in range(len(slope)):
@@ -338,7 +338,7 @@ def product_back(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
 
 
 @_part
-def embed_back(
+def embed_backward(
     d_z_u: F32,
     d_mean: F32,
     d_user: F32,
@@ -351,8 +351,8 @@ def embed_back(
 ) -> None:
     """Computes the gradients of the layers that produce the user's embedding, and of their inputs.
 
-    The inputs are z_u and the mean of the user's item rows. If a ``rate`` is given, these layers
-    also take a gradient step.
+    The inputs are z_u and the mean of the user's item rows. If a ``rate`` is given, these
+    layers also take a gradient step.
     """
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)

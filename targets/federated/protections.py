@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Unit
-from fedrec_auditor.targets.features import LEVELS
+from fedrec_auditor.targets.features import N_LEVELS
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Promise, Protection
-from fedrec_auditor.targets.federated.noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseBase
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
-from fedrec_auditor.targets.settings import Budget, Checked, NoiseSetting, Positive, numbers
+from fedrec_auditor.targets.settings import Budget, Checked, NoiseSetting, Positive, float_fields
 from fedrec_auditor.targets.streams import Streams
 
 
@@ -50,7 +50,7 @@ class Unprotected(Protection):
         )
 
 
-class _LaplaceNoise(Noisy):
+class _LaplaceNoise(NoiseBase):
     """Base class: Laplace noise of scale 2 clip / epsilon on entries clipped to [-clip, clip].
 
     epsilon is that of the entry's group. With ``every_epoch``, entries are clipped and noise is
@@ -65,19 +65,21 @@ class _LaplaceNoise(Noisy):
     clip: float
     every_epoch: bool
 
-    def training(
+    def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
         """Adds the noise of all epochs except the last, whose noise ``protect`` adds."""
         if not self.every_epoch or local.epochs == 1:
             return local
-        return replace(local, noise={name: self.noise(name.partition(".")[0]) for name in shapes})
+        return replace(
+            local, epoch_noise={name: self.group_noise(name.partition(".")[0]) for name in shapes}
+        )
 
     @abstractmethod
     def budget(self, group: str) -> float:
         """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
 
-    def noise(self, group: str) -> ClippedNoise:
+    def group_noise(self, group: str) -> ClippedNoise:
         """Returns clipping, and Laplace noise of scale 2 clip / epsilon."""
         return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
 
@@ -86,14 +88,14 @@ class _LaplaceNoise(Noisy):
         scale = 2.0 * self.clip / self.budget(group)
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
-    def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
+    def randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
         """Returns the randomizer of all entries, with the budget of each entry's group."""
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
-    def spent(self, sizes: Mapping[str, int]) -> float:
+    def upload_cost(self, sizes: Mapping[str, int]) -> float:
         """Computes the sum of the epsilons of all entries."""
-        return self.upload(sizes).epsilon
+        return self.randomizer(sizes).epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     def budget(self, group: str) -> float:
         """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
-        budgets = numbers(self)
+        budgets = float_fields(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
             raise InputError(
@@ -203,7 +205,7 @@ _DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianProtection(Noisy):
+class GaussianProtection(NoiseBase):
     """Clipping and Gaussian noise on every entry (FedRec-GN).
 
     Entries are clipped to [-clip, clip] and get noise N(0, sigma^2).
@@ -227,9 +229,9 @@ class GaussianProtection(Noisy):
         super().__post_init__()
         self.coordinate("")  # raises InputError if no accountant can handle the noise
 
-    def noise(self, group: str) -> ClippedNoise:
+    def group_noise(self, group: str) -> ClippedNoise:
         """Returns clipping and normal noise, which are the same in every group."""
-        return ClippedNoise(self.clip, self.sigma, normal=True)
+        return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """Returns the paper's statement about the noise, which claims no epsilon."""
@@ -241,7 +243,7 @@ class GaussianProtection(Noisy):
                     "Gaussian noise masks the uploaded parameters; the paper prints no sigma, "
                     "clipping, epsilon or delta."
                 ),
-                notable=_DELTA,
+                further_delta=_DELTA,
             ),
         )
 
@@ -249,7 +251,7 @@ class GaussianProtection(Noisy):
         """Returns the randomizer of one entry: clipping to [-clip, clip], then normal noise."""
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
-    def upload(self, sizes: Mapping[str, int]) -> Clipped:
+    def randomizer(self, sizes: Mapping[str, int]) -> Clipped:
         """Returns the randomizer of all entries: clipping to [-clip, clip], then normal noise.
 
         Two uploads may lie in opposite corners of the range.
@@ -319,24 +321,24 @@ class Objective(Checked, Protection):
             return {**super().learning, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
-    def prepare(self, clients: Clients) -> Clients:
+    def prepare_data(self, clients: Clients) -> Clients:
         """Sets the random stream of the coefficients, and perturbs the features if required."""
         if not self.every_round:
-            clients = replace(clients, objective=clients.streams.fold_in(_OBJECTIVE))
+            clients = replace(clients, linear_streams=clients.streams.fold_in(_OBJECTIVE))
         if not self.features:
             return clients
         ceiling = np.ones(clients.features.shape[1])
-        ceiling[: LEVELS + 1] = max(1.0, math.log1p(clients.interactions.n_items))
+        ceiling[: N_LEVELS + 1] = max(1.0, math.log1p(clients.interactions.n_items))
         noisy = perturb(clients.features / ceiling, self.feature_epsilon, clients.streams)
         return replace(clients, features=(noisy * ceiling).astype(clients.features.dtype))
 
-    def training(
+    def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
         """Adds a linear term to every component, or only to item rows if the loss is squared."""
         scale = 2.0 * _LOSSES[self.loss] * shapes["item"][-1] / self.epsilon
         named = ("item",) if self.loss == "squared" else tuple(shapes)
-        return replace(local, linear_term=dict.fromkeys(named, scale))
+        return replace(local, linear_scales=dict.fromkeys(named, scale))
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
         """Returns a promise for one interaction; with perturbed features also for an attribute."""
@@ -363,7 +365,7 @@ class Objective(Checked, Protection):
         )
         return objective, attribute
 
-    def attribute(self) -> dp.DpEvent | None:
+    def attribute_event(self) -> dp.DpEvent | None:
         """Returns the event of two feature entries, randomized once per training, or None.
 
         All uploads are computed from the perturbed features. The result is None if features are not

@@ -18,15 +18,15 @@ from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pa
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations import SYSTEMS
+from fedrec_auditor.targets.declarations import SYSTEMS_FILE
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.composition import Composition
-from fedrec_auditor.targets.federated.noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.federated.noise import ClippedNoise, NoiseBase
 from fedrec_auditor.targets.federated.routes import Direct
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.own_modules import member_name
-from fedrec_auditor.targets.settings import numbers, types
+from fedrec_auditor.targets.settings import field_types, float_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
@@ -49,7 +49,7 @@ class FedAdam:
     rate: float
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
-    def step(self, model: Broadcast, mean: Broadcast) -> Broadcast:
+    def next_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
         """Returns the next model, in float32, from the ``mean`` of the uploads under ``model``."""
         after = {}
         for name, table in model.items():
@@ -67,7 +67,7 @@ _FAR = 16.0  # distance by which training moves the tested entry, in clipping bo
 _ITEMS = 12
 
 
-def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+def first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     """Returns the first entry of the item table in each message, shape (n, 1)."""
     item = sent["item"]
     return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
@@ -92,8 +92,8 @@ def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
         epochs=1,
         batch=32,
     )
-    if isinstance(system.protection, Noisy):
-        return _entry(small, system.protection.noise("item"))
+    if isinstance(system.protection, NoiseBase):
+        return _entry(small, system.protection.group_noise("item"))
     return _row(small)
 
 
@@ -108,7 +108,7 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
     choose the slope, and no pair is returned.
     """
     small = replace(small, optimizer="sgd")
-    profiles = Interactions.of(np.eye(2), name="game")
+    profiles = Interactions.create(np.eye(2), name="game")
     broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
     if broadcast is None:
         return ()
@@ -116,9 +116,9 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
         target=small,
         profiles=profiles,
         broadcast=broadcast,
-        read=first_entry,
+        reducer=first_item_entry,
         scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
-        names=(
+        world_names=(
             "item 0 in the history: its entry is pushed above the clipping bound",
             "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
         ),
@@ -128,8 +128,8 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
     """A model of dimension 1 with item scores of 0, whose derivative in the item is ``slope``."""
-    shapes = small.sent(
-        Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
+    shapes = small.shapes(
+        ModelSizes(n_items=profiles.n_items, n_user_features=small.user_features(profiles).shape[1])
     )
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     if "mlp1.weight" in model:
@@ -156,11 +156,11 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
     held = np.zeros((2, n_items))
     held[:, 1] = 1.0
     held[0, 0] = 1.0
-    profiles = Interactions.of(held, name="game")
-    if not isinstance(small.touched(Population(n_users=2, n_items=n_items)), BitFlip):
+    profiles = Interactions.create(held, name="game")
+    if not isinstance(small.row_mechanism(Population(n_users=2, n_items=n_items)), BitFlip):
         return ()
-    shapes = small.sent(
-        Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
+    shapes = small.shapes(
+        ModelSizes(n_items=n_items, n_user_features=small.user_features(profiles).shape[1])
     )
     row = 0.0  # a float32 near 0 resolves any step
     return (
@@ -169,7 +169,7 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
             profiles=profiles,
             broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
             scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
-            names=("item 0 in the history", "item 0 not in the history"),
+            world_names=("item 0 in the history", "item 0 not in the history"),
         ),
     )
 
@@ -204,31 +204,35 @@ class Federated(Composition):
         The users of each round are drawn at random.
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
-        model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
-        model = {name: model[name] for name in self.sent(_catalogue(everyone))}
-        senders = self.senders(interactions.n_users)
+        model: Broadcast = self.learner.init_model(_catalogue(everyone), rng)
+        model = {name: model[name] for name in self.shapes(_catalogue(everyone))}
+        senders = self.count_senders(interactions.n_users)
         moments = FedAdam(self.server_rate)
         behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
         for number in range(self.rounds):
             users = np.sort(rng.permutation(interactions.n_users)[:senders])
-            clients = replace(everyone.take(users), streams=Streams.spawn(rng, senders))
+            clients = replace(everyone.subset(users), streams=Streams.spawn(rng, senders))
             behind[users] = self.learner.user_vectors(model, clients)
             sent, own = self._send(clients, model, compute)
-            if everyone.own is not None:
-                everyone.own[users] = own
+            if everyone.user_emb is not None:
+                everyone.user_emb[users] = own
             uploads = Uploads(users, sent)
             del sent, own
             yield Round(broadcast=model, uploads=uploads)
-            model = _finite(self.step(model, uploads, moments), number + 1)
+            model = _finite(self.next_model(model, uploads, moments), number + 1)
             del uploads  # frees memory before the next round's uploads are made
-        scored = model if everyone.own is None else {**model, _OWN: everyone.own}
+        scored = model if everyone.user_emb is None else {**model, _OWN: everyone.user_emb}
         return TrainingResult(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
         """Returns the public knowledge: numeric settings of system and parts, and the route."""
         return replace(
             super().public(interactions),
-            settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
+            settings={
+                **self.protection.settings,
+                **float_fields(self.learner),
+                **float_fields(self),
+            },
             route=self.route.vantage,
         )
 
@@ -239,10 +243,10 @@ class Federated(Composition):
                 "Expected the model's components as the broadcast, got none. Send the learner's "
                 "initial model."
             )
-        clients = self._devices(calls.profiles, calls.streams, calls.owners)
+        clients = self._devices(calls.profiles, calls.streams, calls.profile_ids)
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
-    def step(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
+    def next_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
         """Computes the next model, in float32, from the uploads of a round.
 
         The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
@@ -252,21 +256,21 @@ class Federated(Composition):
             return model
         count = 1 if self.server == "sum" else len(uploads.users)
         sent = {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
-        return moments.step(model, sent) if self.server == "adam" else sent
+        return moments.next_model(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Computes scores of all items from the final model and each device's own data."""
-        own = interactions.take(users)
+        own = interactions.take_users(users)
         clients = Clients(
             interactions=own,
-            features=self.features(own),
+            features=self.user_features(own),
             streams=Streams(np.zeros(len(users), dtype=np.uint64)),
-            own=model.arrays[_OWN][users] if _OWN in model.arrays else None,
+            user_emb=model.arrays[_OWN][users] if _OWN in model.arrays else None,
         )
         arrays = {name: array for name, array in model.arrays.items() if name != _OWN}
         return self.learner.score(arrays, clients)
 
-    def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
+    def local_setup(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
         """Returns the settings of the local training, as the protection changes them."""
         plain = LocalTraining(
             epochs=self.epochs,
@@ -275,20 +279,20 @@ class Federated(Composition):
             learning_rate=self.learning_rate,
             optimizer=self.optimizer,
         )
-        return self.protection.training(plain, shapes)
+        return self.protection.adapt_training(plain, shapes)
 
     def _devices(
         self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
         """The devices of ``users`` (by default of all), with data prepared by the protection."""
-        features = self.features(interactions)
+        features = self.user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
-            interactions, features = interactions.take(users), features[users]
+            interactions, features = interactions.take_users(users), features[users]
         clients = Clients(
             interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
         )
-        own = self.learner.own(streams.fold_in(_KEEP)) if self.private_user else None
-        return replace(self.protection.prepare(clients), streams=streams, own=own)
+        own = self.learner.init_user(streams.fold_in(_KEEP)) if self.private_user else None
+        return replace(self.protection.prepare_data(clients), streams=streams, user_emb=own)
 
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
@@ -298,7 +302,7 @@ class Federated(Composition):
         trained = self.learner.train(
             broadcast,
             replace(clients, streams=streams.fold_in(_TRAIN)),
-            self.local(self.sent(_catalogue(clients))),
+            self.local_setup(self.shapes(_catalogue(clients))),
             compute,
         )
         own = trained.pop("user.E").dense(np.arange(len(clients))) if self.private_user else None
@@ -317,8 +321,8 @@ def _finite(model: Broadcast, number: int) -> Broadcast:
     return model
 
 
-def _catalogue(clients: Clients) -> Catalogue:
-    return Catalogue(
+def _catalogue(clients: Clients) -> ModelSizes:
+    return ModelSizes(
         n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
     )
 
@@ -343,7 +347,7 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
                 except (InputError, ImportError, KeyError, TypeError) as error:
                     raise InputError(
                         f"Expected known parts and settings in the system {name!r}, got "
-                        f"{type(error).__name__}: {error} Correct {SYSTEMS} of {paper.name}."
+                        f"{type(error).__name__}: {error} Correct {SYSTEMS_FILE} of {paper.name}."
                     ) from error
         raise AttributeError(f"module {module!r} has no attribute {kind!r}")
 
@@ -352,7 +356,7 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
 
 def _made(paper: Paper, name: str, module: str) -> type[Federated]:
     declared = paper.composed.system[name]
-    known = {field.name: types(Federated)[field.name] for field in fields(Federated)}
+    known = {field.name: field_types(Federated)[field.name] for field in fields(Federated)}
     made = make_dataclass(
         declared.type,
         [

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 
+# Batch shape of the outputs to draw; None means the batch shape of the input values.
 Size = tuple[int, ...] | None
-"""Batch shape of the outputs to draw; None means the batch shape of the input values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Domain:
             raise InputError(f"Expected inputs in {self}, got {bad!r}. Clip or round them first.")
         return array
 
-    def spread(self, value: ArrayLike, size: Size) -> NDArray[Any]:
+    def expand_batch(self, value: ArrayLike, size: Size) -> NDArray[Any]:
         """Checks ``value`` and broadcasts it to shape (*size, *shape); ``size`` defaults to the
         value's batch shape.
 
@@ -74,7 +74,7 @@ class Domain:
         return f"{entries}^{'x'.join(map(str, self.shape))}" if self.shape else entries
 
 
-def describe(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Returns an input or output as text, for mechanisms that have no wording of their own."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
@@ -92,13 +92,13 @@ class WorstCase:
 
     ``inputs``: inputs of one copy, shape (a, *domain shape).
     ``outputs``: outputs of one copy, shape (b, *output shape).
-    ``copies``: number of independent randomizations by ``part``. All copies may have the worst pair
-        of inputs together, so that their log-ratios add up.
+    ``copies``: number of independent randomizations by ``one_copy``. All copies may have the worst
+        pair of inputs together, so that their log-ratios add up.
     ``groups``: number of groups of equal size into which the copies are divided. Copies in one
         group have the same pair of inputs. Different groups may have different pairs, or the same
         pair in exchanged order. The exchanged order is worse at delta > 0 if the two directions of
         the pair are not equally distinguishable.
-    ``part``: the mechanism of one copy; None if the mechanism has a single copy, itself.
+    ``one_copy``: the mechanism of one copy; None if the mechanism has a single copy, itself.
     ``exhaustive``: whether ``outputs`` lists all outputs of positive probability, and every ordered
         pair of inputs of one copy is, at every epsilon, at most as distinguishable as some ordered
         pair among ``inputs``.
@@ -110,10 +110,10 @@ class WorstCase:
     outputs: NDArray[Any]
     copies: int = 1
     groups: int = 1
-    part: Mechanism | None = None
+    one_copy: Mechanism | None = None
     exhaustive: bool = False
-    name_input: Callable[[Any], str] = describe
-    name_output: Callable[[Any], str] = describe
+    name_input: Callable[[Any], str] = value_text
+    name_output: Callable[[Any], str] = value_text
 
 
 class Mechanism(Protocol):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian
-from fedrec_auditor.targets.settings import AboveZero, Checked, Range, Whole, check
+from fedrec_auditor.targets.mechanisms.parts.additive import LaplaceNoise
+from fedrec_auditor.targets.settings import Checked, PositiveFloat, Range, Whole, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class NoisyComponent(Checked):
 
     name: str
     size: Whole
-    epsilon: AboveZero
+    epsilon: PositiveFloat
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentLaplace(Laplacian):
+class ComponentLaplace(LaplaceNoise):
     """Clips each coordinate to [-c, c] and adds Laplace noise, with one scale per component.
 
     The noise on the coordinates of component i has the scale 2c/eps_i.
@@ -74,7 +74,7 @@ class ComponentLaplace(Laplacian):
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
-    def center(self, value: NDArray[Any]) -> NDArray[Any]:
+    def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the input, clipped elementwise to [-c, c]."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 

@@ -15,10 +15,20 @@ from scipy.special import expit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCurve, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import Normal, RealVector, check_mu, clip_norm
-from fedrec_auditor.targets.mechanisms.parts.uses import NormalUses, OneBit, UnitEntry, Uses
+from fedrec_auditor.targets.mechanisms.parts.additive import (
+    NormalNoise,
+    RealVectorInput,
+    check_mu,
+    clip_norm,
+)
+from fedrec_auditor.targets.mechanisms.parts.uses import (
+    BitInput,
+    GaussianUses,
+    Repetition,
+    UnitNumber,
+)
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.settings import AboveZero, Range, Whole, check
+from fedrec_auditor.targets.settings import PositiveFloat, Range, Whole, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +117,7 @@ class _Curved(Clipped):
 
 
 @dataclass(frozen=True, slots=True)
-class Product(Uses):
+class Product(Repetition):
     """Randomizes each entry of a vector independently by the same mechanism.
 
     The epsilon of the vector is exactly ``count`` times the epsilon of one entry.
@@ -134,22 +144,22 @@ class Product(Uses):
         """Returns the worst case of one entry, with ``count`` times as many copies, each in its own
         group.
         """
-        one = Uses.worst_case(self)
+        one = Repetition.worst_case(self)
         return None if one is None else replace(one, groups=one.groups * self.count)
 
 
-class _NormalProduct(Product, NormalUses):
+class _NormalProduct(Product, GaussianUses):
     """A product whose entries have Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Product"
 
 
-Product.kinds = (Product, _NormalProduct)
+Product.use_classes = (Product, _NormalProduct)
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated(Uses):
+class Repeated(Repetition):
     """Draws several independent outputs for the same input, as a client does in several rounds.
 
     The epsilons of the ``count`` outputs add up. The sum is attained, because all outputs may be
@@ -168,14 +178,14 @@ class Repeated(Uses):
         return np.expand_dims(values, values.ndim - len(self.domain.shape))
 
 
-class _NormalRepeated(Repeated, NormalUses):
+class _NormalRepeated(Repeated, GaussianUses):
     """Repeated outputs with Gaussian noise."""
 
     __slots__ = ()
     __qualname__ = "Repeated"
 
 
-Repeated.kinds = (Repeated, _NormalRepeated)
+Repeated.use_classes = (Repeated, _NormalRepeated)
 
 
 _MANY = 10**6
@@ -184,7 +194,7 @@ _RARE = 750.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled(UnitEntry):
+class Shuffled(UnitNumber):
     """Counts the positive reports among the shuffled binary reports of ``n_users`` users.
 
     The input is the entry of one user, and all other users have the entry -1.
@@ -197,14 +207,14 @@ class Shuffled(UnitEntry):
     distribution is therefore also a lower bound for the shuffle, but an upper bound is not.
     """
 
-    epsilon: AboveZero
+    epsilon: PositiveFloat
     n_users: Whole
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws numbers of positive reports, int64 of shape ``size``."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
-        return np.asarray(others + self._report.bits(values, rng))
+        return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-probability that ``output`` reports are positive if one user's entry is
@@ -269,7 +279,7 @@ class Shuffled(UnitEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateAverage(RealVector, Normal):
+class PrivateAverage(RealVectorInput, NormalNoise):
     """Noisy average of clipped updates, and noisy share of clients whose update was not clipped.
 
     One round of DP-PrivRec releases both: step * (average of updates clipped to S), and the share
@@ -301,12 +311,12 @@ class PrivateAverage(RealVector, Normal):
     Algorithm 2 lines 8-11 and 22-23, Theorem 1, section 2.3.4.
     """
 
-    multiplier: AboveZero
-    clip: AboveZero
+    multiplier: PositiveFloat
+    clip: PositiveFloat
     batch: Whole
     dimension: Whole
     balance: Annotated[float, Range("(0, 1)", "in (0, 1): VectorGaussian releases no share")]
-    step: AboveZero = 1.0
+    step: PositiveFloat = 1.0
     counts_clipped: bool = False
 
     def __post_init__(self) -> None:
@@ -335,7 +345,7 @@ class PrivateAverage(RealVector, Normal):
         scale[-1] = 1.0 / math.sqrt(self.balance)
         return np.asarray(scale * (2.0 * self.multiplier / self.batch))
 
-    def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the output without noise: the average of updates times ``step``, then the share.
 
         With M = ``batch`` it is [step * clipped update / M, (M - 1 + b) / M].
@@ -347,7 +357,7 @@ class PrivateAverage(RealVector, Normal):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(OneBit):
+class Identity(BitInput):
     """Outputs the input bit without protection.
 
     The output equals the input, so that epsilon is infinite.
@@ -358,7 +368,7 @@ class Identity(OneBit):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Returns the value as bool of shape ``size``; ``rng`` is not used."""
-        return self.domain.spread(value, size).astype(bool)
+        return self.domain.expand_batch(value, size).astype(bool)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns 0 if ``output`` equals ``value``, else -inf."""

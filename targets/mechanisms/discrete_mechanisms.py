@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import WorstCase
-from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid, bernoulli_exp, discrete_laplace
+from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise, bernoulli_exp, discrete_laplace
 from fedrec_auditor.targets.mechanisms.parts.uses import PureEpsilon, at_least, check_rate_epsilon
-from fedrec_auditor.targets.settings import AboveZero
+from fedrec_auditor.targets.settings import PositiveFloat
 
 _DIGITS = 2**53
 # Number of sigmas after which sums stop; the omitted outputs contribute less than 2^-60 of a sum.
@@ -22,7 +22,7 @@ _TAIL = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian(OnGrid):
+class DiscreteGaussian(GridNoise):
     """Adds discrete Gaussian noise on a grid, which does not leak through floating-point rounding.
 
     P(k steps) is proportional to e^(-(k step)^2/(2 sigma^2)); no epsilon holds at delta 0.
@@ -30,8 +30,8 @@ class DiscreteGaussian(OnGrid):
     The log-ratio of two inputs grows without bound. With the sensitivity D = width step the
     mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne, Kamath and Steinke
     2020, Theorem 4). Its privacy curve at delta > 0 differs from the Gaussian one and is above it
-    at some deltas. The input is rounded to the grid, see ``OnGrid``; the output is unbiased about
-    the rounded input.
+    at some deltas. The input is rounded to the grid, see ``GridNoise``; the output is unbiased
+    about the rounded input.
 
     The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
     acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
@@ -39,10 +39,10 @@ class DiscreteGaussian(OnGrid):
     same exponent.
     """
 
-    sigma: AboveZero
+    sigma: PositiveFloat
 
     def __post_init__(self) -> None:
-        OnGrid.__post_init__(self)
+        GridNoise.__post_init__(self)
         self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
 
     def delta(self, epsilon: float) -> float:
@@ -55,7 +55,7 @@ class DiscreteGaussian(OnGrid):
         divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the distance. F
         is the cumulative distribution function of the noise.
         """
-        sigma, width = self.sigma / self.step, self.width
+        sigma, width = self.sigma / self.step, self.n_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
         reach = math.ceil(_TAIL * sigma) + 2
         k = np.arange(min(last, 0) - reach, min(last, reach) + 1, dtype=np.float64)
@@ -69,7 +69,7 @@ class DiscreteGaussian(OnGrid):
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of zCDP with rho = sensitivity^2/(2 sigma^2)."""
-        return dp.ZCDpEvent((self.width * self.step / self.sigma) ** 2 / 2.0)
+        return dp.ZCDpEvent((self.n_steps * self.step / self.sigma) ** 2 / 2.0)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         sigma = self.sigma / self.step
@@ -105,38 +105,38 @@ def _log_total(sigma: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace(PureEpsilon, OnGrid):
+class DiscreteLaplace(PureEpsilon, GridNoise):
     """Adds discrete Laplace noise on a grid, which does not leak through floating-point rounding.
 
     P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale); epsilon = width step/scale, exactly.
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
     an integer, drawn by comparing integers, and its range has no end that depends on the input. The
-    input is rounded to the grid, see ``OnGrid``; the output is unbiased about the rounded input.
+    input is rounded to the grid, see ``GridNoise``; the output is unbiased about the rounded input.
     ``scale`` is the scale of the Laplace noise. Source: Ghosh, Roughgarden and Sundararajan 2009;
     sampled as in Canonne, Kamath and Steinke 2020, Algorithm 2.
     """
 
-    scale: AboveZero
+    scale: PositiveFloat
 
     def __post_init__(self) -> None:
-        OnGrid.__post_init__(self)
+        GridNoise.__post_init__(self)
         self._check_noise("scale", self.scale, 2.0**-9, 2.0**40)
 
     @classmethod
-    def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
+    def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
         """Returns the mechanism with the smallest scale, as a double, at which an entry's epsilon
         is at most ``epsilon``.
         """
         check_rate_epsilon(epsilon)
-        width = cls(low=low, high=high, step=step, scale=step).width
+        width = cls(low=low, high=high, step=step, scale=step).n_steps
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
         return cls(low=low, high=high, step=step, scale=scale)
 
     @property
     def epsilon(self) -> float:
         """Exact epsilon of one entry, width step/scale."""
-        return self.width * self.step / self.scale
+        return self.n_steps * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
@@ -150,8 +150,8 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
-        inner = max(0, math.ceil((self.width - epsilon / rate) / 2.0) - 1)
-        rest = epsilon - (self.width - inner - 1) * rate
+        inner = max(0, math.ceil((self.n_steps - epsilon / rate) / 2.0) - 1)
+        rest = epsilon - (self.n_steps - inner - 1) * rate
         gained = math.expm1(-inner * rate) * math.expm1(min(rest, 0.0)) * math.exp(-rate)
         return (outer + gained) / (1.0 + math.exp(-rate))
 

@@ -14,27 +14,27 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.composition import CurveBelow, curve_below
+from fedrec_auditor.accountants.losses.composition import LowerCurve, lower_curve
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence, gaussian_mu
 from fedrec_auditor.accountants.losses.pairs import ListedPair, normal_masses
 from fedrec_auditor.targets.mechanisms.base import Domain, Size
 from fedrec_auditor.targets.mechanisms.parts.additive import (
     LOG_ROOT_TAU,
-    Normal,
-    NormalCurve,
-    RealVector,
+    GaussianCurve,
+    NormalNoise,
+    RealVectorInput,
     check_mu,
     check_range,
     clip_norm,
 )
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
-from fedrec_auditor.targets.mechanisms.parts.uses import BoundedEntry
+from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput
 from fedrec_auditor.targets.settings import (
-    AboveZero,
     Checked,
-    Finite,
+    FiniteFloat,
     NotNegative,
     Positive,
+    PositiveFloat,
     Share,
     Whole,
     check,
@@ -42,7 +42,7 @@ from fedrec_auditor.targets.settings import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian(BoundedEntry, Normal):
+class Gaussian(IntervalInput, NormalNoise):
     """Adds independent Gaussian noise to every entry.
 
     The noise is N(0, sigma^2) on an entry in [low, high]; no epsilon holds at delta 0.
@@ -52,9 +52,9 @@ class Gaussian(BoundedEntry, Normal):
     acts elementwise on arrays of any shape: every entry is a separate input.
     """
 
-    sigma: AboveZero
-    low: Finite
-    high: Finite
+    sigma: PositiveFloat
+    low: FiniteFloat
+    high: FiniteFloat
 
     def __post_init__(self) -> None:
         check(self)
@@ -62,7 +62,7 @@ class Gaussian(BoundedEntry, Normal):
         check_mu(self.mu, "sigma")
 
     @classmethod
-    def calibrated(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
+    def calibrate(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
         """Returns the mechanism with the smallest sigma at which one entry has (epsilon,
         delta)-differential privacy.
 
@@ -78,7 +78,7 @@ class Gaussian(BoundedEntry, Normal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorGaussian(RealVector, Normal):
+class VectorGaussian(RealVectorInput, NormalNoise):
     """Clips the L2 norm of a vector and adds Gaussian noise to every entry.
 
     The output is x min(1, C/|x|) + N(0, sigma^2 I); mu = 2C/sigma for the worst pair of vectors.
@@ -95,8 +95,8 @@ class VectorGaussian(RealVector, Normal):
     Zhang et al. (section 5), which prints neither C, sigma nor delta.
     """
 
-    sigma: AboveZero
-    clip: AboveZero
+    sigma: PositiveFloat
+    clip: PositiveFloat
     dimension: Whole
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class VectorGaussian(RealVector, Normal):
         check_mu(self.mu, "sigma")
 
     @classmethod
-    def calibrated(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
+    def calibrate(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
         """Returns the mechanism with the smallest sigma at which every pair of vectors has
         (epsilon, delta)-privacy.
 
@@ -120,7 +120,7 @@ class VectorGaussian(RealVector, Normal):
         """
         return 2.0 * self.clip / self.sigma
 
-    def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the vector, scaled down to a norm of at most ``clip``, before noise."""
         return clip_norm(value, self.clip)
 
@@ -152,7 +152,7 @@ class RevealedGaussian(Checked):
     to the privacy per rating of section 2.2.1, which the paper's accountant treats as amplified.
     """
 
-    noise_multiplier: AboveZero
+    noise_multiplier: PositiveFloat
     sampling_probability: Share
     count: Whole
 
@@ -172,7 +172,7 @@ class RevealedGaussian(Checked):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws pairs [mark, sum], float64 of shape (*size, count, 2)."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
         sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
         return np.stack([marks, sums], axis=-1)
@@ -241,7 +241,7 @@ class SampledGaussian(Checked):
     removing. The rows of one unit have the same distribution if a fixed number of rows is drawn.
 
     ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are rounded to a
-    grid (``curve_below``). The ratio of the two densities increases with the sum, so that the bound
+    grid (``lower_curve``). The ratio of the two densities increases with the sum, so that the bound
     also holds for any system whose shifts are at least as large.
 
     The input is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
@@ -266,7 +266,7 @@ class SampledGaussian(Checked):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws normalized sums, float64 of shape (*size, rounds)."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.rounds)
         drawn = rng.binomial(self.local_steps, self.sampling_probability, shape)
         return np.asarray(rng.standard_normal(shape) + drawn * self._shift(values)[..., None])
@@ -339,7 +339,7 @@ def _log_mixture(
 
 
 @lru_cache(maxsize=8)
-def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> CurveBelow:
+def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> LowerCurve:
     """Computes the privacy curve of all rounds, for presence against absence, with one output per
     cell.
     """
@@ -349,7 +349,7 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> C
     there = _log_masses(edges, up, counts, log_weights)
     gone = _log_masses(edges, -down, counts, log_weights) if down else normal_masses(edges)
     seen = (there > _RARE_LOG) & (gone > -np.inf)
-    return curve_below(((ListedPair.of((there - gone)[seen], there[seen]), rounds),))
+    return lower_curve(((ListedPair.build((there - gone)[seen], there[seen]), rounds),))
 
 
 def _log_masses(
@@ -373,7 +373,7 @@ def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingGaussian(Normal):
+class EmbeddingGaussian(NormalNoise):
     """Noisy gradient of the squared error of one rating; clipped embeddings bound its sensitivity.
 
     The output is the gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
@@ -383,8 +383,8 @@ class EmbeddingGaussian(Normal):
     v is ``item``, and ``joint`` adds the gradient in u. Embeddings are first projected
     (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
     (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Orthogonal u and v
-    of norm sqrt(R) attain both bounds at x = R (``worst``). At given embeddings a rating may also
-    be replaced by another rating. The centers are then |w| 2R apart, with w = u or (u, v). The
+    of norm sqrt(R) attain both bounds at x = R (``at_worst``). At given embeddings a rating may
+    also be replaced by another rating. The centers are then |w| 2R apart, with w = u or (u, v). The
     worst addition of a rating moves the center as far, so that every pair of inputs has at most the
     paper's sensitivity.
 
@@ -399,8 +399,8 @@ class EmbeddingGaussian(Normal):
     et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
     """
 
-    sigma: AboveZero
-    bound: AboveZero
+    sigma: PositiveFloat
+    bound: PositiveFloat
     user: tuple[float, ...]
     item: tuple[float, ...]
     joint: bool = False
@@ -420,7 +420,7 @@ class EmbeddingGaussian(Normal):
         check_mu(self.mu, "sigma")
 
     @classmethod
-    def worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
+    def at_worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
         """Returns the mechanism at embeddings that attain the largest sensitivity."""
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
@@ -451,7 +451,7 @@ class EmbeddingGaussian(Normal):
         """Shape of one gradient: the length of an embedding, or twice this length if ``joint``."""
         return self._factors.shape
 
-    def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
+    def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the gradient without noise; 0 if the rating is absent (negative)."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
@@ -471,7 +471,7 @@ class EmbeddingGaussian(Normal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseReplacement(NoiseShares, NormalCurve):
+class NoiseReplacement(NoiseShares, GaussianCurve):
     """Secure aggregation in two rounds, in which clients replace their Gaussian noise by less.
 
     An output holds all messages of one iteration of LFL-SGDMF at the server; mu =
@@ -494,8 +494,8 @@ class NoiseReplacement(NoiseShares, NormalCurve):
     2021, section 6.1, Theorem 5 and its proof.
     """
 
-    sigma: AboveZero
-    sensitivity: AboveZero
+    sigma: PositiveFloat
+    sensitivity: PositiveFloat
 
     def __post_init__(self) -> None:
         NoiseShares.__post_init__(self)
@@ -527,7 +527,7 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         """Simulates both rounds with independent noise per survivor, float64 of shape (*size,
         *output_shape).
         """
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
         stays = rng.normal(0.0, self.sigma * math.sqrt(self.zeta2), shape)
         if self.repaired:

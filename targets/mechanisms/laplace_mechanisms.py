@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_range
+from fedrec_auditor.targets.mechanisms.parts.additive import LaplaceNoise, check_range
 from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli_exp, geometric
-from fedrec_auditor.targets.mechanisms.parts.uses import BoundedEntry, PureEpsilon
-from fedrec_auditor.targets.settings import AboveZero, Finite, check
+from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput, PureEpsilon
+from fedrec_auditor.targets.settings import FiniteFloat, PositiveFloat, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace(BoundedEntry, Laplacian):
+class Laplace(IntervalInput, LaplaceNoise):
     """Adds independent Laplace noise to every entry.
 
     Noise of scale b on an entry in [low, high] has an epsilon of exactly (high - low)/b.
@@ -34,9 +34,9 @@ class Laplace(BoundedEntry, Laplacian):
     and Smith 2006.
     """
 
-    scale: AboveZero
-    low: Finite
-    high: Finite
+    scale: PositiveFloat
+    low: FiniteFloat
+    high: FiniteFloat
 
     def __post_init__(self) -> None:
         check(self)
@@ -78,7 +78,7 @@ _MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnappedLaplace(PureEpsilon, BoundedEntry):
+class SnappedLaplace(PureEpsilon, IntervalInput):
     """Adds Laplace noise to an entry and rounds the sum to a grid, against floating-point leaks.
 
     The sum is rounded to multiples of a power of two and clamped to [-bound, bound].
@@ -99,10 +99,10 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
     are the ends of the range of an entry.
     """
 
-    scale: AboveZero
-    low: Finite
-    high: Finite
-    bound: AboveZero
+    scale: PositiveFloat
+    low: FiniteFloat
+    high: FiniteFloat
+    bound: PositiveFloat
 
     def __post_init__(self) -> None:
         check(self)
@@ -111,14 +111,14 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
                 f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
                 f"high={self.high!r}, bound={self.bound!r}. Give a larger bound."
             )
-        if not self.bound / self.grid <= _MOST_STEPS:
+        if not self.bound / self.grid_step <= _MOST_STEPS:
             raise InputError(
-                f"Expected bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
+                f"Expected bound of at most {_MOST_STEPS} steps of {self.grid_step:g}, got "
                 f"bound={self.bound!r}. Lower the bound; noise of this scale does not reach it."
             )
 
     @property
-    def grid(self) -> float:
+    def grid_step(self) -> float:
         """Distance between neighbouring outputs: the smallest power of two that is at least
         ``scale``.
         """
@@ -133,24 +133,24 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         return float(np.abs(first - second).max())
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws multiples of ``grid`` exactly from the distribution of ``log_prob``, float64 of
-        shape ``size``.
+        """Draws multiples of ``grid_step`` exactly from the distribution of ``log_prob``, float64
+        of shape ``size``.
         """
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
         gap = (_FINE // 2 - side * offset) * _DIGITS
         left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
         steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
-        out = np.clip(cell, -self._max_steps, self._max_steps) * self.grid
+        out = np.clip(cell, -self._max_steps, self._max_steps) * self.grid_step
         return np.asarray(out.reshape(values.shape))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(output | value); -inf for an output that is not a multiple of ``grid``
+        """Returns ln P(output | value); -inf for an output that is not a multiple of ``grid_step``
         within the clamp.
         """
-        out = np.asarray(output, dtype=np.float64) / self.grid
+        out = np.asarray(output, dtype=np.float64) / self.grid_step
         cell, offset = self._cell(self.domain.check(value))
         rate = _DIGITS / float(self._scale)
         at, moved = offset / _FINE, out - cell
@@ -176,24 +176,24 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         """
         return WorstCase(
             inputs=np.array([self.low, self.high]),
-            outputs=np.arange(-self._max_steps, self._max_steps + 1) * self.grid,
+            outputs=np.arange(-self._max_steps, self._max_steps + 1) * self.grid_step,
             exhaustive=True,
         )
 
     @property
     def _scale(self) -> Fraction:
         """``scale`` in units of 2^-30 of a step of the grid, rounded up to an integer."""
-        return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid) * _DIGITS))
+        return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid_step) * _DIGITS))
 
     @property
     def _max_steps(self) -> int:
         """Largest output, in steps of the grid."""
-        return math.ceil(self.bound / self.grid)
+        return math.ceil(self.bound / self.grid_step)
 
     def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the index of the nearest grid point, and the entry's offset from it in 2^-20 of a
         step.
         """
-        fine = np.asarray(np.rint(value / self.grid * _FINE), dtype=np.int64)
+        fine = np.asarray(np.rint(value / self.grid_step * _FINE), dtype=np.int64)
         cell = (fine + _FINE // 2) // _FINE
         return cell, fine - cell * _FINE

@@ -16,13 +16,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli, unit
+from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli, to_uniform
 from fedrec_auditor.targets.mechanisms.parts.uses import (
-    OneBit,
-    OneNumber,
+    BitInput,
+    EpsilonOrZero,
+    NumberOutput,
     PureEpsilon,
-    RateOrNone,
-    UnitEntry,
+    UnitNumber,
     share_of_noise,
 )
 from fedrec_auditor.targets.settings import Checked, Positive, Probability, Range, Whole, check
@@ -32,7 +32,7 @@ _BYTE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class BitFlip(OneBit):
+class BitFlip(BitInput):
     """Keeps or flips every bit independently, at rates that depend on the bit.
 
     P(1 | 1) = p and P(1 | 0) = q; epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
@@ -85,12 +85,12 @@ class BitFlip(OneBit):
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
-        bits = Domain(low=0, high=1).spread(bits, shape).ravel()
+        bits = Domain(low=0, high=1).expand_batch(bits, shape).ravel()
         words = rng.integers(0, 2**64, size=-(-len(bits) // 8), dtype=np.uint64)
         noise = words.view(np.uint8)[: len(bits)]
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
-    def by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
+    def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
         """Flips the bits of n clients, shape (n, M), with each client's own random stream.
 
         The distribution is that of ``randomize``. The j-th bit of a client uses byte j of its
@@ -107,7 +107,7 @@ class BitFlip(OneBit):
             if not counts.size:
                 return np.empty(0)
             words = streams.take(clients).fold_in(1).random_bits(int(counts.max()))
-            return unit(words[np.arange(words.shape[1]) < counts[:, None]])
+            return to_uniform(words[np.arange(words.shape[1]) < counts[:, None]])
 
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
 
@@ -190,14 +190,14 @@ class OneCoordinate(Checked):
 
     The coordinate c is uniform for every input. Then P(bit = 1 | v) = (v_c (e^eps - 1) + e^eps + 1)
     / (2 e^eps + 2). The server decodes the bit as +B or -B with B = (e^eps + 1)/(e^eps - 1)
-    dimension, whose mean is v. The formula requires entries in [-1, 1] (see ``project``): for
+    dimension, whose mean is v. The formula requires entries in [-1, 1] (see ``clip_entries``): for
     entries beyond (e^eps+1)/(e^eps-1) its value is not a probability.
 
     Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit]. Source: Minto et
     al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
     """
 
-    epsilon: RateOrNone
+    epsilon: EpsilonOrZero
     dimension: Whole
 
     @property
@@ -219,30 +219,30 @@ class OneCoordinate(Checked):
         """Shape (2,): the coordinate and its bit."""
         return (2,)
 
-    def project(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Clips every entry to [-1, 1]; callers must do so before ``randomize`` and ``bits``."""
+    def clip_entries(self, value: ArrayLike) -> NDArray[np.float64]:
+        """Clips every entry to [-1, 1]; callers do so before ``randomize`` and ``draw_bits``."""
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
-    def coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
+    def draw_coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
         """Draws coordinates to report, uniformly; the caller then computes only the entries at
         these coordinates.
         """
         return rng.integers(0, self.dimension, size=size)
 
-    def bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
+    def draw_bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
         """Draws the reported bits of entries ``value_at``, in any shape; raises InputError for
         entries outside [-1, 1].
         """
         shape = np.shape(value_at)
-        return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
+        return self.report_bits(value_at, flip=rng.random(shape), corner=rng.random(shape))
 
-    def coordinates_at(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
+    def to_coordinates(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
         """Maps uniform draws from [0, 1) to coordinates, each with probability 1/dimension up to
         2^-53.
         """
         return (draw * self.dimension).astype(np.int64)
 
-    def bits_at(
+    def report_bits(
         self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Computes the reported bits of entries ``value_at`` from two uniform draws in [0, 1) per
@@ -257,9 +257,9 @@ class OneCoordinate(Checked):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws reports [coordinate, bit], int64 of shape (*size, 2)."""
-        vectors = self.domain.spread(value, size)
-        index = self.coordinates(rng, vectors.shape[:-1])
-        bits = self.bits(np.take_along_axis(vectors, index[..., None], axis=-1)[..., 0], rng)
+        vectors = self.domain.expand_batch(value, size)
+        index = self.draw_coordinates(rng, vectors.shape[:-1])
+        bits = self.draw_bits(np.take_along_axis(vectors, index[..., None], axis=-1)[..., 0], rng)
         return np.stack([index, bits], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -303,7 +303,7 @@ class OneCoordinate(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class Ternary(OneNumber):
+class Ternary(NumberOutput):
     """Reports one number as one of three values: a fixed size with either sign, or 0.
 
     The report is +r with probability max(x, 0)/r, -r with max(-x, 0)/r, else 0, for x in [-B, B];
@@ -333,14 +333,14 @@ class Ternary(OneNumber):
                 f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
                 "Give a larger size, so that no probability exceeds 1."
             )
-        if 0.0 < self.share <= self.delta_least:
+        if 0.0 < self.share <= self.min_delta:
             raise InputError(
-                f"Expected share of 0 or above bound/size = {self.delta_least:g}, got "
+                f"Expected share of 0 or above bound/size = {self.min_delta:g}, got "
                 f"share={self.share:g}. Give a larger share, so that every report is possible."
             )
 
     @property
-    def delta_least(self) -> float:
+    def min_delta(self) -> float:
         """Largest difference between two inputs in the probability of one sign, bound/size."""
         return self.bound / self.size
 
@@ -349,7 +349,7 @@ class Ternary(OneNumber):
         """Exact epsilon of one number; infinite without a ``share``."""
         if not self.share:
             return math.inf
-        return math.log((self.share + self.delta_least) / (self.share - self.delta_least))
+        return math.log((self.share + self.min_delta) / (self.share - self.min_delta))
 
     @property
     def domain(self) -> Domain:
@@ -358,7 +358,7 @@ class Ternary(OneNumber):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws reports, float64; each is -self.size, 0 or self.size."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         return self.report(values, rng.random(values.shape))
 
     def report(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -394,9 +394,9 @@ class Ternary(OneNumber):
         Without a ``share``, other pairs of inputs differ by at most bound/size in total variation,
         which the ends attain at every epsilon.
         """
-        nonzero, noise = self.share or self.delta_least, 0.0
+        nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:
-            noise = 1.0 - self.delta_least / self.share
+            noise = 1.0 - self.min_delta / self.share
         return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
     def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -408,13 +408,12 @@ class Ternary(OneNumber):
 
 
 _CELLS = 2**48
+# Allowed values of epsilon; above 40 the cells of ``Piecewise`` no longer resolve the distribution.
 PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
-"""Allowed values of epsilon; above 40 the cells of ``Piecewise`` no longer resolve the
-distribution."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureEpsilon, UnitEntry):
+class Piecewise(PureEpsilon, UnitNumber):
     """Reports a number in [-1, 1] as a random number that is likely to be near it.
 
     For input x the density is e^eps times as high on [l(x), r(x)] as elsewhere on [-C, C].
@@ -427,15 +426,15 @@ class Piecewise(PureEpsilon, UnitEntry):
     and draws a double between them, and this double can reveal the input. In this class [-C, C] has
     2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell. Every
     output is then possible under every input, with the probability that the density gives. The mean
-    is x up to that rounding, 2^-48 C. The property ``noise`` is rounded up, so that the epsilon of
-    the stored number never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any
-    shape; outputs are float64.
+    is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so that the
+    epsilon of the stored number never exceeds ``epsilon``. The mechanism acts elementwise on arrays
+    of any shape; outputs are float64.
     """
 
     epsilon: PiecewiseEpsilon
 
     @property
-    def noise(self) -> float:
+    def noise_rate(self) -> float:
         """Probability that the output is drawn independently of the input, e^(-epsilon/2), rounded
         up.
         """
@@ -444,12 +443,12 @@ class Piecewise(PureEpsilon, UnitEntry):
     @property
     def magnitude(self) -> float:
         """Largest absolute value of an output."""
-        return _CELLS / (_CELLS - self._near) / (1.0 - self.noise)
+        return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_rate)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws reports exactly from the distribution on the cells, float64 of shape ``size``."""
-        first = self._first(self.domain.spread(value, size))
-        anywhere = bernoulli(self.noise, rng, first.shape)
+        first = self._first(self.domain.expand_batch(value, size))
+        anywhere = bernoulli(self.noise_rate, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
@@ -458,8 +457,8 @@ class Piecewise(PureEpsilon, UnitEntry):
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._first(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._near)
-        low, width = self.noise / _CELLS, 2.0 * self.magnitude / _CELLS
-        high = low + (1.0 - self.noise) / self._near
+        low, width = self.noise_rate / _CELLS, 2.0 * self.magnitude / _CELLS
+        high = low + (1.0 - self.noise_rate) / self._near
         inside = (cell >= 0) & (cell <= _CELLS)
         density = np.where(near, math.log(high / width), math.log(low / width))
         return np.where(inside, density, -np.inf)
@@ -471,8 +470,8 @@ class Piecewise(PureEpsilon, UnitEntry):
         - eps)) times the length of one interval, where high is the density on it. For overlapping
         intervals only the part that does not overlap counts.
         """
-        near = 1.0 - self.noise * (1.0 - self._near / _CELLS)
-        own = math.log(near / self._near) - math.log(self.noise / _CELLS)
+        near = 1.0 - self.noise_rate * (1.0 - self._near / _CELLS)
+        own = math.log(near / self._near) - math.log(self.noise_rate / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import (
     Ints,
     Kind,
     Reports,
-    check_listed,
+    check_lists,
 )
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -31,7 +31,7 @@ from fedrec_auditor.targets.recorded.recording import (
     RecordedRound,
     Recording,
 )
-from fedrec_auditor.targets.recorded.tensors import Form, MessageFile, Pieces, Tensors
+from fedrec_auditor.targets.recorded.tensors import Form, MessageFile, StoredPart, Tensors
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
@@ -56,7 +56,7 @@ class RecordedMessages(Component):
     file, place: index of each message's file, and its position in this file (n,)
     kind, rate, shape: as in ``Component``
     broadcast: the model, which provides the rows that messages omit because they did not change
-    sums: sums over all messages by component, if they were recorded
+    round_sums: sums over all messages by component, if they were recorded
     n_items: number of items; item positions in lists must be smaller
     """
 
@@ -68,7 +68,7 @@ class RecordedMessages(Component):
     rate: float | None = field()
     shape: tuple[int, ...] = field()
     broadcast: Broadcast | None = None
-    sums: Mapping[str, NDArray[Any]] | None = None
+    round_sums: Mapping[str, NDArray[Any]] | None = None
     n_items: int = 0
 
     parts = ("place", "file")
@@ -83,37 +83,39 @@ class RecordedMessages(Component):
     def dense(self, clients: Ints) -> NDArray[Any]:
         """Reads the messages of the clients at positions ``clients``: (len(clients), *shape)."""
         out = np.zeros((len(clients), *self.shape), self.dtype)
-        for index, file, sent in self.pieces(clients):
-            if file.layouts[self.name].form is Form.WHOLE:
+        for index, file, sent in self.read_pieces(clients):
+            if file.layouts[self.name].form is Form.FULL:
                 out[index] = sent.values
                 continue
-            if file.layouts[self.name].form is Form.MOVED:
+            if file.layouts[self.name].form is Form.MOVED_ROWS:
                 out[index] = self._base(file)
-            out[np.repeat(index, sent.counts), self._within(sent.ids, file)] = sent.values
+            out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = sent.values
         return out
 
-    def sent(self, clients: Ints) -> NDArray[np.bool_]:
+    def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
         """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
-        if all(each.layouts[self.name].form is not Form.ROWS for each in self.files):
+        if all(each.layouts[self.name].form is not Form.SENT_ROWS for each in self.files):
             return out
-        for index, file, sent in self.pieces(clients):
-            if file.layouts[self.name].form is Form.ROWS:
+        for index, file, sent in self.read_pieces(clients):
+            if file.layouts[self.name].form is Form.SENT_ROWS:
                 out[index] = False
-                out[np.repeat(index, sent.counts), self._within(sent.ids, file)] = True
+                out[np.repeat(index, sent.row_counts), self._within(sent.ids, file)] = True
         return out
 
     def total(self) -> NDArray[Any]:
         """Returns the recorded sum, or else computes the sum over all clients by blocks."""
-        if self.sums is not None and self.name in self.sums:
-            return np.asarray(self.sums[self.name], dtype=np.float64)
+        if self.round_sums is not None and self.name in self.round_sums:
+            return np.asarray(self.round_sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
         """Selects the messages of the clients at positions ``clients``, in this order."""
-        return replace(super(RecordedMessages, self).take(clients), sums=None)
+        return replace(super(RecordedMessages, self).take(clients), round_sums=None)
 
-    def pieces(self, clients: Ints) -> Iterator[tuple[NDArray[np.intp], MessageFile, Pieces]]:
+    def read_pieces(
+        self, clients: Ints
+    ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
         """Reads messages file by file.
 
         Yields indices into ``clients``, the file, and the messages of these clients in the file.
@@ -127,7 +129,7 @@ class RecordedMessages(Component):
                 file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Kind.REPORTS
                 sent = file.read(self.name, places[index], ordered=ordered)
-                check_listed(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                check_lists(self.kind, sent.values, self.n_items, self.name, str(file.path))
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
@@ -136,7 +138,9 @@ class RecordedMessages(Component):
             return 0
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
-            raise file.wrong(f"{self.name!r} in the broadcast, whose rows messages change", "none")
+            raise file.file_error(
+                f"{self.name!r} in the broadcast, whose rows messages change", "none"
+            )
         return base
 
     def _within(self, ids: Ints, file: MessageFile) -> Ints:
@@ -148,7 +152,7 @@ class RecordedMessages(Component):
         return ids
 
 
-NO_MORE = (
+NO_RETRAINING = (
     "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
 
@@ -158,11 +162,12 @@ class RecordedSystem(System):
     """A recorded system as a target, whose training yields the recorded rounds.
 
     recording: the recording
-    positions: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that the
-        data do not contain. Messages of such senders are left out, like messages with numbers that
-        are not finite
+    sender_rows: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that
+        the data do not contain. Messages of such senders are left out, like messages with numbers
+        that are not finite
     users: identifiers of the data's rows; the training raises InputError for other users
-    code: a system whose clients send such messages, which adversaries may run; None if unavailable
+    simulator: a system whose clients send such messages, which adversaries may run; None if
+    unavailable
     rounds: number of rounds that are read, from the first round on
     stated: the claims on the system
     user_vectors: the system's true user vectors, if they were recorded
@@ -171,9 +176,9 @@ class RecordedSystem(System):
     """
 
     recording: Recording
-    positions: NDArray[np.int64]
+    sender_rows: NDArray[np.int64]
     users: NDArray[np.int64]
-    code: Target | None = None
+    simulator: Target | None = None
     rounds: int = 0
     stated: tuple[ScopedClaim, ...] = ()
     user_vectors: Floats | None = None
@@ -196,13 +201,13 @@ class RecordedSystem(System):
     def origin(self) -> Origin:
         """Origin of the recorded clients: somebody else's system, with or without its code."""
         return Origin(
-            others=True,
+            is_external=True,
             at_hand=False,
-            code=self.code,
-            assumed=self.assumed,
-            doubt=self.doubt,
-            unread=sum(
-                int(np.count_nonzero(~file.finite))
+            client=self.simulator,
+            assumption=self.assumed,
+            caveat=self.doubt,
+            n_dropped=sum(
+                int(np.count_nonzero(~file.is_finite))
                 for each in self.recording.rounds[: self.rounds]
                 for file in each.uploads
             ),
@@ -214,12 +219,12 @@ class RecordedSystem(System):
         return self.recording.digest
 
     @property
-    def unproved(self) -> str:
+    def why_unproved(self) -> str:
         """Reason why no upper bound is proved: a recording does not state its noise."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
-    def catalogue(self) -> int:
+    def required_items(self) -> int:
         """Number of items according to the manifest."""
         return self.recording.manifest.n_items
 
@@ -239,16 +244,16 @@ class RecordedSystem(System):
             n_users=interactions.n_users,
             n_items=manifest.n_items,
             settings=manifest.settings,
-            channel=manifest.distribution,
-            route=manifest.route or self.recording.shown,
-            parties=manifest.parties,
-            rows=manifest.places,
+            channel=manifest.noise_channel,
+            route=manifest.route or self.recording.max_vantage,
+            n_silos=manifest.parties,
+            item_rows=manifest.item_rows,
         )
 
     @property
-    def shown(self) -> Vantage:
+    def max_vantage(self) -> Vantage:
         """The strongest vantage whose view the recording contains."""
-        return self.recording.shown
+        return self.recording.max_vantage
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Yields the recorded rounds, whose messages stay in their files.
@@ -256,13 +261,13 @@ class RecordedSystem(System):
         Raises InputError unless ``interactions`` has the recorded system's ``users``.
         """
         if not np.array_equal(interactions.users, self.users):
-            raise InputError(NO_MORE)
+            raise InputError(NO_RETRAINING)
         memory = compute.memory
         for each in self.recording.rounds[: self.rounds]:
             model: Broadcast | None = each.broadcast
             if each.broadcast is not None and (memory := memory - each.broadcast.nbytes) >= 0:
                 model = dict(each.broadcast)
-            clear = self._uploads(each, each.clear, model, None) if each.clear else None
+            clear = self._uploads(each, each.cleartext, model, None) if each.cleartext else None
             yield Round(model, self._sent(each, model), clear)
         release: Broadcast | None = self.recording.release
         if self.rounds < len(self.recording.rounds):
@@ -287,7 +292,7 @@ class RecordedSystem(System):
     def _summed(self, name: str, sums: Tensors, count: int) -> Component:
         """A component for which only the sum was recorded."""
         place = self.recording.path / MANIFEST
-        part = self.recording.manifest.part(name, str(place))
+        part = self.recording.manifest.find_part(name, str(place))
         shape = sums.heads[name].shape
         nowhere = np.zeros(count, np.int64)
         return RecordedMessages(name, (), nowhere, nowhere, part.kind, part.rate, shape, None, sums)
@@ -308,13 +313,14 @@ class RecordedSystem(System):
         if named:
             whose = self._places(np.concatenate(named))
         known = np.flatnonzero(
-            (whose >= 0) & np.concatenate([np.ones(0, np.bool_), *(file.finite for file in files)])
+            (whose >= 0)
+            & np.concatenate([np.ones(0, np.bool_), *(file.is_finite for file in files)])
         )
         order = known[np.argsort(whose[known], kind="stable")]
         users = whose[order]
         twice = np.flatnonzero(np.diff(users) == 0)
         if len(twice):
-            sender = self.recording.senders[np.flatnonzero(self.positions == users[twice[0]])[0]]
+            sender = self.recording.senders[np.flatnonzero(self.sender_rows == users[twice[0]])[0]]
             raise InputError(
                 f"Expected one message per sender in round {recorded.number} of "
                 f"{self.recording.path}, got two of {sender!s:.60}. Use one round per message."
@@ -327,7 +333,7 @@ class RecordedSystem(System):
 
     def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
         """Rows of senders in the data, or -1 for senders that the data do not contain."""
-        return self.positions[np.searchsorted(self.recording.senders, senders)]
+        return self.sender_rows[np.searchsorted(self.recording.senders, senders)]
 
     def _component(
         self,
@@ -338,10 +344,10 @@ class RecordedSystem(System):
         model: Broadcast | None,
         sums: Tensors | None,
     ) -> Component:
-        part = self.recording.manifest.part(name, str(self.recording.path / MANIFEST))
+        part = self.recording.manifest.find_part(name, str(self.recording.path / MANIFEST))
         for file in files:
             if set(file.layouts) != set(files[0].layouts):
-                raise file.wrong(
+                raise file.file_error(
                     f"the components {', '.join(sorted(files[0].layouts))}, as in {files[0].path}",
                     ", ".join(sorted(file.layouts)),
                 )
@@ -356,16 +362,16 @@ class RecordedSystem(System):
             shape,
             model,
             sums,
-            self.catalogue,
+            self.required_items,
         )
         if part.kind in LIST_KINDS:
-            for _ in made.pieces(np.arange(len(made))):
+            for _ in made.read_pieces(np.arange(len(made))):
                 pass  # each message is checked when it is read
         return _reports(made, part) if part.kind is Kind.REPORTS else made
 
     def messages(self, calls: UploadRequest) -> NoReturn:
         """Raises InputError, because recorded clients cannot send new messages."""
-        raise InputError(NO_MORE)
+        raise InputError(NO_RETRAINING)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
         """Raises NoScores, because recordings do not contain scores of items."""
@@ -380,20 +386,22 @@ def _shape(
     for file in files:
         layout = file.layouts[name]
         if part.kind is Kind.REPORTS:
-            if layout.form is not Form.ROWS or layout.shape:
-                raise file.wrong(f"signs {name!r} and their coordinates", "other data")
+            if layout.form is not Form.SENT_ROWS or layout.shape:
+                raise file.file_error(f"signs {name!r} and their coordinates", "other data")
             continue
-        if shape is None and layout.form is Form.MOVED and model is not None and name in model:
+        if shape is None and layout.form is Form.MOVED_ROWS and model is not None and name in model:
             shape = model[name].shape
-        if layout.form is Form.WHOLE:
+        if layout.form is Form.FULL:
             shape = layout.shape if shape is None else shape
             fits = layout.shape == shape
         elif shape is None:
-            raise file.wrong(f"a shape of {name!r} in the manifest, as only rows are sent", "none")
+            raise file.file_error(
+                f"a shape of {name!r} in the manifest, as only rows are sent", "none"
+            )
         else:
             fits = layout.shape == shape[1:]
         if not fits:
-            raise file.wrong(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
+            raise file.file_error(f"{name!r} of shape {shape}", f"{layout.shape} ({layout.form})")
     assert shape is not None
     return shape
 
@@ -405,15 +413,15 @@ def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
     matrix = (part.shape[0], part.shape[1])
     index = np.zeros((0, 1), np.int64)
     positive = np.zeros((0, 1), np.bool_)
-    for at, file, sent in stored.pieces(np.arange(len(stored))):
+    for at, file, sent in stored.read_pieces(np.arange(len(stored))):
         if not len(index):
-            index = np.zeros((len(stored), int(sent.counts[0])), np.int64)
+            index = np.zeros((len(stored), int(sent.row_counts[0])), np.int64)
             positive = np.zeros(index.shape, np.bool_)
         inside = (sent.ids >= 0) & (sent.ids < matrix[0] * matrix[1])
-        if not ((sent.counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
-            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
+        if not ((sent.row_counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
+            raise file.file_error(f"{index.shape[1]} signs 1 or -1 of every sender", "other data")
         if not inside.all():
-            raise file.wrong(f"coordinates of a matrix {matrix}", "larger ones")
+            raise file.file_error(f"coordinates of a matrix {matrix}", "larger ones")
         index[at] = sent.ids.reshape(len(at), -1)
         positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

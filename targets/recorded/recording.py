@@ -20,21 +20,21 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.recorded.tensors import (
-    TENSORS,
+    FILE_READERS,
     MessageFile,
     Tensors,
+    check_file,
     check_folder,
-    check_regular,
 )
-from fedrec_auditor.targets.settings import TITLE, TITLED, types
+from fedrec_auditor.targets.settings import NAME_REGEX, NAME_RULE, field_types
 from fedrec_auditor.targets.systems.system import ReportDistribution
 from fedrec_auditor.targets.transcript import Channel
 
 MANIFEST = "manifest.json"
 # Maximum size of a manifest in bytes. Identifiers of items use nearly all of it.
-LARGEST = 2**28
+MAX_MANIFEST = 2**28
 # Key in the manifest for all components that are not named.
-ANY = "*"
+ANY_PART = "*"
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
 _AXES = 32  # maximum number of axes of an array
@@ -43,8 +43,8 @@ _Code = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def _titled(value: str) -> str:
-    if not TITLE.fullmatch(value):
-        raise ValueError(f"a name consists of {TITLED}")
+    if not NAME_REGEX.fullmatch(value):
+        raise ValueError(f"a name consists of {NAME_RULE}")
     return value
 
 
@@ -99,7 +99,7 @@ class Manifest(BaseModel):
     n_items: Annotated[int, Field(ge=1, lt=2**31)]
     items: tuple[int, ...] | tuple[str, ...] | None = None
     components: Mapping[str, RecordedPart] = Field(
-        default_factory=lambda: {ANY: RecordedPart(kind=Kind.CHANGE)}
+        default_factory=lambda: {ANY_PART: RecordedPart(kind=Kind.CHANGE)}
     )
     route: Vantage | None = None
     parties: Annotated[int, Field(ge=1, lt=2**31)] | None = None
@@ -123,7 +123,7 @@ class Manifest(BaseModel):
         return self
 
     @classmethod
-    def of(cls, place: str, **values: Any) -> Manifest:
+    def create(cls, place: str, **values: Any) -> Manifest:
         """Creates a manifest from its values by key; InputError at the first invalid key.
 
         ``place`` is the name of the manifest in error messages.
@@ -152,25 +152,25 @@ class Manifest(BaseModel):
         Raises InputError if it is missing, too large, not JSON, or invalid.
         """
         path = folder / MANIFEST
-        check_regular(path, LARGEST, "a recording's manifest")
+        check_file(path, MAX_MANIFEST, "a recording's manifest")
         try:
             values = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
             raise InputError(f"Expected JSON in {path}, got: {error}. Write it again.") from error
         if not isinstance(values, dict):
             raise InputError(f"Expected a JSON object in {path}, got {values!r:.60}. Correct it.")
-        return cls.of(str(path), **values)
+        return cls.create(str(path), **values)
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         """Returns the manifest as JSON text, the content of its file."""
         return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
-    def part(self, name: str, place: str) -> RecordedPart:
+    def find_part(self, name: str, place: str) -> RecordedPart:
         """Returns the description of the component ``name``; InputError if the manifest has none.
 
         ``place`` is the name of the manifest in error messages.
         """
-        part = self.components.get(name) or self.components.get(ANY)
+        part = self.components.get(name) or self.components.get(ANY_PART)
         if part is None:
             raise InputError(
                 f"Expected only the components {', '.join(self.components)} of {place}, got "
@@ -179,19 +179,19 @@ class Manifest(BaseModel):
         return part
 
     @property
-    def places(self) -> NDArray[np.int64] | None:
+    def item_rows(self) -> NDArray[np.int64] | None:
         """Rows or codes of all items (n_items, h); None if the manifest has none."""
         if self.rows is None:
             return None
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
-    def distribution(self) -> Channel | None:
+    def noise_channel(self) -> Channel | None:
         """Public distribution of the randomizer; None if the manifest has none."""
         return None if self.channel is None else _channel(self.channel)
 
 
-def channel_values(channel: Channel | None) -> dict[str, float | str] | None:
+def describe_channel(channel: Channel | None) -> dict[str, float | str] | None:
     """Returns the description of a channel in a manifest; None if it cannot be described."""
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
@@ -208,7 +208,7 @@ def _channel(values: Mapping[str, float | str]) -> Channel:
     if not set(given) <= known or any(isinstance(value, str) for value in given.values()):
         raise ValueError(f"besides its name, a channel has the numbers {', '.join(sorted(known))}")
     for name, value in given.items():
-        if types(kind)[name] is int and value % 1.0 == 0.0:  # the manifest has it as a float
+        if field_types(kind)[name] is int and value % 1.0 == 0.0:  # the manifest has it as a float
             given[name] = int(value)
     try:
         made: Channel = kind(**given)
@@ -235,20 +235,20 @@ class RecordedRound:
     number: number of the round
     broadcast: the model that the server sent, if it was recorded
     uploads: files of the clients' messages
-    clear: files of messages that stay linked to senders even under secure aggregation
+    cleartext: files of messages that stay linked to senders even under secure aggregation
     aggregate: sums of the uploads, if they were recorded
     """
 
     number: int
     broadcast: Tensors | None
     uploads: tuple[MessageFile, ...]
-    clear: tuple[MessageFile, ...]
+    cleartext: tuple[MessageFile, ...]
     aggregate: Tensors | None
 
     @property
     def nbytes(self) -> int:
         """Number of bytes that the index of the round's messages uses in memory."""
-        return sum(file.nbytes for file in (*self.uploads, *self.clear))
+        return sum(file.nbytes for file in (*self.uploads, *self.cleartext))
 
 
 @dataclass(frozen=True)
@@ -303,15 +303,16 @@ class Recording:
             raise InputError(f"Expected each round once in {path / ROUNDS}, got two. Rename one.")
         made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
-        if route is not None and not made.shown.shows(route):
+        if route is not None and not made.max_vantage.determines(route):
             raise InputError(
-                f"Expected a route that the recording contains ({made.shown}), got route={route} "
-                f"in {path / MANIFEST}. Give route {made.shown}, or record messages with senders."
+                f"Expected a route that the recording contains ({made.max_vantage}), got "
+                f"route={route} in {path / MANIFEST}. Give route {made.max_vantage}, or record "
+                "messages with senders."
             )
         return made
 
     @cached_property
-    def shown(self) -> Vantage:
+    def max_vantage(self) -> Vantage:
         """The strongest vantage whose view was recorded; InputError if nothing was recorded."""
         files = [file for recorded in self.rounds for file in recorded.uploads]
         if files:
@@ -337,7 +338,7 @@ class Recording:
         """Distinct names of all clients that sent messages or took part in sums, sorted."""
         lists = []
         for recorded in self.rounds:
-            named = [file.senders for file in (*recorded.uploads, *recorded.clear)]
+            named = [file.senders for file in (*recorded.uploads, *recorded.cleartext)]
             named += [None if recorded.aggregate is None else recorded.aggregate.senders]
             lists += [senders for senders in named if senders is not None]
         if len({senders.dtype.kind == "U" for senders in lists}) > 1:
@@ -346,19 +347,21 @@ class Recording:
             )
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
-    def readable(self) -> tuple[Recording, tuple[str, ...]]:
+    def drop_nonfinite(self) -> tuple[Recording, tuple[str, ...]]:
         """Returns the recording without parts that contain NaN or infinities, and notes on them.
 
         All numbers are read once. Models and sums that are not finite are removed; messages that
         are not finite are left out of their rounds when these are read. Raises InputError if more
         than half of the messages, of the models or of the sums are not finite.
         """
-        files = [file for recorded in self.rounds for file in (*recorded.uploads, *recorded.clear)]
+        files = [
+            file for recorded in self.rounds for file in (*recorded.uploads, *recorded.cleartext)
+        ]
         models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
         sums = [recorded.aggregate for recorded in self.rounds]
-        parts = {"messages": [flag for file in files for flag in file.finite.tolist()]}
+        parts = {"messages": [flag for file in files for flag in file.is_finite.tolist()]}
         for what, stored in (("models", models), ("sums", sums)):
-            parts[what] = [tensors.finite for tensors in stored if tensors is not None]
+            parts[what] = [tensors.is_finite for tensors in stored if tensors is not None]
         notes = []
         for what, flags in parts.items():
             if 2 * (lost := flags.count(False)) > len(flags):
@@ -369,7 +372,7 @@ class Recording:
                 )
             if lost:
                 notes.append(f"{lost:,} of {len(flags):,} {what} hold NaN or infinities: left out.")
-        named = [(file.senders, file.finite) for file in files if file.senders is not None]
+        named = [(file.senders, file.is_finite) for file in files if file.senders is not None]
         if named:
             every, kept = (np.concatenate(column) for column in zip(*named, strict=True))
             if len(silent := np.setdiff1d(every, every[kept])):
@@ -385,7 +388,7 @@ class Recording:
 
 
 def _finite(stored: Tensors | None) -> Tensors | None:
-    return stored if stored is not None and stored.finite else None
+    return stored if stored is not None and stored.is_finite else None
 
 
 def _entries(folder: Path, digest: Any) -> Iterator[Path]:
@@ -399,7 +402,7 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
 
 def _role(entry: Path) -> str:
     """The beginning of a file's name if its format is known, or else ""."""
-    return entry.stem.partition("-")[0] if entry.suffix in TENSORS else ""
+    return entry.stem.partition("-")[0] if entry.suffix in FILE_READERS else ""
 
 
 def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
@@ -434,7 +437,7 @@ def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
         number=int(folder.name),
         broadcast=broadcast,
         uploads=tuple(messages[UPLOADS]),
-        clear=tuple(messages[CLEAR]),
+        cleartext=tuple(messages[CLEAR]),
         aggregate=aggregate,
     )
 
@@ -444,4 +447,4 @@ def _once(before: Tensors | None, entry: Path) -> Tensors:
         raise InputError(
             f"Expected one file {entry.stem}.safetensors or .npz, got also {entry}. Remove it."
         )
-    return TENSORS[entry.suffix](entry)
+    return FILE_READERS[entry.suffix](entry)

@@ -18,11 +18,11 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Reports
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.recorded.recording import (
     AGGREGATE,
-    ANY,
+    ANY_PART,
     BROADCAST,
     CLEAR,
     MANIFEST,
@@ -31,17 +31,17 @@ from fedrec_auditor.targets.recorded.recording import (
     UPLOADS,
     Manifest,
 )
-from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS, Form, check_regular, finite
+from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS, Form, check_file, check_finite
 from fedrec_auditor.targets.transcript import Broadcast
 
 # Maximum size in bytes of a file with the truth.
-LARGEST = 2**36
+MAX_BYTES = 2**36
 _ATTRIBUTE = "attribute:"
 _TABLE = ("indptr", "indices", "ratings")
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class GroundTruth:
     """The true data of a recording, with which inferences are compared.
 
     interactions: the training data
@@ -78,9 +78,9 @@ class Truth:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
     @classmethod
-    def read(cls, path: Path) -> Truth:
+    def read(cls, path: Path) -> GroundTruth:
         """Reads a file that ``write`` has written; InputError if it is damaged or inconsistent."""
-        check_regular(path, LARGEST, "the truth of a recording")
+        check_file(path, MAX_BYTES, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -94,14 +94,14 @@ class Truth:
             ) from error
 
     @classmethod
-    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path) -> Truth:
+    def _of(cls, arrays: dict[str, NDArray[Any]], path: Path) -> GroundTruth:
         users, items = (arrays[name].astype(np.int64) for name in ("users", "items"))
         indptr, indices, values = (arrays[name] for name in _TABLE)
         ratings = sparse.csr_array((values, indices, indptr), shape=(len(users), len(items)))
         ratings.check_format()
         for name in ("ratings", "user_vectors"):
             if name in arrays:
-                finite(arrays[name], name, path)
+                check_finite(arrays[name], name, path)
         attributes = {}
         for name in arrays:
             if name.startswith(_ATTRIBUTE) and name.endswith(":codes"):
@@ -172,16 +172,16 @@ class RecordingWriter:
         magnitudes: Mapping[str, float] | None = None,
         **manifest: Any,
     ) -> None:
-        named = {ANY: kinds} if isinstance(kinds, str) else dict(kinds)
+        named = {ANY_PART: kinds} if isinstance(kinds, str) else dict(kinds)
         more = {"rate": rates or {}, "shape": shapes or {}, "magnitude": magnitudes or {}}
         names = dict.fromkeys([*named, *(name for each in more.values() for name in each)])
         parts = {
-            name: {"kind": named.get(name, named.get(ANY))}
+            name: {"kind": named.get(name, named.get(ANY_PART))}
             | {key: each[name] for key, each in more.items() if name in each}
             for name in names
         }
         self.path = Path(path)
-        self.manifest = Manifest.of(
+        self.manifest = Manifest.create(
             "the settings of a recording",
             algorithm=algorithm,
             n_items=n_items,
@@ -193,7 +193,7 @@ class RecordingWriter:
         self._files = 0
         (self.path / ROUNDS).mkdir(parents=True, exist_ok=True)
         draft = self.path / f".{secrets.token_hex(8)}"
-        draft.write_text(self.manifest.text(), encoding="utf-8")
+        draft.write_text(self.manifest.to_json(), encoding="utf-8")
         if not _placed(draft, self.path / MANIFEST) and Manifest.read(self.path) != self.manifest:
             raise InputError(
                 f"Expected no other recording at {self.path}, got one with other settings. Give "
@@ -223,7 +223,7 @@ class RecordingWriter:
         for part, value in arrays.items():
             if isinstance(value, tuple):
                 ids, values = (_array(part, each) for each in value)
-                written |= _partial(part, Form.ROWS, values, ids, np.array([len(ids)]))
+                written |= _partial(part, Form.SENT_ROWS, values, ids, np.array([len(ids)]))
             else:
                 written |= self._packed(part, _array(part, value)[None], None)
         self._messages(f"{UPLOADS}-{name}", written, [sender])
@@ -246,7 +246,7 @@ class RecordingWriter:
             for part in components.values()
         )
         count = len(next(iter(components.values()))) if components else 0
-        for places in blocks(count, size, _BLOCK):
+        for places in iter_blocks(count, size, _BLOCK):
             block = np.arange(places.start, places.stop)
             written: _Arrays = {}
             for name, part in components.items():
@@ -254,9 +254,9 @@ class RecordingWriter:
                     ids, signs = part.index[block], np.where(part.positive[block], 1, -1)
                     counts = np.full(len(block), ids.shape[1])
                     values = signs.astype(np.int8).ravel()
-                    written |= _partial(name, Form.ROWS, values, ids.ravel(), counts)
+                    written |= _partial(name, Form.SENT_ROWS, values, ids.ravel(), counts)
                 else:
-                    written |= self._packed(name, part.dense(block), part.sent(block))
+                    written |= self._packed(name, part.dense(block), part.sent_rows(block))
             self._files += 1
             stem = f"{CLEAR if clear else UPLOADS}-{self._files:06}"
             self._messages(stem, written, None if senders is None else senders[block])
@@ -287,15 +287,17 @@ class RecordingWriter:
 
     def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
         """Arrays of a file for messages (n, *shape): the few changed rows of a table, or all."""
-        part = self.manifest.part(name, "the settings of the recording")
+        part = self.manifest.find_part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
-            return _partial(name, Form.ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1))
+            return _partial(
+                name, Form.SENT_ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1)
+            )
         base = (self._broadcast or {}).get(name) if part.kind is Kind.MODEL else None
         if base is not None and (base.ndim, base.shape) == (2, values.shape[1:]):
             moved = (values != base).any(axis=2)
             if moved.mean() < _FEW and base.dtype == values.dtype:
                 ids = np.nonzero(moved)[1]
-                return _partial(name, Form.MOVED, values[moved], ids, moved.sum(axis=1))
+                return _partial(name, Form.MOVED_ROWS, values[moved], ids, moved.sum(axis=1))
         return {name: values}
 
     def _messages(self, stem: str, written: _Arrays, senders: Any) -> None:

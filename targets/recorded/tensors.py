@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Ints
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 
 
-def check_regular(path: Path, max_size: float, what: str) -> None:
+def check_file(path: Path, max_size: float, what: str) -> None:
     """Checks that ``path`` is a regular file (no link) of at most ``max_size`` bytes.
 
     Raises InputError if it is not. ``what`` is the name of the file in error messages.
@@ -61,13 +61,13 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
 # arrays with the numbers of rows per message.
 SENDERS, COUNTS = "senders", "counts"
 # Maximum size of a file in bytes.
-LARGEST = 2**40
+MAX_BYTES = 2**40
 # Maximum number of bytes of the senders, or of the counts, in a compressed file.
-LARGEST_INDEX = 2**28
+MAX_INDEX_BYTES = 2**28
 # Maximum number of characters in a sender's name.
-LONGEST = 1024
+MAX_NAME_LEN = 1024
 # Maximum number of arrays in a file.
-MOST_NAMES = 10_000
+MAX_ARRAYS = 10_000
 _SAFE = {
     "BOOL": "?",
     "U8": "u1",
@@ -83,20 +83,20 @@ _SAFE = {
     "F32": "<f4",
     "F64": "<f8",
 }
-Read = Callable[[str, slice], NDArray[Any]]
-"""Function that reads a slice of rows of a named array. An array without axes is read in full."""
+# Function that reads a slice of rows of a named array. An array without axes is read in full.
+RowReader = Callable[[str, slice], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ArrayInfo:
     """Shape and data type of an array that has not been read yet.
 
-    ``fortran`` states whether its numbers are in Fortran order.
+    ``is_fortran`` states whether its numbers are in Fortran order.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    fortran: bool = False
+    is_fortran: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,20 +116,20 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     path: Path
     largest: int = field(init=False, default=0)
-    heads: Mapping[str, Head] = field(init=False)
+    heads: Mapping[str, ArrayInfo] = field(init=False)
     index: Mapping[str, NDArray[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        check_regular(self.path, LARGEST, "a file of arrays")
+        check_file(self.path, MAX_BYTES, "a file of arrays")
         try:
             heads, index = self._scan()
         except InputError:
             raise
         except Exception as error:
             raise self._broken(error) from error
-        if len(heads) > MOST_NAMES:
+        if len(heads) > MAX_ARRAYS:
             raise InputError(
-                f"Expected at most {MOST_NAMES:,} arrays in {self.path}, got {len(heads):,}. "
+                f"Expected at most {MAX_ARRAYS:,} arrays in {self.path}, got {len(heads):,}. "
                 "Put more messages into each array."
             )
         check_senders(index.get(SENDERS), self.path)
@@ -137,7 +137,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
         object.__setattr__(self, "index", index)
 
     @contextmanager
-    def opened(self) -> Iterator[Read]:
+    def open_slices(self) -> Iterator[RowReader]:
         """Opens the file: returns a context with a function that reads slices.
 
         Raises InputError if the file is damaged.
@@ -154,14 +154,14 @@ class Tensors(Mapping[str, NDArray[Any]]):
         """Reads the whole array ``name``; InputError unless its numbers are finite."""
         if name not in self.heads or name == SENDERS:
             raise KeyError(name)
-        with self.opened() as read:
-            array = finite(read(name, slice(None)), name, self.path)
+        with self.open_slices() as read:
+            array = check_finite(read(name, slice(None)), name, self.path)
         return array.astype(np.float32) if array.dtype == np.float16 else array
 
     @cached_property
-    def finite(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether all numbers of the file are finite. They are read once."""
-        with self.opened() as read:
+        with self.open_slices() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
     def __iter__(self) -> Iterator[str]:
@@ -186,7 +186,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
         return name == SENDERS or name.endswith(f":{COUNTS}")
 
     @abstractmethod
-    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]: ...
+    def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]: ...
 
     @abstractmethod
     def _opened(self) -> Any: ...
@@ -201,7 +201,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 class SafeTensors(Tensors):
     """A file .safetensors, from which only the requested slices are read."""
 
-    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
+    def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
 
         heads, index = {}, {}
@@ -213,7 +213,7 @@ class SafeTensors(Tensors):
                         f"Expected data types of numpy in {self.path}, got {name!r} as "
                         f"{part.get_dtype()}. Save this array as float32."
                     )
-                heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
+                heads[name] = ArrayInfo(tuple(part.get_shape()), np.dtype(dtype))
                 if self._indexes(name):
                     index[name] = np.asarray(file.get_tensor(name))
             header = (file.metadata() or {}).get(SENDERS)
@@ -231,7 +231,7 @@ class SafeTensors(Tensors):
         return np.array(names, dtype=np.str_)
 
     @contextmanager
-    def _opened(self) -> Iterator[Read]:
+    def _opened(self) -> Iterator[RowReader]:
         from safetensors import safe_open
 
         with ExitStack() as stack:
@@ -252,46 +252,48 @@ class SafeTensors(Tensors):
 class NumpyArchive(Tensors):
     """A file .npz, whose arrays are read up to the end of the requested slice.
 
-    most: maximum number of bytes of an array of the index
-    only: names of the arrays that are read, by default all
-    texts: names of the arrays that may hold texts
+    max_bytes: maximum number of bytes of an array of the index
+    only_names: names of the arrays that are read, by default all
+    text_names: names of the arrays that may hold texts
     """
 
-    most: ClassVar[int] = LARGEST_INDEX
-    only: ClassVar[Collection[str]] = ()
-    texts: ClassVar[Collection[str]] = (SENDERS,)
+    max_bytes: ClassVar[int] = MAX_INDEX_BYTES
+    only_names: ClassVar[Collection[str]] = ()
+    text_names: ClassVar[Collection[str]] = (SENDERS,)
 
-    def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
+    def _scan(self) -> tuple[dict[str, ArrayInfo], dict[str, NDArray[Any]]]:
         heads, index = {}, {}
         with zipfile.ZipFile(self.path) as archive:
-            if len(archive.infolist()) > MOST_NAMES:
-                raise ValueError(f"more than {MOST_NAMES:,} arrays")
+            if len(archive.infolist()) > MAX_ARRAYS:
+                raise ValueError(f"more than {MAX_ARRAYS:,} arrays")
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
                     raise ValueError(f"{info.filename!r:.80}, not an array with a unique name")
-                if self.only and name not in self.only:
+                if self.only_names and name not in self.only_names:
                     continue
                 with archive.open(info) as file:
                     head, start = _header(file)
-                    if head.dtype.kind not in ("biufUS" if name in self.texts else "biuf"):
+                    if head.dtype.kind not in ("biufUS" if name in self.text_names else "biuf"):
                         raise ValueError(f"{name!r} of {head.dtype}, which are not numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
                         raise ValueError(f"{name!r} without all of its {size:,} bytes")
                     heads[name] = head
-                    if head.fortran:  # to read a few rows, all rows have to be read
+                    if head.is_fortran:  # to read a few rows, all rows have to be read
                         object.__setattr__(
                             self, "largest", max(self.largest, math.prod(head.shape))
                         )
                     if self._indexes(name):
-                        if size > self.most:
-                            raise ValueError(f"{size:,} bytes of {name!r}, more than {self.most:,}")
+                        if size > self.max_bytes:
+                            raise ValueError(
+                                f"{size:,} bytes of {name!r}, more than {self.max_bytes:,}"
+                            )
                         index[name] = _slice(file, head, slice(None))
         return heads, index
 
     @contextmanager
-    def _opened(self) -> Iterator[Read]:
+    def _opened(self) -> Iterator[RowReader]:
         with zipfile.ZipFile(self.path) as archive:
 
             def read(name: str, rows: slice) -> NDArray[Any]:
@@ -302,7 +304,7 @@ class NumpyArchive(Tensors):
             yield read
 
 
-def _header(file: IO[bytes]) -> tuple[Head, int]:
+def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
     """An array's head, and the offset of its first number; ValueError for arrays of objects."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
@@ -313,15 +315,15 @@ def _header(file: IO[bytes]) -> tuple[Head, int]:
         raise ValueError(f"an array of version {version}")
     if dtype.hasobject:
         raise ValueError("an array of Python objects, which are never unpickled")
-    return Head(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
+    return ArrayInfo(tuple(shape), dtype, fortran and len(shape) > 1), file.tell()
 
 
-def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
+def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
     """Rows of the array whose numbers begin at the file's position.
 
     In Fortran order, the whole array is read.
     """
-    if head.fortran:
+    if head.is_fortran:
         content = file.read(head.dtype.itemsize * math.prod(head.shape))
         return np.frombuffer(content, head.dtype).reshape(head.shape, order="F")[rows].copy()
     width = head.dtype.itemsize * math.prod(head.shape[1:])
@@ -334,10 +336,10 @@ def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
 
 
 # Classes that read files of arrays, by the file's suffix.
-TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
+FILE_READERS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
 
 
-def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
+def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
     """Returns ``values`` if all of them are finite; otherwise raises InputError.
 
     ``name`` and ``path`` are the names of the array and of its file in error messages.
@@ -351,10 +353,10 @@ def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Checks that no sender's name has more than ``LONGEST`` characters; InputError otherwise."""
-    if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * LONGEST:
+    """Raises InputError if a sender's name has more than ``MAX_NAME_LEN`` characters."""
+    if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * MAX_NAME_LEN:
         raise InputError(
-            f"Expected senders of at most {LONGEST:,} characters in {path}, got a name of "
+            f"Expected senders of at most {MAX_NAME_LEN:,} characters in {path}, got a name of "
             f"{senders.itemsize // 4:,}. Give shorter names."
         )
 
@@ -365,13 +367,13 @@ _BLOCK = 2**22  # numbers per block of messages that is checked at once
 class Form(StrEnum):
     """Form in which a file stores a component: whole messages, or some rows of a table."""
 
-    WHOLE = "whole"
-    ROWS = "rows"  # the remaining rows were not sent
-    MOVED = "moved"  # the remaining rows were sent as they were broadcast
+    FULL = "whole"
+    SENT_ROWS = "rows"  # the remaining rows were not sent
+    MOVED_ROWS = "moved"  # the remaining rows were sent as they were broadcast
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PartLayout:
     """Layout of a component in one file.
 
     form: whether messages are stored in full or as rows
@@ -385,17 +387,17 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class StoredPart:
     """One component of k messages, in full or as rows.
 
     values: the messages (k, *shape), or their rows (r, *shape)
     ids: positions of the rows in their tables (r,); empty for messages in full
-    counts: numbers of rows per message (k,); empty for messages in full
+    row_counts: numbers of rows per message (k,); empty for messages in full
     """
 
     values: NDArray[Any]
     ids: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -418,38 +420,40 @@ class MessageFile:
     path: Path
     count: int = field(init=False)
     senders: NDArray[np.int64] | NDArray[np.str_] | None = field(init=False)
-    layouts: Mapping[str, Layout] = field(init=False)
+    layouts: Mapping[str, PartLayout] = field(init=False)
     tensors: Tensors = field(init=False)
     starts: Mapping[str, NDArray[np.int64]] = field(init=False)
 
     def __post_init__(self) -> None:
-        tensors = TENSORS[self.path.suffix](self.path)
+        tensors = FILE_READERS[self.path.suffix](self.path)
         heads = dict(tensors.heads)
         heads.pop(SENDERS, None)
         senders = tensors.senders
         if senders is not None:
             if senders.ndim != 1 or senders.dtype.kind not in "iuU":
-                raise self.wrong("senders as one list of numbers, or of texts", "other data")
+                raise self.file_error("senders as one list of numbers, or of texts", "other data")
             senders = senders if senders.dtype.kind == "U" else senders.astype(np.int64)
-        layouts: dict[str, Layout] = {}
+        layouts: dict[str, PartLayout] = {}
         starts: dict[str, NDArray[np.int64]] = {}
         sizes = {} if senders is None else {SENDERS: len(senders)}
         for name, head in heads.items():
             base, _, role = name.partition(":")
             if role:
-                if base not in heads or role not in (Form.ROWS, Form.MOVED, COUNTS):
-                    raise self.wrong("components, their rows and counts", f"{name!r}")
+                if base not in heads or role not in (Form.SENT_ROWS, Form.MOVED_ROWS, COUNTS):
+                    raise self.file_error("components, their rows and counts", f"{name!r}")
                 continue
             if not head.shape:
-                raise self.wrong(f"an axis of messages in {name!r}", "a single number")
-            form = next((f for f in (Form.ROWS, Form.MOVED) if f"{name}:{f}" in heads), Form.WHOLE)
-            layouts[name] = Layout(form, head.dtype, head.shape[1:])
+                raise self.file_error(f"an axis of messages in {name!r}", "a single number")
+            form = next(
+                (f for f in (Form.SENT_ROWS, Form.MOVED_ROWS) if f"{name}:{f}" in heads), Form.FULL
+            )
+            layouts[name] = PartLayout(form, head.dtype, head.shape[1:])
             sizes[name] = head.shape[0]
-            if form is not Form.WHOLE:
+            if form is not Form.FULL:
                 starts[name] = self._starts(tensors, name, form)
                 sizes[name] = len(starts[name]) - 1
         if len(set(sizes.values())) != 1:
-            raise self.wrong("as many messages as senders in every component", f"{sizes}")
+            raise self.file_error("as many messages as senders in every component", f"{sizes}")
         made = {"tensors": tensors, "layouts": layouts, "senders": senders, "starts": starts}
         for name, value in (made | {"count": next(iter(sizes.values()))}).items():
             object.__setattr__(self, name, value)
@@ -459,12 +463,12 @@ class MessageFile:
         """Number of bytes in memory for the index: the senders, and offsets of their messages."""
         return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
 
-    def numbers(self, name: str) -> int:
+    def min_memory(self, name: str) -> int:
         """Returns the least memory, in numbers, for one message of the component ``name``."""
         rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
-    def read(self, name: str, places: Ints, *, ordered: bool = True) -> Pieces:
+    def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
         """Reads the component ``name`` of the messages at positions ``places``.
 
         If ``ordered``, the rows of each message are sorted, regardless of their order in the file.
@@ -473,29 +477,31 @@ class MessageFile:
         pieces = self._read(name, places)
         if not ordered:
             return pieces
-        whose, ids = np.repeat(np.arange(len(pieces.counts)), pieces.counts), pieces.ids
+        whose, ids = np.repeat(np.arange(len(pieces.row_counts)), pieces.row_counts), pieces.ids
         order = np.lexsort((ids, whose))
         if (np.diff(order) < 0).any():
             ids = ids[order]
-            pieces = Pieces(pieces.values[order], ids, pieces.counts)
+            pieces = StoredPart(pieces.values[order], ids, pieces.row_counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
-            raise self.wrong("each row of a message once, from 0 on", f"other rows of {name!r}")
+            raise self.file_error(
+                "each row of a message once, from 0 on", f"other rows of {name!r}"
+            )
         return pieces
 
     @cached_property
-    def finite(self) -> NDArray[np.bool_]:
+    def is_finite(self) -> NDArray[np.bool_]:
         """Flags (n,) of messages whose numbers are all finite; all numbers are read once."""
         out = np.ones(self.count, np.bool_)
         for name, layout in self.layouts.items():
-            for block in blocks(self.count, self.numbers(name), _BLOCK):
+            for block in iter_blocks(self.count, self.min_memory(name), _BLOCK):
                 places = np.arange(block.start, block.stop)
                 pieces = self._read(name, places)
-                whose = places if layout.form is Form.WHOLE else np.repeat(places, pieces.counts)
+                whose = places if layout.form is Form.FULL else np.repeat(places, pieces.row_counts)
                 rows = np.isfinite(pieces.values).all(axis=tuple(range(1, pieces.values.ndim)))
                 out[whose[~rows]] = False
         return out
 
-    def wrong(self, expected: str, got: str) -> InputError:
+    def file_error(self, expected: str, got: str) -> InputError:
         """Creates an InputError with the ``expected`` content of this file, and its content."""
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
@@ -505,27 +511,29 @@ class MessageFile:
         if counts is None or any(
             len(h.shape) != 1 or h.dtype.kind not in "iu" for h in (counts, ids)
         ):
-            raise self.wrong(f"whole numbers as rows and counts of {name!r}", "other data")
+            raise self.file_error(f"whole numbers as rows and counts of {name!r}", "other data")
         each = tensors.index[f"{name}:{COUNTS}"].astype(np.int64)
         total = heads[name].shape[0]
         if (each < 0).any() or ids.shape[0] != total or each.sum() != total:
-            raise self.wrong(f"counts of {name!r} that add up to its {total} rows", "other counts")
+            raise self.file_error(
+                f"counts of {name!r} that add up to its {total} rows", "other counts"
+            )
         return np.concatenate([[0], np.cumsum(each)])
 
-    def _read(self, name: str, places: Ints) -> Pieces:
+    def _read(self, name: str, places: Ints) -> StoredPart:
         layout = self.layouts[name]
         starts = self.starts.get(name, np.arange(self.count + 1))
         values, ids = [np.zeros((0, *layout.shape), layout.dtype)], [np.zeros(0, np.int64)]
-        with self.tensors.opened() as read:
+        with self.tensors.open_slices() as read:
             for first, last in _runs(places):
                 rows = slice(int(starts[first]), int(starts[last]))
                 values.append(read(name, rows))
-                if layout.form is not Form.WHOLE:
+                if layout.form is not Form.FULL:
                     ids.append(read(f"{name}:{layout.form}", rows).astype(np.int64))
         together = values[1] if len(values) == 2 else np.concatenate(values)
-        if layout.form is Form.WHOLE:
-            return Pieces(together)
-        return Pieces(together, np.concatenate(ids), np.diff(starts)[places])
+        if layout.form is Form.FULL:
+            return StoredPart(together)
+        return StoredPart(together, np.concatenate(ids), np.diff(starts)[places])
 
 
 def _runs(places: Ints) -> Iterator[tuple[int, int]]:

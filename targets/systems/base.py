@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M.
-RATE = 1e8
+THROUGHPUT = 1e8
 # Minimum cost of one pass over the data, in parameter updates.
 _PASS = 1e3
 
@@ -51,7 +51,7 @@ class Cost:
     updates: float
 
     @classmethod
-    def of(
+    def estimate(
         cls,
         interactions: Interactions,
         *,
@@ -116,11 +116,11 @@ class Cost:
     @property
     def seconds(self) -> float:
         """Estimated time of the training in one thread, in seconds."""
-        return self.updates / RATE
+        return self.updates / THROUGHPUT
 
 
+# Callback that is called with the number of finished rounds and the number of all rounds.
 Progress = Callable[[int, int], None]
-"""Callback that is called with the number of finished rounds and the number of all rounds."""
 
 
 class NoScores(InputError):
@@ -162,7 +162,7 @@ class ScopedClaim:
     outside_model: str = ""
     curve: Callable[[float], float] | None = None
 
-    def at(self, delta: float) -> ScopedClaim | None:
+    def at_delta(self, delta: float) -> ScopedClaim | None:
         """Returns the claim at another delta, computed from ``curve``; None if the claim is not a
         formula.
         """
@@ -185,17 +185,17 @@ class DesignedPair:
     broadcast: the model that the server sends to both users; a malicious server may send any
         values.
     scope: scope of a bound that is measured on the messages.
-    names: descriptions of the two worlds, for reports.
-    read: function that reduces n messages to an array of numbers, shape (n, f), on which the bound
-        is measured. If None, whole messages are measured.
+    world_names: descriptions of the two worlds, for reports.
+    reducer: function that reduces n messages to an array of numbers, shape (n, f), on which the
+        bound is measured. If None, whole messages are measured.
     """
 
     target: Target
     profiles: Interactions
     broadcast: Broadcast | None
     scope: Scope
-    names: tuple[str, str]
-    read: Callable[[Mapping[str, Component]], NDArray[np.float64]] | None = None
+    world_names: tuple[str, str]
+    reducer: Callable[[Mapping[str, Component]], NDArray[np.float64]] | None = None
 
 
 class Split(StrEnum):
@@ -266,26 +266,26 @@ class Run:
 class Origin:
     """Facts about the source of a target and of its messages, on which an audit depends.
 
-    others: whether somebody else wrote the system. Its claims are then stated numbers, which hold
-        for every population or, if ``users`` is given, for a population of this size.
+    is_external: whether somebody else wrote the system. Its claims are then stated numbers, which
+        hold for every population or, if ``n_users`` is given, for a population of this size.
     at_hand: whether the clients can be run to make new messages; a recording has only stored
         messages.
-    code: client code that makes messages like those of a recording; None if nobody gave it.
-    users: number of users for which the claims are stated.
-    share: probability that a user sends in a round, drawn anew in every round.
-    assumed: a sentence that states an assumption about the messages which no source confirms.
-    doubt: a sentence that explains why the failure of an attack on these messages proves nothing.
-    unread: number of messages that were left out because their values are not finite.
+    client: client code that makes messages like those of a recording; None if nobody gave it.
+    n_users: number of users for which the claims are stated.
+    send_rate: probability that a user sends in a round, drawn anew in every round.
+    assumption: a sentence that states an assumption about the messages which no source confirms.
+    caveat: a sentence that explains why the failure of an attack on these messages proves nothing.
+    n_dropped: number of messages that were left out because their values are not finite.
     """
 
-    others: bool = False
+    is_external: bool = False
     at_hand: bool = True
-    code: Target | None = None
-    users: int | None = None
-    share: float = 1.0
-    assumed: str = ""
-    doubt: str = ""
-    unread: int = 0
+    client: Target | None = None
+    n_users: int | None = None
+    send_rate: float = 1.0
+    assumption: str = ""
+    caveat: str = ""
+    n_dropped: int = 0
 
 
 def origin_of(target: Target) -> Origin:
@@ -313,7 +313,7 @@ class Claimant(Protocol):
         return ()
 
     @property
-    def unproved(self) -> str:
+    def why_unproved(self) -> str:
         """Reason why the events of this target prove no epsilon; "" if they prove one or state the
         reason themselves.
         """
@@ -382,7 +382,7 @@ class Target(Claimant, Protocol):
         ...
 
     @property
-    def privacy(self) -> NoiseSetting | None:
+    def noise_setting(self) -> NoiseSetting | None:
         """The settings that determine how much noise is added; None if no setting does."""
         return None
 
@@ -399,7 +399,7 @@ class Target(Claimant, Protocol):
         ...
 
     @property
-    def steerable(self) -> bool:
+    def is_steerable(self) -> bool:
         """Whether all clients send in every round, and their messages depend only on their data and
         the broadcast.
 
@@ -414,7 +414,7 @@ class Target(Claimant, Protocol):
         return False
 
     @property
-    def catalogue(self) -> int | None:
+    def required_items(self) -> int | None:
         """Number of items that the model requires; None if it works with any number."""
         return None
 
@@ -427,7 +427,7 @@ class Target(Claimant, Protocol):
         """Returns the estimated cost of a training on these interactions."""
         ...
 
-    def shortened(self, rounds: int) -> Target:
+    def limit_rounds(self, rounds: int) -> Target:
         """Returns a copy of the system whose training has at most ``rounds`` rounds."""
         ...
 

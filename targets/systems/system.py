@@ -19,14 +19,14 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Siz
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.paper import Paper, paper_of
+from fedrec_auditor.targets.declarations.paper import Paper, find_paper
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repeated, Shuffled
-from fedrec_auditor.targets.mechanisms.parts.uses import RateOrNone
+from fedrec_auditor.targets.mechanisms.parts.uses import EpsilonOrZero
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.memory_mapping import Spill
+from fedrec_auditor.targets.memory_mapping import RoundStore
 from fedrec_auditor.targets.own_modules import member_name
-from fedrec_auditor.targets.settings import Checked, NoiseSetting, Whole, numbers
+from fedrec_auditor.targets.settings import Checked, NoiseSetting, Whole, float_fields
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
@@ -58,8 +58,8 @@ class TrainingResult:
     user_vectors: Floats | None = None
 
 
+# Components by name; each component holds one message per client.
 Messages = dict[str, Component]
-"""Components by name; each component holds one message per client."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,19 @@ class UploadRequest:
     compute: Compute = DEFAULT
 
     @cached_property
-    def owners(self) -> Ints:
+    def profile_ids(self) -> Ints:
         """Index of the profile behind each message, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.size)
 
     @cached_property
-    def clients(self) -> Interactions:
+    def interactions(self) -> Interactions:
         """Interactions behind each message: the row of its profile, repeated ``size`` times."""
-        return self.profiles.take(self.owners)
+        return self.profiles.take_users(self.profile_ids)
 
     @cached_property
     def streams(self) -> Streams:
         """One random stream per message, seeded from ``rng`` on first use."""
-        return Streams.spawn(self.rng, len(self.owners))
+        return Streams.spawn(self.rng, len(self.profile_ids))
 
 
 Training = Generator[Round | None, Round | None, TrainingResult]
@@ -110,16 +110,16 @@ class System(Checked, Target, ABC):
 
     A subclass implements its training (``train``), the client's uploads (``messages``) and the
     scores of items (``score``). The folder of its paper declares the claims and the printed utility
-    figures. If ``central`` is true, all rounds run within a server that holds the data, and the
+    figures. If ``is_central`` is true, all rounds run within a server that holds the data, and the
     transcript has no rounds.
     """
 
     evaluation: ClassVar[Evaluation]
     unprotected: ClassVar[str] = ""
-    privacy: ClassVar[NoiseSetting | None] = None
+    noise_setting: ClassVar[NoiseSetting | None] = None
     learning: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    central: ClassVar[bool] = False
+    is_central: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -146,7 +146,7 @@ class System(Checked, Target, ABC):
         return None
 
     @property
-    def shown(self) -> Vantage:
+    def max_vantage(self) -> Vantage:
         """The strongest vantage whose view the transcript of a run contains."""
         return Vantage.SERVER
 
@@ -159,14 +159,14 @@ class System(Checked, Target, ABC):
 
     def cost(self, interactions: Interactions) -> Cost:
         """Returns the estimated cost of a training: one message per user and round, unless
-        ``takes`` changes this.
+        ``cost_args`` changes this.
         """
         usual = {
-            "rounds": self.length,
-            "senders": 0 if self.central else interactions.n_users,
+            "rounds": self.n_steps,
+            "senders": 0 if self.is_central else interactions.n_users,
             "reports": self.sizes.reports or 0,
         }
-        return Cost.of(interactions, **usual | self.takes(interactions))
+        return Cost.estimate(interactions, **usual | self.cost_args(interactions))
 
     def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system that is audited on these interactions, and notes on how it differs
@@ -176,15 +176,16 @@ class System(Checked, Target, ABC):
         """
         return self, ()
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.of`` in which this system differs from the defaults."""
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
+        """Returns the arguments of ``Cost.estimate`` in which this system differs from the
+        defaults."""
         return {}
 
-    def uses(self, horizon: Horizon) -> int:
+    def n_uses(self, horizon: Horizon) -> int:
         """Returns the number of times that one round's mechanism is applied within ``horizon``."""
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
-    def shortened(self, rounds: int) -> Self:
+    def limit_rounds(self, rounds: int) -> Self:
         """Returns a copy of the system whose training has at most ``rounds`` rounds."""
         if self.rounds is None or self.rounds <= rounds:
             return self
@@ -211,9 +212,9 @@ class System(Checked, Target, ABC):
         ``progress`` is called after every step of ``train``. Raises InputError if the data lack a
         part that the system needs, or if the training diverges.
         """
-        training, spill = self.train(interactions, rng, compute), Spill(compute)
+        training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
-        stored, number, total = None, 0, self.length
+        stored, number, total = None, 0, self.n_steps
         first = 0 if keep is None else total - keep
         while True:
             try:
@@ -221,9 +222,9 @@ class System(Checked, Target, ABC):
             except StopIteration as end:
                 trained: TrainingResult = end.value
                 break
-            stored = crossed if crossed is None or number < first else spill.keep(crossed)
+            stored = crossed if crossed is None or number < first else spill.store(crossed)
             del crossed  # it may be on disk now
-            if stored is not None and number >= first and not self.central:
+            if stored is not None and number >= first and not self.is_central:
                 rounds.append(stored)
             number += 1
             if progress is not None:
@@ -232,7 +233,7 @@ class System(Checked, Target, ABC):
             public=self.public(interactions),
             rounds=tuple(rounds),
             release=trained.release,
-            shown=self.shown,
+            max_vantage=self.max_vantage,
         )
         return Run(
             transcript=transcript,
@@ -241,7 +242,7 @@ class System(Checked, Target, ABC):
         )
 
     @property
-    def length(self) -> int:
+    def n_steps(self) -> int:
         """Number of steps of ``train``: the number of rounds, or one."""
         return self.rounds or 1
 
@@ -261,8 +262,8 @@ class System(Checked, Target, ABC):
             algorithm=self.name,
             n_users=interactions.n_users,
             n_items=interactions.n_items,
-            settings=numbers(self),
-            features=interactions.genres,
+            settings=float_fields(self),
+            item_features=interactions.genres,
         )
 
     def upload(
@@ -277,7 +278,7 @@ class System(Checked, Target, ABC):
         grouped by profile.
         """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
-        return Uploads(calls.owners, self.messages(calls))
+        return Uploads(calls.profile_ids, self.messages(calls))
 
     def messages(self, calls: UploadRequest) -> Messages:
         """Computes the clients' messages, by component; by default clients send nothing."""
@@ -293,7 +294,7 @@ class System(Checked, Target, ABC):
         name.
         """
         for kind in cls.__mro__:
-            if (paper := paper_of(kind.__module__)) is not None:
+            if (paper := find_paper(kind.__module__)) is not None:
                 return paper, _called(kind)
         raise InputError(
             f"Expected {cls.__name__} to define paper, reported and scoped_claims, or to be in the "
@@ -317,21 +318,21 @@ class NoiselessSystem(System):
 
         None otherwise. Weaker vantages see only functions of the messages.
         """
-        return Identity() if scope.vantage is Vantage.SERVER and self.sends(scope) else None
+        return Identity() if scope.vantage is Vantage.SERVER and self.depends_on(scope) else None
 
-    def sends(self, scope: Scope) -> bool:
+    def depends_on(self, scope: Scope) -> bool:
         """Whether messages depend on the unit of ``scope``; by default they depend on every unit
         but an attribute.
         """
         return scope.unit is not Unit.ATTRIBUTE
 
 
-class Central(System):
+class CentralSystem(System):
     """A system whose server holds all users' data and publishes only the model; devices send
     nothing.
     """
 
-    central = True
+    is_central = True
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """None, because no distribution of the published model is known for every pair of
@@ -348,7 +349,7 @@ class Central(System):
         return {}
 
 
-class NoUploads(Central):
+class NoUploads(CentralSystem):
     """A system whose devices or silos send nothing and which publishes nothing."""
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
@@ -356,7 +357,7 @@ class NoUploads(Central):
         return dp.NoOpDpEvent()
 
 
-def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def get_table(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Returns the table ``name`` of the broadcast; raises InputError if it is missing or has
     another shape.
     """
@@ -381,7 +382,7 @@ class ReportDistribution(Checked):
     dimension: number of coordinates.
     """
 
-    epsilon: RateOrNone
+    epsilon: EpsilonOrZero
     dimension: Whole = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -396,15 +397,15 @@ class ReportDistribution(Checked):
 
 
 class ReportingSystem(System):
-    """A system whose clients send reports of one randomized coordinate; ``uses`` counts reports per
-    horizon.
+    """A system whose clients send reports of one randomized coordinate; ``n_uses`` counts reports
+    per horizon.
     """
 
     @abstractmethod
-    def report(self, n_items: int) -> OneCoordinate:
+    def randomizer(self, n_items: int) -> OneCoordinate:
         """Returns the randomizer of one report, for a catalogue of ``n_items`` items."""
 
-    def hidden(self, population: Population) -> int:
+    def n_shuffled(self, population: Population) -> int:
         """Number of users whose reports are shuffled together; by default all users."""
         return population.n_users
 
@@ -420,12 +421,12 @@ class ReportingSystem(System):
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one: Mechanism = self.report(population.n_items)
+        one: Mechanism = self.randomizer(population.n_items)
         if scope.vantage is Vantage.SHUFFLED:
-            one = Shuffled(self.report(1).epsilon, self.hidden(population))
+            one = Shuffled(self.randomizer(1).epsilon, self.n_shuffled(population))
         elif scope.vantage is not Vantage.SERVER:
             return None
-        return Repeated(one, self.uses(scope.horizon))
+        return Repeated(one, self.n_uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Returns the composition of one report per use, or of one shuffle of all users' reports
@@ -435,10 +436,10 @@ class ReportingSystem(System):
         so are weaker vantages. The event is non-private if the adjacency hides whether a user takes
         part.
         """
-        if scope.is_presence:
+        if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
-        one = self.report(population.n_items).event()
+        one = self.randomizer(population.n_items).event()
         if scope.vantage is not Vantage.SERVER:
-            n_users = self.hidden(population)
-            one = dp.ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
-        return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))
+            n_users = self.n_shuffled(population)
+            one = dp.ShuffledDpEvent(self.randomizer(1).epsilon, n_users, binary=True)
+        return dp.SelfComposedDpEvent(one, self.n_uses(scope.horizon))

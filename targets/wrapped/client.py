@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.own_modules import FOLDERS
+from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apart
+from fedrec_auditor.targets.wrapped.structure import SINGLE_NAME, ArrayStructure, flatten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class History:
         return out
 
     @classmethod
-    def of(cls, interactions: Interactions, user: int) -> History:
+    def for_user(cls, interactions: Interactions, user: int) -> History:
         """Creates the history of the user in row ``user``. Arrays are copied, except ``genres``."""
         table = interactions.ratings
         row = slice(table.indptr[user], table.indptr[user + 1])
@@ -87,7 +87,7 @@ class History:
 # Beginnings of the paths of this program's files, and of files of libraries.
 _LIBRARIES = (
     *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
-    *(os.path.join(folder, "") for folder in FOLDERS),
+    *(os.path.join(folder, "") for folder in CODE_FOLDERS),
     "<",  # code from a text, as dataclasses generate it
 )
 
@@ -97,7 +97,7 @@ class ProcessExit(Exception):
 
 
 @contextmanager
-def without_exit() -> Iterator[None]:
+def block_exits() -> Iterator[None]:
     """Returns a context in which exits and cancellations by external code raise ``ProcessExit``.
 
     Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
@@ -116,13 +116,13 @@ def without_exit() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise ProcessExit(f"{type(error).__name__}: {message_of(error)}") from error
+        raise ProcessExit(f"{type(error).__name__}: {error_message(error)}") from error
     finally:
         os._exit = leave
 
 
 @contextmanager
-def foreign_errors(name: str) -> Iterator[None]:
+def convert_errors(name: str) -> Iterator[None]:
     """Returns a context that turns errors of external code into an InputError.
 
     ``name`` is the name of that code in the message. An error counts as external if its trace has
@@ -140,11 +140,11 @@ def foreign_errors(name: str) -> Iterator[None]:
         where = f"{foreign[-1].filename.rpartition('/')[2]}:{foreign[-1].lineno}"
         raise InputError(
             f"Expected {name} to return a result, got {type(error).__name__}: "
-            f"{message_of(error)} ({where}). Correct this code."
+            f"{error_message(error)} ({where}). Correct this code."
         ) from error
 
 
-def message_of(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Returns the message of an exception in one line.
 
     If the message cannot be read, the result says so.
@@ -160,8 +160,8 @@ _PAD = (
     "The length of a message must not reveal its sender: pad messages to one shape, or send a "
     "table with one row per item."
 )
+# A client's message: arrays by name.
 Message = Mapping[str, NDArray[Any]]
-"""A client's message: arrays by name."""
 
 
 @dataclass(slots=True)
@@ -170,8 +170,8 @@ class Client:
 
     function: the client's function; if it requires a fourth argument, it gets its device's
         ``state``, a dictionary that it may fill and that persists from round to round
-    like: shapes of the first message, which all messages must have
-    form: types of the first message's parts, in their order, which all messages must have
+    shapes: shapes of the first message, which all messages must have
+    part_types: types of the first message's parts, in their order, which all messages must have
     structure: structure of the first message
     drops_out: whether a device may send None
 
@@ -183,9 +183,9 @@ class Client:
     """
 
     function: Function
-    like: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    form: Mapping[str, str] = field(default_factory=dict)
-    structure: Structure | None = None
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    part_types: Mapping[str, str] = field(default_factory=dict)
+    structure: ArrayStructure | None = None
     drops_out: bool = False
     _stateful: bool = field(init=False)
 
@@ -196,7 +196,7 @@ class Client:
         self,
         history: History,
         model: Broadcast | None,
-        make_model: Structure | None,
+        make_model: ArrayStructure | None,
         seed: int,
         state: dict[str, Any],
         where: str,
@@ -210,7 +210,7 @@ class Client:
         state: the device's state
         where: text that names the round and the device in error messages
         """
-        sent = None if model is None or make_model is None else make_model.build(model)
+        sent = None if model is None or make_model is None else make_model.rebuild(model)
         seed_everything(seed)
         more = (state,) if self._stateful else ()
         what = f"the message of your client ({source_place(self.function)})"
@@ -218,14 +218,18 @@ class Client:
             upload = self.function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None
-            arrays, structure = take_apart(upload, what)
-        self.like = self.like or {name: array.shape for name, array in arrays.items()}
-        check_parts(arrays, self.like, what, where, _PAD)
-        if self.form.keys() != structure.form.keys():  # a different catalogue, or the first message
-            self.form = structure.form
-        for name, other in zip(self.form.items(), structure.form.items(), strict=True):
+            arrays, structure = flatten(upload, what)
+        self.shapes = self.shapes or {name: array.shape for name, array in arrays.items()}
+        check_parts(arrays, self.shapes, what, where, _PAD)
+        if (
+            self.part_types.keys() != structure.part_types.keys()
+        ):  # a different catalogue, or the first message
+            self.part_types = structure.part_types
+        for name, other in zip(self.part_types.items(), structure.part_types.items(), strict=True):
             if name != other:
-                expected, got = (f"{at or SINGLE!r} ({kind.strip()})" for at, kind in (name, other))
+                expected, got = (
+                    f"{at or SINGLE_NAME!r} ({kind.strip()})" for at, kind in (name, other)
+                )
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
                     "Send parts of the same types in the same order: both may reveal the sender."
@@ -267,7 +271,7 @@ def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
     remedy: advice at the end of the error message
     """
     try:
-        with without_exit():
+        with block_exits():
             yield
     except InputError:
         raise
@@ -312,7 +316,7 @@ def describe_error(error: Exception, function: Function) -> str:
     last = own[-1] if own else frames[-1]
     kind = "" if isinstance(error, ProcessExit) else f"{type(error).__name__}: "
     where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
-    return f"{kind}{message_of(error):.160} ({where})"
+    return f"{kind}{error_message(error):.160} ({where})"
 
 
 def seed_everything(seed: int) -> None:
@@ -327,7 +331,7 @@ def seed_everything(seed: int) -> None:
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
+def restore_random_state() -> Iterator[None]:
     """Returns a context at whose end the global generators get their earlier states back."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     torch = sys.modules.get("torch")
@@ -345,13 +349,13 @@ _FEW = 0.5  # maximum share of a table's rows that are stored one by one
 
 
 @dataclass(slots=True)
-class Packing:
-    """Collects messages of equal names and shapes; ``components`` returns them as a batch.
+class MessagePacker:
+    """Collects messages of equal names and shapes; ``pack_components`` returns them as a batch.
 
     kinds: function that returns the kind of a component by its name
     broadcast: the model that the devices received
-    there: flags of the devices that sent a message. For other devices, the batch contains a message
-        that does not move the model
+    has_message: flags of the devices that sent a message. For other devices, the batch contains a
+        message that does not move the model
 
     Tables in which most rows did not change (compared with the ``broadcast`` for a model, and with
     zeros otherwise) are stored as their changed rows only.
@@ -359,7 +363,7 @@ class Packing:
 
     kinds: Callable[[str], Kind]
     broadcast: Broadcast | None
-    there: list[bool] = field(default_factory=list, init=False)
+    has_message: list[bool] = field(default_factory=list, init=False)
     _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
         default_factory=dict, init=False
     )
@@ -367,12 +371,12 @@ class Packing:
 
     def add(self, message: Message | None) -> None:
         """Adds a message, or None for a device that sends no message."""
-        self.there.append(message is not None)
+        self.has_message.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
-    def components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
+    def pack_components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
         """Returns all added messages, in their order, by component.
 
         If no device sent a message, the components have the shapes of the message ``example()``.
@@ -381,7 +385,7 @@ class Packing:
         for name, array in (self._like or example()).items():
             nothing = self._packed(name, self._rest(name, array))
             sent = iter(self._parts.get(name, ()))
-            parts = [next(sent) if there else nothing for there in self.there]
+            parts = [next(sent) if there else nothing for there in self.has_message]
             made[name] = self._component(name, parts)
         return made
 
@@ -410,9 +414,9 @@ class Packing:
         values = [part if rows is None else part[1] for rows, part in parts]
         return Rows(
             indptr=np.concatenate([[0], np.cumsum([len(each) for each in ids])]),
-            ids=np.concatenate(ids),
+            row_ids=np.concatenate(ids),
             values=np.concatenate(values).astype(dtype, copy=False),
-            count=shape[0],
+            n_rows=shape[0],
             kind=kind,
             rest=self._rest(name, np.empty(shape, dtype)),
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import LIST_PADDING, Kind, check_listed
+from fedrec_auditor.targets.components import LIST_PADDING, Kind, check_lists
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
@@ -18,10 +18,10 @@ from fedrec_auditor.targets.wrapped.client import (
     Function,
     History,
     Message,
-    own_randomness,
+    restore_random_state,
     source_place,
 )
-from fedrec_auditor.targets.wrapped.structure import Structure
+from fedrec_auditor.targets.wrapped.structure import ArrayStructure
 
 _SEED = 20_240_521
 _AGAIN, _SEEDS = 5, 20
@@ -29,34 +29,34 @@ _MORE_ITEMS = 4
 _MODEL = 0.5  # a message that follows a larger share of a move of the broadcast is a model
 _ALONE = 300  # maximum number of seconds of a call in a new process
 
-Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
+FirstModel = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
+# Function that yields the number of each round, and messages of devices with the same history.
 RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
-"""Function that yields the number of each round, and messages of devices with the same history."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeResult:
     """Results of trial calls of a client.
 
     kinds: kind of each part of a message, by name
-    form: type of each part, in order
+    part_types: type of each part, in order
     any_items: whether the client also works with a different number of items
     notes: notes for the report
     size: size of a message in bytes
-    repeated: function that returns further messages, of several rounds
+    more_messages: function that returns further messages, of several rounds
     """
 
     kinds: Mapping[str, Kind]
-    form: Mapping[str, str]
+    part_types: Mapping[str, str]
     any_items: bool
     notes: tuple[str, ...]
     size: int
-    repeated: RepeatedMessages
+    more_messages: RepeatedMessages
 
 
-def probe(
+def run_probe(
     function: Function,
-    opening: Opening,
+    opening: FirstModel,
     interactions: Interactions,
     *,
     kinds: Mapping[str, Kind],
@@ -64,7 +64,7 @@ def probe(
     fixed: bool,
     claimed: bool,
     drops_out: bool,
-) -> Probe:
+) -> ProbeResult:
     """Calls a client about a dozen times, on some histories, and examines its messages.
 
     Parameters
@@ -85,9 +85,9 @@ def probe(
     sizes = np.diff(interactions.ratings.indptr)
     order = np.argsort(sizes, kind="stable")
     chosen = list(dict.fromkeys(order[[len(order) // 2, -1, 0]].tolist()))
-    histories = [History.of(interactions, user) for user in chosen]
+    histories = [History.for_user(interactions, user) for user in chosen]
     trial = _Trial(function, *opening(interactions.n_items), Client(function, drops_out=drops_out))
-    with own_randomness():
+    with restore_random_state():
         first, histories = trial.first(histories)
         notes = []
         if not all(_equal(first, trial(histories[0])) for _ in range(_AGAIN)):
@@ -108,7 +108,7 @@ def probe(
     for name, kind in all_kinds.items():
         for _, message in tried:
             where = f"messages of your client ({source_place(function)})"
-            check_listed(kind, message[name], interactions.n_items, name, where)
+            check_lists(kind, message[name], interactions.n_items, name, where)
     any_items = not fixed and _takes_more(trial, opening, histories[0])
     if not any_items:
         notes.append(
@@ -116,9 +116,9 @@ def probe(
             "items: games run with all of these items, and therefore take longer."
         )
     size = sum(part.nbytes for part in first.values())
-    return Probe(
+    return ProbeResult(
         all_kinds,
-        trial.client.form,
+        trial.client.part_types,
         any_items,
         tuple(notes),
         size,
@@ -137,7 +137,7 @@ def _repeated(
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
         for number in range(rounds if at == 0 else min(rounds, 2)):
             seed = trial.seed + number * _AGAIN
-            with own_randomness():
+            with restore_random_state():
                 made = [trial(history, seed=seed + n, state=s) for n, s in enumerate(states)]
             yield number + 1, [each for each in made if each is not None]
 
@@ -159,14 +159,14 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
     )
 
 
-def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
+def _takes_more(trial: _Trial, opening: FirstModel, history: History) -> bool:
     """Whether model and client work with a larger number of items."""
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = opening(more)
-        client = replace(trial.client, like={}, form={}, structure=None)
+        client = replace(trial.client, shapes={}, part_types={}, structure=None)
         wide = replace(trial, model=model, structure=structure, client=client)
-        with own_randomness():
+        with restore_random_state():
             wide(replace(history, n_items=more))
     except InputError:
         return False
@@ -195,7 +195,7 @@ def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
 class _Trial:
     function: Function
     model: Broadcast | None
-    structure: Structure | None
+    structure: ArrayStructure | None
     client: Client
     seed: int = _SEED
 
@@ -237,7 +237,7 @@ class _Trial:
         rng = np.random.default_rng(_SEED)
         scale = float(broadcast.std()) or 1.0
         move = (0.1 * scale * rng.standard_normal(broadcast.shape)).astype(broadcast.dtype)
-        with own_randomness():
+        with restore_random_state():
             after = self(history, {**(self.model or {}), name: broadcast + move})
         if after is None:
             return Kind.CHANGE

@@ -16,24 +16,24 @@ from fedrec_auditor.accountants.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
 # Name of an array that is not in a container.
-SINGLE = "values"
+SINGLE_NAME = "values"
 _DEPTH = 8
 _text = cache(str)  # for dtypes, whose names numpy would compute again each time
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
+class ArrayStructure:
     """Structure of an object that contains arrays.
 
-    build: function that returns an object of the same structure from other arrays
-    form: type of each part by name, in order; all Python numbers count as one type
+    rebuild: function that returns an object of the same structure from other arrays
+    part_types: type of each part by name, in order; all Python numbers count as one type
     """
 
-    build: Callable[[Arrays], Any]
-    form: Mapping[str, str]
+    rebuild: Callable[[Arrays], Any]
+    part_types: Mapping[str, str]
 
 
-def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structure]:
+def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStructure]:
     """Returns the arrays of an object by name, and the object's structure.
 
     A single array or tensor has the name "values". Elements of a list are named by their positions,
@@ -43,10 +43,10 @@ def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structur
     information that arrays would not contain: masks, and stored zeros. ``what`` is the name of the
     object in error messages.
 
-    >>> arrays, structure = take_apart({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
+    >>> arrays, structure = flatten({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
     {'item.0': (2,), 'item.1': (3,), 'n': (1,)}
-    >>> structure.build(arrays)["item"][1]
+    >>> structure.rebuild(arrays)["item"][1]
     array([1., 1., 1.])
     """
     arrays: dict[str, NDArray[Any]] = {}
@@ -54,7 +54,7 @@ def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structur
     build = _apart(value, "", arrays, form, what, _DEPTH)
     if not arrays:
         raise InputError(f"Expected arrays in {what}, got {value!r:.80}. Give at least one number.")
-    return arrays, Structure(build, form)
+    return arrays, ArrayStructure(build, form)
 
 
 def _apart(
@@ -82,7 +82,7 @@ def _apart(
             for at, each in enumerate(value)
         ]
         return lambda given: kind(make(given) for make in members)
-    own = name or SINGLE
+    own = name or SINGLE_NAME
     if own in arrays:
         raise InputError(f"Expected one part named {own!r} in {what}, got two. Rename one of them.")
     array = _array(value, own, what)

@@ -81,7 +81,7 @@ class TorchClient:
 
         if isinstance(self._model, nn.Module):
             return _arrays(self._shared(self._model))
-        return self.first
+        return self.init_params
 
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
@@ -114,7 +114,7 @@ class TorchClient:
         sent = self._protect(changes, rng)
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
-    def first(self, n_items: int) -> Arrays:
+    def init_params(self, n_items: int) -> Arrays:
         """Returns the shared parameters of a module for ``n_items`` items, before any step."""
         return _arrays(self._shared(self._module(n_items)))
 

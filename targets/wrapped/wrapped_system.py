@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import charged_event
+from fedrec_auditor.accountants.theorems.neighbours import checked_event
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import (
-    TITLE,
-    TITLED,
+    NAME_REGEX,
+    NAME_RULE,
     NotNegative,
     Range,
     Share,
     Whole,
-    WholeOrNone,
+    WholeOrZero,
     check,
 )
 from fedrec_auditor.targets.systems.base import (
-    RATE,
+    THROUGHPUT,
     Evaluation,
     Model,
     NoScores,
@@ -48,15 +48,15 @@ from fedrec_auditor.targets.wrapped.client import (
     Function,
     History,
     Message,
-    Packing,
+    MessagePacker,
     check_parts,
     foreign_call,
-    own_randomness,
     requires_arguments,
+    restore_random_state,
     source_place,
 )
-from fedrec_auditor.targets.wrapped.probe import RepeatedMessages, probe
-from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
+from fedrec_auditor.targets.wrapped.probe import RepeatedMessages, run_probe
+from fedrec_auditor.targets.wrapped.structure import ArrayStructure, flatten
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -65,25 +65,25 @@ _SEEDS = 2**63
 # Default time of a call in seconds, and size in bytes of a message that takes one more second.
 _CALL, _BYTES = 1 / 4096, 2.0**28
 _TRIED = 20
-UNTITLED = "your-system"
+DEFAULT_TITLE = "your-system"
 # Name of the part of a message that states whether the device sent a message.
-PRESENCE = "presence of the device"
-NO_PROOF = (
+PRESENCE_PART = "presence of the device"
+NO_PROOF_NOTE = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
     "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
 )
 # Assumption about the code on which a caller's proof relies.
-RELEASED = (
+PROOF_PREMISE = (
     "clients send only data that the event of the proof covers: each unit's contribution is "
     "clipped to the norm that the noise multipliers refer to, and all of it has this noise, drawn "
     "anew in every round"
 )
-NOT_USED = (
+PROOF_UNUSED = (
     "The proof was not used, as no claim states its unit for a round or more. State one, such as "
     'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
 # Possible horizons of a proof.
-PROVED = (Horizon.ROUND, Horizon.TRAINING)
+HORIZONS = (Horizon.ROUND, Horizon.TRAINING)
 
 
 _SEVERAL = Range(
@@ -113,7 +113,7 @@ class WrappedSystem(System):
     settings: the public numbers, by name
     proof: privacy events for the claims' unit and vantage, by horizon, as dp-accounting documents
         them: a noise multiplier is relative to the norm to which the unit's contribution is
-        clipped, so under replacement it counts half (``theorems.neighbours.charge``). The events
+        clipped, so under replacement it counts half (``theorems.neighbours.event``). The events
         are those of the system with all its rounds, even if a game shortens it
     scores: ``scores(model, history)`` returns the scores of all items
     upload_seconds: declared time to compute a message, in seconds; 0 for an estimate
@@ -121,9 +121,9 @@ class WrappedSystem(System):
     obeys: whether devices accept any model from the server
     users: number of users for which the claims are stated; None for any number
     drops_out: whether a device may send None, which means that it sends no message in that round.
-        ``PRESENCE`` then reveals who sent a message, even together with a secure sum. ``upload``
-        returns ``PRESENCE`` as a part of the messages. For devices that sent nothing, the other
-        parts are messages that do not move the model
+        ``PRESENCE_PART`` then reveals who sent a message, even together with a secure sum.
+        ``upload`` returns ``PRESENCE_PART`` as a part of the messages. For devices that sent
+        nothing, the other parts are messages that do not move the model
     rows: ``rows(items)``, a public function, returns the rows of these items in tables, (k,) or (k,
         h)
     form: types of a message's parts, in their order
@@ -136,7 +136,7 @@ class WrappedSystem(System):
     rounds: Whole = 1
     share: Share = 1.0
     n_items: int | None = None
-    title: str = UNTITLED
+    title: str = DEFAULT_TITLE
     stated: tuple[ScopedClaim, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     route: Vantage = Vantage.SERVER
@@ -144,7 +144,7 @@ class WrappedSystem(System):
     proof: Mapping[Horizon, DpEvent] = field(default_factory=dict)
     scores: Function | None = None
     upload_seconds: NotNegative = 0.0
-    upload_bytes: WholeOrNone = 0
+    upload_bytes: WholeOrZero = 0
     obeys: bool = False
     users: Annotated[int | None, _SEVERAL] = None
     drops_out: bool = False
@@ -164,9 +164,9 @@ class WrappedSystem(System):
                     f"Expected a function as {name}, got {value!r:.60}. "
                     "Give, for example, a lambda of (history, model, rng) as client."
                 )
-        if not TITLE.fullmatch(self.title):
+        if not NAME_REGEX.fullmatch(self.title):
             raise InputError(
-                f"Expected a title of {TITLED}, got {self.title!r:.60}. Choose another title."
+                f"Expected a title of {NAME_RULE}, got {self.title!r:.60}. Choose another title."
             )
         scopes = [scoped.claim.scope for scoped in self.stated]
         claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
@@ -178,13 +178,13 @@ class WrappedSystem(System):
             )
         for event in self.proof.values():
             for _, adjacency, _ in claimed:
-                charged_event(event, adjacency)
+                checked_event(event, adjacency)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
 
     @property
-    def steerable(self) -> bool:
+    def is_steerable(self) -> bool:
         """Whether devices accept any model or get none, always send, and keep no state."""
         return (
             (self.obeys or self.model is None)
@@ -195,7 +195,7 @@ class WrappedSystem(System):
     @property
     def assumes(self) -> tuple[str, ...]:
         """Assumption of the caller's proof about the messages; empty if no proof is used."""
-        return (RELEASED,) if self.proof and not self.unused_proof else ()
+        return (PROOF_PREMISE,) if self.proof and not self.unused_proof else ()
 
     @property
     def unused_proof(self) -> str:
@@ -203,12 +203,12 @@ class WrappedSystem(System):
         scopes = [scoped.claim.scope for scoped in self.stated]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
-        return NOT_USED if self.proof and not used else ""
+        return PROOF_UNUSED if self.proof and not used else ""
 
     @property
-    def unproved(self) -> str:
+    def why_unproved(self) -> str:
         """A note that the caller gave no proof, and how to give one; "" if there is a proof."""
-        return "" if self.proof else NO_PROOF
+        return "" if self.proof else NO_PROOF_NOTE
 
     @property
     def name(self) -> str:
@@ -218,16 +218,16 @@ class WrappedSystem(System):
     @property
     def origin(self) -> Origin:
         """Origin of the callables: they were written by somebody else."""
-        return Origin(others=True, users=self.users, share=self.share)
+        return Origin(is_external=True, n_users=self.users, send_rate=self.share)
 
     def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
         """Returns the system with facts from trial calls of its client, and notes on these calls.
 
-        Raises InputError for a client that cannot be audited, see ``probe``.
+        Raises InputError for a client that cannot be audited, see ``run_probe``.
         """
-        facts = probe(
+        facts = run_probe(
             self.client,
-            self.opening,
+            self.first_model,
             interactions,
             kinds=self.kinds,
             averaged=self.server is None,
@@ -238,22 +238,22 @@ class WrappedSystem(System):
         known = replace(
             self,
             kinds=facts.kinds,
-            form=facts.form,
+            form=facts.part_types,
             n_items=self.n_items if facts.any_items else interactions.n_items,
             upload_bytes=facts.size,
             upload_seconds=self.upload_seconds
             or getattr(self.client, "upload_seconds", _CALL) + facts.size / _BYTES,
         )
-        believed, doubt = known.without_refuted_proofs(facts.repeated)
+        believed, doubt = known.without_refuted_proofs(facts.more_messages)
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Returns the cost of the client's calls, and the size of its messages."""
         return {
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
             "bytes": self.upload_bytes,
-            "made": self.upload_seconds * RATE,
+            "made": self.upload_seconds * THROUGHPUT,
         }
 
     @property
@@ -272,7 +272,7 @@ class WrappedSystem(System):
         return digest.hexdigest()
 
     @property
-    def catalogue(self) -> int | None:
+    def required_items(self) -> int | None:
         """Number of items for which model and client are made; None for any number."""
         return self.n_items
 
@@ -287,11 +287,11 @@ class WrappedSystem(System):
         non-private if no claim covers the scope, or if the caller gave no event of a sufficient
         horizon.
         """
-        for horizon in PROVED:
+        for horizon in HORIZONS:
             wider = replace(scope, horizon=horizon)
             claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
-                return charged_event(self.proof[horizon], claims[0].adjacency)
+                return checked_event(self.proof[horizon], claims[0].adjacency)
         return super().event(scope, population)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
@@ -310,7 +310,7 @@ class WrappedSystem(System):
             n_items=interactions.n_items,
             settings={"rounds": float(self.rounds), **self.settings},
             route=self.route,
-            rows=self._rows(interactions.n_items),
+            item_rows=self._rows(interactions.n_items),
         )
 
     def _rows(self, n_items: int) -> NDArray[np.int64] | None:
@@ -329,33 +329,33 @@ class WrappedSystem(System):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Runs all rounds and yields their messages; every sender has a separate seed and state."""
-        model, structure = self.opening(interactions.n_items)
+        model, structure = self.first_model(interactions.n_items)
         client, n_users = (
-            Client(self.client, form=self.form, drops_out=self.drops_out),
+            Client(self.client, part_types=self.form, drops_out=self.drops_out),
             interactions.n_users,
         )
         states: dict[int, dict[str, Any]] = {}
         drawn = max(1, round(self.share * n_users))
-        with own_randomness():
+        with restore_random_state():
             for number in range(self.rounds):
                 users = np.sort(rng.permutation(n_users)[:drawn])
-                packing, there = Packing(self.kind_of, model), np.ones(drawn, np.bool_)
+                packing, there = MessagePacker(self.message_kind, model), np.ones(drawn, np.bool_)
                 seeds = rng.integers(_SEEDS, size=drawn)
                 for at, (user, seed) in enumerate(zip(users, seeds, strict=True)):
-                    history = History.of(interactions, int(user))
+                    history = History.for_user(interactions, int(user))
                     where = f" in round {number + 1} for a history of {len(history)} items"
                     state = states.setdefault(int(user), {})
                     sent = client(history, model, structure, int(seed), state, where)
                     there[at] = sent is not None
                     if sent is not None:
                         packing.add(sent)
-                clear = Uploads(users, {PRESENCE: _bits(there)}) if self.drops_out else None
-                kept = yield Round(model, Uploads(users[there], packing.components()), clear)
+                clear = Uploads(users, {PRESENCE_PART: _bits(there)}) if self.drops_out else None
+                kept = yield Round(model, Uploads(users[there], packing.pack_components()), clear)
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
         return TrainingResult(release=model, arrays=dict(model or {}))
 
-    def opening(self, n_items: int) -> tuple[Broadcast | None, Structure | None]:
+    def first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
         """Returns the first model and its structure, for a catalogue of ``n_items`` items."""
         if self.model is None:
             return None, None
@@ -369,18 +369,18 @@ class WrappedSystem(System):
                 f"Expected data with {self.n_items} items, for which the model is made, got "
                 f"{n_items}. Give a function that creates a model for any number of items."
             )
-        return take_apart(made, "your model")
+        return flatten(made, "your model")
 
-    def kind_of(self, name: str) -> Kind:
+    def message_kind(self, name: str) -> Kind:
         """Returns the kind of the messages' component ``name``, or else the kind given for all."""
         return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
 
     def _next(
         self,
         model: Broadcast | None,
-        structure: Structure | None,
+        structure: ArrayStructure | None,
         uploads: Uploads,
-        like: Structure | None,
+        like: ArrayStructure | None,
         rng: Generator,
     ) -> Broadcast | None:
         """The next model: the server's, or else from the mean of messages of the model's parts."""
@@ -397,9 +397,9 @@ class WrappedSystem(System):
             return updated
         more = (rng,) if requires_arguments(self.server, 3) else ()
         with foreign_call("the next model from your server", self.server, "Mend the server."):
-            made = self.server(structure.build(model), ReceivedUploads(uploads, like), *more)
+            made = self.server(structure.rebuild(model), ReceivedUploads(uploads, like), *more)
         what = f"the model of your server ({source_place(self.server)})"
-        arrays, _ = take_apart(made, what)
+        arrays, _ = flatten(made, what)
         shapes = {name: array.shape for name, array in model.items()}
         check_parts(arrays, shapes, what, "", "Return a model of the same form as the given one.")
         return arrays
@@ -417,25 +417,27 @@ class WrappedSystem(System):
         ``size`` is the number of messages per profile. Raises HistoriesRefused if the client fails
         on some of the histories.
         """
-        _, structure = self.opening(profiles.n_items)
-        client = Client(self.client, form=self.form, drops_out=self.drops_out)
-        packing = Packing(self.kind_of, broadcast)
+        _, structure = self.first_model(profiles.n_items)
+        client = Client(self.client, part_types=self.form, drops_out=self.drops_out)
+        packing = MessagePacker(self.message_kind, broadcast)
         seeds = rng.integers(_SEEDS, size=(profiles.n_users, size)).tolist()
         takes, raised = np.ones(profiles.n_users, np.bool_), ""
-        with own_randomness():
+        with restore_random_state():
             for user in range(profiles.n_users):
                 try:
                     for seed in seeds[user]:
-                        history = History.of(profiles, user)
+                        history = History.for_user(profiles, user)
                         where = f" for a history of {len(history)} items"
                         packing.add(client(history, broadcast, structure, seed, {}, where))
                 except InputError as error:
                     takes[user], raised = False, raised or str(error)
             if raised:
                 raise HistoriesRefused(raised, takes)
-            sent = packing.components(lambda: self._example(client, structure, broadcast, history))
+            sent = packing.pack_components(
+                lambda: self._example(client, structure, broadcast, history)
+            )
         if self.drops_out:
-            sent[PRESENCE] = _bits(packing.there)
+            sent[PRESENCE_PART] = _bits(packing.has_message)
         return Uploads(np.repeat(np.arange(profiles.n_users), size), sent)
 
     def client_code(
@@ -447,18 +449,18 @@ class WrappedSystem(System):
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
-        _, structure = self.opening(profiles.n_items)
-        model = None if broadcast is None or structure is None else structure.build(broadcast)
+        _, structure = self.first_model(profiles.n_items)
+        model = None if broadcast is None or structure is None else structure.rebuild(broadcast)
 
         def message(history: History, rng: Generator) -> Any:
             return self.client(history, model, rng)
 
-        return message, [History.of(profiles, user) for user in range(profiles.n_users)]
+        return message, [History.for_user(profiles, user) for user in range(profiles.n_users)]
 
     def _example(
         self,
         client: Client,
-        structure: Structure | None,
+        structure: ArrayStructure | None,
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
@@ -488,11 +490,13 @@ class WrappedSystem(System):
                 "Expected a function scores(model, history) to measure utility, got none. "
                 "Give a function that returns the scores of all items."
             )
-        _, structure = self.opening(interactions.n_items)
-        built = None if structure is None else structure.build(model.arrays)
+        _, structure = self.first_model(interactions.n_items)
+        built = None if structure is None else structure.rebuild(model.arrays)
         return np.stack(
             [
-                np.asarray(self.scores(built, History.of(interactions, int(user))), np.float64)
+                np.asarray(
+                    self.scores(built, History.for_user(interactions, int(user))), np.float64
+                )
                 for user in users
             ]
         )
@@ -508,7 +512,7 @@ class ReceivedUploads(Sequence[Any]):
     A message is built on access, so that a round of large tables fits into memory.
     """
 
-    def __init__(self, uploads: Uploads, structure: Structure) -> None:
+    def __init__(self, uploads: Uploads, structure: ArrayStructure) -> None:
         self._uploads, self._structure = uploads, structure
 
     def __len__(self) -> int:
@@ -521,4 +525,4 @@ class ReceivedUploads(Sequence[Any]):
             raise IndexError(place)
         client = np.array([place % len(self)])
         parts = {n: c.dense(client)[0] for n, c in self._uploads.components.items()}
-        return self._structure.build(parts)
+        return self._structure.rebuild(parts)

@@ -97,6 +97,7 @@ GAUSSIANS = tuple(
 )
 
 # (uses, epsilon of each, i): (k - 2 i) eps holds at the delta_i of the theorem, and no less holds.
+# Kairouz, Oh and Viswanath 2015, Theorem 3.3, eq. 9 at delta 0.
 KAIROUZ_OH_VISWANATH = (
     (10, 0.5, 1),
     (10, 0.5, 3),
@@ -107,11 +108,10 @@ KAIROUZ_OH_VISWANATH = (
     (2000, 0.25, 900),
     (50_000, 2.5, 3600),
 )
-"""Kairouz, Oh and Viswanath 2015, Theorem 3.3, eq. 9 at delta 0."""
 
 # Different epsilons e1 >= e2 and delta below the mass of the second atom: a closed form.
+# Murtagh and Vadhan 2016, Theorem 1.5 for k = 2: (1 - e^(eps - e1 - e2)) h1 h2 = delta.
 MURTAGH_VADHAN = ((1.0, 0.5, 0.01), (3.0, 0.1, 1e-3), (0.2, 0.19, 1e-5), (40.0, 2.0, 1e-9))
-"""Murtagh and Vadhan 2016, Theorem 1.5 for k = 2: (1 - e^(eps - e1 - e2)) h1 h2 = delta."""
 
 _TUTORIAL = "TensorFlow Privacy, tutorials/README.md at commit 047e1ee, table and expected output"
 MOMENTS = (
@@ -230,9 +230,9 @@ PRINTED = (
     ),
 )
 
+# Steps, and the noise that keeps epsilon 8 at rate 0.04, delta 1e-5, by PRV and by Renyi; the same
+# file, test_get_noise_multiplier_{prv,rdp}_{epochs,steps}.
 OPACUS_NOISE = ((2250, 1.34765625, 1.416), (2000, 1.2915, 1.3562))
-"""Steps, and the noise that keeps epsilon 8 at rate 0.04, delta 1e-5, by PRV and by Renyi; the
-same file, test_get_noise_multiplier_{prv,rdp}_{epochs,steps}."""
 
 LIBRARY = (
     Exact(
@@ -256,6 +256,6 @@ LIBRARY = (
 )
 
 # k, delta, and the epsilon of each that Dwork and Roth say keeps the composition within 1.
+# Dwork and Roth 2014, section 3.5.2: Bob's 10,000 databases, from memory. Their Theorem 3.20 itself
+# gives 1.0143 there, a little over the 1 they say; Kairouz, Oh and Viswanath's keeps it.
 DWORK_ROTH = (10_000, math.exp(-32), 1 / 801)
-"""Dwork and Roth 2014, section 3.5.2: Bob's 10,000 databases, from memory. Their Theorem 3.20
-itself gives 1.0143 there, a little over the 1 they say; Kairouz, Oh and Viswanath's keeps it."""

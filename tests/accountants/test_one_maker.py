@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
 
 ROOT = Path(__file__).parents[2]
 MAKER = ROOT / "accountants" / "verdict.py"
@@ -19,7 +19,7 @@ SOURCES = [
     if path != MAKER
 ]
 KINDS = ("Verdict", "Arithmetic")
-WORDS = {str(word) for kind in (Verdict, Arithmetic) for word in kind}
+WORDS = {str(word) for kind in (Verdict, NumberLabel) for word in kind}
 
 
 def made(source: str) -> list[int]:

@@ -22,11 +22,11 @@ from fedrec_auditor.accountants.statements import (
     any_pair,
 )
 from fedrec_auditor.accountants.verdict import (
-    Arithmetic,
     FailOn,
     Gate,
+    NumberLabel,
     Verdict,
-    judge,
+    judge_claim,
     judge_number,
     refutes,
     worst_label,
@@ -130,7 +130,7 @@ def test_the_table_of_cases(
     verdict: Verdict,
     words: str,
 ) -> None:
-    judgement = judge(claim, scope=scope, accounted=accounted, measured=measured)
+    judgement = judge_claim(claim, scope=scope, accounted=accounted, measured=measured)
     assert judgement.verdict is verdict
     assert words in judgement.reason
     assert not any(word in judgement.reason.lower() for word in ("is private", "is safe"))
@@ -142,7 +142,7 @@ def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
 ) -> None:
     """Gaussian noise has no epsilon at delta 0, even if it has one at the claim's delta."""
     measured = lower(math.inf, delta, TRAINING, 1.0)
-    judgement = judge(claimed(1, 1e-5), scope=TRAINING, measured=measured)
+    judgement = judge_claim(claimed(1, 1e-5), scope=TRAINING, measured=measured)
     assert judgement.verdict is Verdict.INCOMPARABLE
     assert ("is wrong" in judgement.reason) is speaks
 
@@ -152,7 +152,7 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
 
     def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
         sizes = Sizes(rounds=20)
-        judgement = judge(claim, scope=scope, delta=delta, sizes=sizes)
+        judgement = judge_claim(claim, scope=scope, delta=delta, sizes=sizes)
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
@@ -167,9 +167,9 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
     assert "Expected" not in nothing
     # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
     assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
-    unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
+    unknown = judge_claim(claimed(1), scope=TRAINING, sizes=Sizes()).reason
     assert "needs the number of rounds, which is not known" in unknown
-    assert "the number of" not in judge(claimed(1), scope=TRAINING).reason
+    assert "the number of" not in judge_claim(claimed(1), scope=TRAINING).reason
 
 
 def test_the_table_reaches_every_verdict() -> None:
@@ -194,7 +194,7 @@ def test_raising_the_measured_bound_never_softens_the_verdict(
     low, high = sorted((one, two))
     proof = upper(accounted) if known else None
     verdicts = [
-        judge(claimed(claim), scope=ROUND, accounted=proof, measured=lower(e)).verdict
+        judge_claim(claimed(claim), scope=ROUND, accounted=proof, measured=lower(e)).verdict
         for e in (low, high)
     ]
     assert RANK[verdicts[0]] <= RANK[verdicts[1]]
@@ -206,7 +206,9 @@ def test_raising_the_claim_never_hardens_the_verdict(
 ) -> None:
     low, high = sorted((one, two))
     modest, generous = (
-        judge(claimed(e), scope=ROUND, accounted=upper(accounted), measured=lower(measured)).verdict
+        judge_claim(
+            claimed(e), scope=ROUND, accounted=upper(accounted), measured=lower(measured)
+        ).verdict
         for e in (low, high)
     )
     assert RANK[generous] <= RANK[modest]
@@ -229,7 +231,7 @@ def test_what_nobody_claims_is_never_refuted(
     """Claims that authors state, or have a formula for, are judged as before."""
     for accounted in (None, upper(proof)):
         judged = {
-            each: judge(
+            each: judge_claim(
                 replace(claimed(claim), basis=each),
                 scope=ROUND,
                 accounted=accounted,
@@ -247,8 +249,8 @@ def test_what_nobody_claims_is_never_refuted(
 @pytest.mark.parametrize("below", [False, True])
 def test_a_number_that_nobody_states_is_never_wrong(below: bool) -> None:
     words = {basis: judge_number(1.0, 2.0, below=below, basis=basis) for basis in Basis}
-    assert words.pop(Basis.DERIVED) is Arithmetic.UNSTATED
-    assert set(words.values()) == {Arithmetic.WRONG}
+    assert words.pop(Basis.DERIVED) is NumberLabel.UNSTATED
+    assert set(words.values()) == {NumberLabel.WRONG}
 
 
 def test_refutation_needs_a_scope_that_is_covered() -> None:
@@ -259,31 +261,31 @@ def test_refutation_needs_a_scope_that_is_covered() -> None:
 
 @pytest.mark.parametrize(("epsilon", "vacuous"), [(6.8, False), (7.0, True), (math.inf, False)])
 def test_a_claim_that_lets_one_bit_be_guessed_is_vacuous(epsilon: float, vacuous: bool) -> None:
-    assert judge(claimed(epsilon), scope=ROUND).vacuous is vacuous
+    assert judge_claim(claimed(epsilon), scope=ROUND).vacuous is vacuous
 
 
 def test_a_large_epsilon_is_written_out_as_the_reports_have_it() -> None:
-    reason = judge(claimed(1_102_110.0), scope=ROUND, accounted=upper(1_102_109.75)).reason
+    reason = judge_claim(claimed(1_102_110.0), scope=ROUND, accounted=upper(1_102_109.75)).reason
     assert "upper bound is 1,102,110 " in reason
 
 
 def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
     for accounted in (lower(1), upper(1, scope=PEERS)):
         with pytest.raises(InputError, match="upper bound whose scope covers"):
-            judge(claimed(1), scope=ROUND, accounted=accounted)
+            judge_claim(claimed(1), scope=ROUND, accounted=accounted)
     for measured in (upper(1), lower(1, scope=TRAINING)):
         with pytest.raises(InputError, match="measured as a lower bound"):
-            judge(claimed(1), scope=ROUND, measured=measured)
+            judge_claim(claimed(1), scope=ROUND, measured=measured)
 
 
 def test_a_claim_that_is_asked_in_a_wider_scope_is_refuted_in_its_own() -> None:
-    judgement = judge(claimed(1), scope=TRAINING, measured=lower(3))
+    judgement = judge_claim(claimed(1), scope=TRAINING, measured=lower(3))
     assert judgement.verdict is Verdict.VIOLATED
     assert f"in [{ROUND}], a scope that the claim covers" in judgement.reason
 
 
 def test_what_no_claim_speaks_of_refutes_none() -> None:
-    judgement = judge(
+    judgement = judge_claim(
         claimed(1),
         scope=ROUND,
         accounted=upper(3),
@@ -310,23 +312,23 @@ CODES = {
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_level_includes_those_before_it(verdict: Verdict) -> None:
-    assert tuple(Gate(level).code([verdict]) for level in FailOn) == CODES[verdict]
+    assert tuple(Gate(level).exit_code([verdict]) for level in FailOn) == CODES[verdict]
 
 
 def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
     gate = Gate(allow=("inconclusive",))
-    assert gate.code([]) == gate.code([Verdict.INCONCLUSIVE]) == 0
-    assert gate.code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
-    assert gate.code([Verdict.UNSOUND, Verdict.INCONCLUSIVE]) == 3
-    assert Gate().code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
-    assert Gate().code([Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE]) == 3
-    assert Gate().code([Verdict.INCONCLUSIVE], failing=True) == 1
-    assert Gate().code([Verdict.VIOLATED], failing=False) == 0
-    assert Gate().code([Verdict.VIOLATED, Verdict.UNSOUND], failing=True) == 3
+    assert gate.exit_code([]) == gate.exit_code([Verdict.INCONCLUSIVE]) == 0
+    assert gate.exit_code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
+    assert gate.exit_code([Verdict.UNSOUND, Verdict.INCONCLUSIVE]) == 3
+    assert Gate().exit_code([Verdict.VIOLATED, Verdict.INCONCLUSIVE]) == 1
+    assert Gate().exit_code([Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE]) == 3
+    assert Gate().exit_code([Verdict.INCONCLUSIVE], failing=True) == 1
+    assert Gate().exit_code([Verdict.VIOLATED], failing=False) == 0
+    assert Gate().exit_code([Verdict.VIOLATED, Verdict.UNSOUND], failing=True) == 3
 
 
 def test_the_worst_number_stands_for_all() -> None:
-    right, loose, _, wrong = Arithmetic
+    right, loose, _, wrong = NumberLabel
     assert worst_label([right, loose]) is loose
     assert worst_label([wrong, loose, right]) is wrong
     assert worst_label([]) is None

@@ -57,12 +57,12 @@ def view_of(
 def read_all(view: View) -> tuple[list[str], np.ndarray]:
     """Names of the readers of a view, and their log-likelihood ratios for all users."""
     readers = [type(reader).__name__ for reader in reading.readers_of(view)]
-    return readers, reading.evidence(view, np.arange(view.public.n_users)).log_ratio
+    return readers, reading.read_evidence(view, np.arange(view.public.n_users)).log_ratio
 
 
 def sets_of(view: View) -> np.ndarray:
     """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
-    return best_f1_sets(posterior(reading.evidence(view, np.arange(view.public.n_users))))
+    return best_f1_sets(posterior(reading.read_evidence(view, np.arange(view.public.n_users))))
 
 
 def reconstructed(view: View) -> Reconstruction:
@@ -185,5 +185,5 @@ def _skewed() -> np.ndarray:
     return truth
 
 
+# A planted truth (120, 150) in which items differ in popularity and users in activity.
 SKEWED = _skewed()
-"""A planted truth (120, 150) in which items differ in popularity and users in activity."""

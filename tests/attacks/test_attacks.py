@@ -26,9 +26,9 @@ from fedrec_auditor.attacks.membership_attacks import (
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.attacks.readers.coordinate_reports import _typical
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, Halves
-from fedrec_auditor.auditor.games.membership import play_users
-from fedrec_auditor.auditor.games.metrics import auc, roc
+from fedrec_auditor.auditor.games.game import Game, HalfRuns
+from fedrec_auditor.auditor.games.membership import run_user_attack
+from fedrec_auditor.auditor.games.metrics import roc_area, roc_curve
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow
@@ -54,7 +54,7 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "of at least one user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "background.candidates"),
-        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "background.met"),
+        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "met_items"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
     ],
 )
@@ -102,16 +102,14 @@ OWN = DATA.ratings.toarray() != 0
 POPULATION = Population(n_users=150, n_items=200)
 
 
+# Systems with noise in the loss, for which no epsilon is proved.
 NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
-
-
-"""Systems with noise in the loss, for which no epsilon is proved."""
 
 
 @cache
 def server_view(name: str) -> View:
     """The server's view of one round; systems with optional item embeddings use them."""
-    target = FAMILIES["targets"].member(name)().shortened(1)
+    target = FAMILIES["targets"].member_class(name)().limit_rounds(1)
     if isinstance(target, Privrec | NnSelf):
         target = replace(target, item_ids=True)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
@@ -122,10 +120,10 @@ def unprotected() -> list[str]:
     """Systems without protection whose uploads the server receives user by user."""
     scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].names():
-        event = FAMILIES["targets"].member(name)().event(scope, POPULATION)
+        event = FAMILIES["targets"].member_class(name)().event(scope, POPULATION)
         if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
             view = server_view(name)
-            if view.public.parties is None and any(one.uploads for one in view.rounds):
+            if view.public.n_silos is None and any(one.uploads for one in view.rounds):
                 found.append(name)
     return found
 
@@ -162,7 +160,7 @@ def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", UNPROTECTED)
 def test_own_items_score_above_others(name: str) -> None:
     values, own = membership(server_view(name))
-    assert auc(values.ravel(), own.ravel()) > 0.95
+    assert roc_area(values.ravel(), own.ravel()) > 0.95
 
 
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -174,7 +172,7 @@ def test_attributes_with_an_embedding_are_read_with_nobody_known(name: str, attr
         server_view(name), Background(n_classes=classes), np.random.default_rng(0)
     )
     np.testing.assert_array_equal(found.users, senders(server_view(name)))
-    np.testing.assert_array_equal(found.codes, codes[found.users])
+    np.testing.assert_array_equal(found.classes, codes[found.users])
 
 
 @pytest.mark.parametrize("name", sorted({*UNPROTECTED} - {*EMBEDDED}))
@@ -205,7 +203,9 @@ def test_reports_reveal_members() -> None:
     # Within an item the user's own reports decide, not the item's popularity.
     users = np.repeat(np.arange(300), 60)
     for values in (found, (found - found.mean(axis=0)).round(9)):
-        measured = roc(values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng)
+        measured = roc_curve(
+            values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng
+        )
         assert measured.auc.low > 0.5
 
 
@@ -242,8 +242,8 @@ def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: i
     # The mean without the user is itself uncertain, by 1/k + mean square of the share over k.
     exact = (values[0] - own - shift / 2) @ shift
     assert np.corrcoef(found, exact)[0, 1] > 0.9
-    best = metrics.auc(exact, included[0])
-    assert best - 0.04 < metrics.auc(found, included[0]) < best + 0.01
+    best = metrics.roc_area(exact, included[0])
+    assert best - 0.04 < metrics.roc_area(found, included[0]) < best + 0.01
 
 
 def test_uninformative_references_give_zero_scores() -> None:
@@ -263,7 +263,7 @@ def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
 def test_an_adversary_who_knows_the_senders_is_refused(vantage: Vantage) -> None:
     view = view_of_items(vantage, np.eye(3, 2))
     assert "knows who takes part" in UserMembership().refusal(view)
-    parties = replace(view, public=replace(view.public, parties=2))
+    parties = replace(view, public=replace(view.public, n_silos=2))
     assert UserMembership().refusal(parties) == ""
 
 
@@ -271,14 +271,14 @@ HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
 
 
 @cache
-def halves(target: Target) -> Halves:
+def halves(target: Target) -> HalfRuns:
     """Trainings on halves of the users, shared by the tests."""
     rng = np.random.default_rng(3)
-    return Halves.of(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
+    return HalfRuns.train(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
 
 
 def rows(
-    target: Target, vantage: Vantage, client: DeviceCode | None = None, made: Halves | None = None
+    target: Target, vantage: Vantage, client: DeviceCode | None = None, made: HalfRuns | None = None
 ) -> dict[str, AttackRow]:
     """Rows of the game by metric; the adversary has the devices' code if ``client`` is given."""
     made = made or halves(target)
@@ -287,14 +287,14 @@ def rows(
         target=target.name,
         name="user-membership",
         attack=UserMembership(),
-        view=replace(view, public=replace(view.public, client=client)),
+        view=replace(view, public=replace(view.public, device_code=client)),
         interactions=HALVED,
         halves=made,
         quick=True,
         confidence=0.95,
         rng=np.random.default_rng(4),
     )
-    return {row.metric: row for row in play_users(game)}
+    return {row.metric: row for row in run_user_attack(game)}
 
 
 @pytest.mark.parametrize("vantage", WEAKER)
@@ -306,7 +306,7 @@ def test_unprotected_models_reveal_members(target: Target, vantage: Vantage) -> 
 
 
 def test_computable_messages_without_noise_reveal_members_exactly() -> None:
-    client = SimulatedClient.of(Fcf(), HALVED)
+    client = SimulatedClient.make(Fcf(), HALVED)
     found = rows(Fcf(), Vantage.PEERS, client)
     assert {row.value for row in found.values()} == {1.0}
     assert "draw nothing at random" in found["AUC"].note
@@ -317,8 +317,8 @@ def test_computable_messages_without_noise_reveal_members_exactly() -> None:
 def test_membership_unrelated_to_the_training_is_not_inferred() -> None:
     rng, true = np.random.default_rng(6), halves(Fcf())
     views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
-    coins = Halves(included=rng.random(true.included.shape) < 0.5, views=views)
-    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.of(Fcf(), HALVED), coins)["AUC"]
+    coins = HalfRuns(is_included=rng.random(true.is_included.shape) < 0.5, views=views)
+    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.make(Fcf(), HALVED), coins)["AUC"]
     assert found.ci_low < 0.5 < found.ci_high
 
 
@@ -339,19 +339,19 @@ def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
 
 def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
     made = [
-        Halves.of(
+        HalfRuns.train(
             Fcf(rounds=1), HALVED, WEAKER, count=4, compute=DEFAULT, rng=np.random.default_rng(7)
         )
         for _ in range(2)
     ]
-    assert np.array_equal(made[0].included, made[1].included)
-    assert 0.4 < made[0].included.mean() < 0.6
+    assert np.array_equal(made[0].is_included, made[1].is_included)
+    assert 0.4 < made[0].is_included.mean() < 0.6
     for vantage in WEAKER:
         for one, two in zip(made[0].views[vantage], made[1].views[vantage], strict=True):
             first, second = one.rounds[-1].broadcast, two.rounds[-1].broadcast
             assert np.array_equal(first["items"], second["items"])
         sizes = [view.public.n_users for view in made[0].views[vantage]]
-        assert sizes == made[0].included.sum(axis=1).tolist()
+        assert sizes == made[0].is_included.sum(axis=1).tolist()
 
 
 def test_profiles_without_ratings_are_scored() -> None:
@@ -362,7 +362,7 @@ def test_profiles_without_ratings_are_scored() -> None:
         Background(
             profiles=profiles,
             references=(view, view),
-            included=np.array([[True, False, True], [False, True, False]]),
+            is_included=np.array([[True, False, True], [False, True, False]]),
         ),
         np.random.default_rng(0),
     )

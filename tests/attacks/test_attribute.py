@@ -16,8 +16,8 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, add_readings
-from fedrec_auditor.attacks.parts.uploads import blocks
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, add_inputs
+from fedrec_auditor.attacks.parts.uploads import iter_blocks
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import SKEWED, fcf, flipped, sent, view_of
@@ -34,7 +34,7 @@ ATTACKS = [
 
 def everybody(view: View) -> np.ndarray:
     """The summary of all users, zero for users who sent nothing."""
-    read = add_readings(view).inputs[SUMMARY]
+    read = add_inputs(view).inputs[SUMMARY]
     out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
     out[read.users] = read.values()
     return out
@@ -47,34 +47,36 @@ def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: A
     codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Kind.BITS)
     view = view_of(sent({"bits": bits}), users=200, items=60)
     known = np.arange(0, 200, 3)
-    background = Background(known=known, labels=codes[known], n_classes=2, side=np.eye(2)[codes])
+    background = Background(
+        known_users=known, classes=codes[known], n_classes=2, attributes=np.eye(2)[codes]
+    )
     guess = attack.infer(view.without_uploads(), background, np.random.default_rng(1))
     np.testing.assert_array_equal(guess.users, np.setdiff1d(np.arange(200), known))
-    np.testing.assert_array_equal(guess.codes, codes[guess.users])
+    np.testing.assert_array_equal(guess.classes, codes[guess.users])
     ones = np.flatnonzero(codes == 1)[:5]
-    background = Background(known=ones, labels=codes[ones], n_classes=2)
+    background = Background(known_users=ones, classes=codes[ones], n_classes=2)
     for blind in (view, view.without_uploads()):
-        assert (attack.infer(blind, background, np.random.default_rng(1)).codes == 1).all()
+        assert (attack.infer(blind, background, np.random.default_rng(1)).classes == 1).all()
 
 
 def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     bits = flipped(SKEWED, np.random.default_rng(0), p=0.7, q=0.3, rounds=3)
-    total = sum(one.dense(np.arange(120)).astype(float) for _, one in bits.component("bits"))
+    total = sum(one.dense(np.arange(120)).astype(float) for _, one in bits.find_component("bits"))
     expected = (total - total.mean(axis=0)) / total.std(axis=0)
     np.testing.assert_allclose(everybody(bits), expected.clip(-5, 5), atol=1e-4)
     first, _ = fcf(SKEWED, np.random.default_rng(0))
     second, _ = fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(everybody(both), everybody(second))
-    condensed = add_readings(both)
-    assert add_readings(condensed) is condensed
+    condensed = add_inputs(both)
+    assert add_inputs(condensed) is condensed
     np.testing.assert_array_equal(everybody(condensed), everybody(both))
 
 
 def test_interactions_are_read_by_one_scale() -> None:
     """Columns of unpopular items keep their small variance."""
     bits = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
-    read = add_readings(bits).inputs[ITEMS].values()
+    read = add_inputs(bits).inputs[ITEMS].values()
     centred = SKEWED - SKEWED.mean(axis=0)
     np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
 
@@ -91,13 +93,13 @@ def test_absent_users_have_the_mean() -> None:
 
 def test_blocks_cover_all_clients_and_stay_small() -> None:
     component = Dense(np.arange(5 * 400_000).reshape(5, -1), Kind.MODEL)
-    rows, messages = zip(*blocks(component), strict=True)
+    rows, messages = zip(*iter_blocks(component), strict=True)
     assert [r.stop - r.start for r in rows] == [2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
 
 
 def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 2**18)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     view = view_of(sent({"update": Dense(values, Kind.MODEL)}), users=400, items=7)
     tracemalloc.start()
@@ -113,10 +115,10 @@ def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) 
     """Messages beyond the limit are never read."""
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
     view = view_of(sent({"update": Dense(moved, Kind.CHANGE)}), users=90, items=7)
-    whole = add_readings(view).inputs[SUMMARY]
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY", 89)
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.SENDERS", 12 * 20)
-    some = add_readings(view).inputs[SUMMARY]
+    whole = add_inputs(view).inputs[SUMMARY]
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY_USERS", 89)
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_SENDERS", 12 * 20)
+    some = add_inputs(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
     expected = np.corrcoef(moved[some.users].T)
     np.testing.assert_allclose(np.corrcoef(some.values().T), expected, atol=0.02)
@@ -135,11 +137,11 @@ def test_a_summary_that_would_not_fit_covers_the_last_senders(
     ]
     view = view_of(*rounds, users=200, items=7)
 
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # one user per block
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK_SIZE", 30)  # one user per block
 
     def read(numbers: int) -> Input:
-        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.NUMBERS", numbers)
-        return add_readings(view).inputs[SUMMARY]
+        monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MAX_ENTRIES", numbers)
+        return add_inputs(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))
     some = read(60 * 30)
@@ -198,6 +200,8 @@ def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scal
         bound = 1e-5 * np.abs(expected).max()
         np.testing.assert_allclose(read.values(), expected, rtol=1e-3, atol=bound)
         np.testing.assert_allclose(
-            read.products.inner, expected @ expected.T, atol=1e-4 * np.trace(expected @ expected.T)
+            read.products.gram_matrix,
+            expected @ expected.T,
+            atol=1e-4 * np.trace(expected @ expected.T),
         )
         assert read.products.width == 500

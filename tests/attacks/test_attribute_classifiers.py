@@ -23,7 +23,13 @@ from fedrec_auditor.attacks.attribute_attacks import (
     _bayes,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, Blend, Products, add_readings, table_input
+from fedrec_auditor.attacks.parts.inputs import (
+    SUMMARY,
+    InnerProducts,
+    JointInput,
+    add_inputs,
+    table_input,
+)
 from fedrec_auditor.attacks.parts.supervised import (
     MAJORITY,
     Problem,
@@ -74,14 +80,14 @@ def test_it_decides_as_scikit_learn(
     attack: Any, library: Any, scores: str, off: float, shape: tuple[int, int, int, bool]
 ) -> None:
     case, known, others, labels = problem(*shape)
-    if case.classes == 1:
+    if case.n_classes == 1:
         return
     guess = attack.guess(case, None, 0)
     expected = getattr(library.fit(known, labels), scores)(others)
     of_library = guess.scores[:, 1] if expected.ndim == 1 else guess.scores
     np.testing.assert_allclose(of_library, expected, rtol=0, atol=off * max(1, abs(expected).max()))
     if not isinstance(attack, AttributeLogistic):
-        np.testing.assert_array_equal(guess.codes, library.predict(others))
+        np.testing.assert_array_equal(guess.classes, library.predict(others))
 
 
 @pytest.mark.parametrize("absent", [False, True])
@@ -94,21 +100,21 @@ def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
     codes = (side[:, 1] > 0).astype(np.int64)
     case = Problem(read, known, unknown, codes[known], side)
     attack = AttributeTree()
-    found = attack.guess(case, attack.table(read), 5)
+    found = attack.guess(case, attack.column_data(read), 5)
     assert set(np.unique(found.scores)) == {0.0, 1.0}
-    assert np.mean(found.codes == codes[unknown]) > 0.9
+    assert np.mean(found.classes == codes[unknown]) > 0.9
     blind = Problem(None, known, unknown, codes[known], side)
-    assert np.mean(attack.guess(blind, None, 5).codes == codes[unknown]) > 0.9
+    assert np.mean(attack.guess(blind, None, 5).classes == codes[unknown]) > 0.9
 
 
 @pytest.mark.parametrize("width", [10, 5000, later(600_000)])
 def test_products_of_wide_tables_are_accurate(width: int) -> None:
     """Beyond some 10^9 multiplications, columns are added up in single precision."""
     table = np.random.default_rng(0).normal(size=(90, width)).astype(np.float32)
-    found = Products.of([table[:, :7], table[:, 7:]], 90, width)
+    found = InnerProducts.of([table[:, :7], table[:, 7:]], 90, width)
     exact = table.astype(np.float64) @ table.T.astype(np.float64)
-    np.testing.assert_allclose(found.inner, exact, atol=1e-6 * width)
-    np.testing.assert_allclose(found.sums, table.sum(axis=1, dtype=np.float64))
+    np.testing.assert_allclose(found.gram_matrix, exact, atol=1e-6 * width)
+    np.testing.assert_allclose(found.row_sums, table.sum(axis=1, dtype=np.float64))
 
 
 def test_the_reading_is_chosen_by_the_known_alone() -> None:
@@ -138,13 +144,13 @@ def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Kind.CHANGE)}
-        read = add_readings(view_of(sent(messages), users=400, items=7))
-        background = Background(known=np.arange(120), labels=codes[:120], n_classes=2)
+        read = add_inputs(view_of(sent(messages), users=400, items=7))
+        background = Background(known_users=np.arange(120), classes=codes[:120], n_classes=2)
         new, old = (
             auc_of_classes(codes[120:], found.scores)
             for found in (
                 AttributeKnn().infer(each, background, rng)
-                for each in (read, read.beside({SUMMARY: read.inputs[SUMMARY]}))
+                for each in (read, read.with_inputs({SUMMARY: read.inputs[SUMMARY]}))
             )
         )
         gains.append(new - old)
@@ -157,26 +163,26 @@ def test_leading_directions_are_the_first_singular_vectors(rank: int) -> None:
     rng = np.random.default_rng(rank)
     left, right = (np.linalg.qr(rng.normal(size=(50, rank)))[0] for _ in range(2))
     table = ((left * 0.5 ** np.arange(rank)) @ right.T).astype(np.float32)
-    found = Products.of([table], 50, 50).leading(5)
+    found = InnerProducts.of([table], 50, 50).top_vectors(5)
     kept = min(rank, 5)
     assert np.abs(found.T @ left)[:kept, :kept] == pytest.approx(np.eye(kept), abs=1e-3)
     assert not found[:, kept:].any()
     table[3, 4] = np.nan
-    assert np.isnan(Products.of([table], 50, 50).leading(5)).all()
+    assert np.isnan(InnerProducts.of([table], 50, 50).top_vectors(5)).all()
 
 
 def test_mixed_readings_are_their_columns_beside_each_other() -> None:
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
     inputs = {name: table_input(table, np.arange(60)) for name, table in tables.items()}
-    mixed = Blend.of(inputs, {"a": 1.0, "b": 0.25})
+    mixed = JointInput.of(inputs, {"a": 1.0, "b": 0.25})
     scaled = [
         np.sqrt(weight) * values / np.linalg.norm(values)
         for weight, values in ((1.0, inputs["a"].values()), (0.25, inputs["b"].values()))
     ]
     whole = np.concatenate(scaled, axis=1)
-    np.testing.assert_allclose(mixed.products.inner, whole @ whole.T, atol=1e-7)
-    np.testing.assert_allclose(mixed.products.sums, whole.sum(axis=1), atol=1e-6)
+    np.testing.assert_allclose(mixed.products.gram_matrix, whole @ whole.T, atol=1e-7)
+    np.testing.assert_allclose(mixed.products.row_sums, whole.sum(axis=1), atol=1e-6)
     assert mixed.width == 75
 
 
@@ -227,7 +233,7 @@ def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
         known, unknown = np.arange(100), np.arange(100, 300)
         read = table_input(table, np.arange(300))
         case = Problem(read, known, unknown, codes[known], None)
-        penalties.append(case.penalty())
+        penalties.append(case.best_penalty())
         fitted, fixed = (
             auc_of_classes(codes[unknown], attack.guess(case, None, 0).scores)
             for attack in (AttributeLogistic(), AttributeLogistic(inverse_penalty=1.0))
@@ -246,12 +252,12 @@ def test_uploads_rejected_by_cross_validation_still_rank_users(
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
     view = view_of(sent({"update": Dense(told, Kind.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
-    background = Background(known=known, labels=codes[known], n_classes=2)
+    background = Background(known_users=known, classes=codes[known], n_classes=2)
     monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)
     for attack in (AttributeSvc(), AttributeMlp(), AttributeBayes()):
         found = attack.infer(view, background, np.random.default_rng(0))
-        assert found.read == MAJORITY
-        assert not found.codes.any()
+        assert found.input_name == MAJORITY
+        assert not found.classes.any()
         assert auc_of_classes(codes[found.users], found.scores) > 0.8
 
 
@@ -272,24 +278,27 @@ def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
     case = Problem(table_input(table, np.arange(300)), known, known + 1, codes[known], None)
     found = attack.guess(case, None, 0)
     assert np.isfinite(found.scores).all()
-    assert len(np.unique(found.codes)) == 2
+    assert len(np.unique(found.classes)) == 2
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
     """The closed form agrees with one fit per known user."""
     case, *_ = problem(seed, 3, 20, False)
-    among = case.products.among
+    among = case.products.known_gram
     k = len(among)
     ridge = among / (np.trace(among) / k) + 1.0 + np.eye(k)
-    truth = np.eye(case.classes)[case.codes]
+    truth = np.eye(case.n_classes)[case.class_codes]
     guessed = np.zeros_like(truth)
     for left in range(k):
         kept = np.arange(k) != left
         solved = np.linalg.solve(ridge[np.ix_(kept, kept)], truth[kept])
         guessed[left] = (ridge[left, kept]) @ solved
     areas = []
-    for code in range(case.classes):
-        ours, theirs = guessed[case.codes == code, code], guessed[case.codes != code, code]
+    for code in range(case.n_classes):
+        ours, theirs = (
+            guessed[case.class_codes == code, code],
+            guessed[case.class_codes != code, code],
+        )
         areas.append(np.mean(ours[:, None] > theirs) + np.mean(ours[:, None] == theirs) / 2)
     assert case.leave_one_out() == pytest.approx(np.mean(areas))

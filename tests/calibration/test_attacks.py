@@ -29,7 +29,7 @@ PLAYS = 100
 @pytest.mark.parametrize("name", FAMILIES["attacks"].names())
 @pytest.mark.parametrize("vantage", Vantage)
 def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> None:
-    attack: Attack = FAMILIES["attacks"].member(name)()
+    attack: Attack = FAMILIES["attacks"].member_class(name)()
     trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
     case = AttackCase(attack, training(target), vantage, trainings, PLAYS)
     if not case.is_read:
@@ -48,8 +48,8 @@ def test_evidence_of_several_trainings(target: str, seed: int) -> None:
     if reading.refusal(view):
         pytest.skip("no reader reads it")
     popularity = (data().ratings.toarray() != 0).mean(axis=0)
-    client = SimulatedClient.of(system, data())
-    view = replace(view, public=replace(view.public, popularity=popularity, client=client))
+    client = SimulatedClient.make(system, data())
+    view = replace(view, public=replace(view.public, popularity=popularity, device_code=client))
     evidence, odds = calibrate_readers(view, np.arange(view.public.n_users)), item_odds(view)
     if evidence.log_ratio is None or odds is None:
         pytest.skip("no reader tells of interactions")

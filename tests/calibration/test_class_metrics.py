@@ -11,12 +11,12 @@ from sklearn import metrics as reference
 
 from fedrec_auditor.attacks.parts.supervised import auc_of_classes, macro_f1
 from fedrec_auditor.auditor.games.metrics import (
-    BALANCED,
-    CLASS_KNOWN,
+    BALANCED_ACC,
     GAIN,
-    MACRO,
+    KNOWN_CLASS_CODE,
+    MACRO_F1,
     Guesses,
-    estimates,
+    estimate_all,
 )
 
 pytestmark = pytest.mark.calibration
@@ -24,9 +24,13 @@ pytestmark = pytest.mark.calibration
 
 def figure_of(name: str, case: Guesses) -> float:
     """The figure of one draw, of all users, by scikit-learn."""
-    asked = case.guessed[0] != CLASS_KNOWN
-    truth, guess, scores = case.truth[asked], case.guessed[0][asked], case.scores[0][asked]
-    if name == MACRO:
+    asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
+    truth, guess, scores = (
+        case.true_codes[asked],
+        case.guessed_codes[0][asked],
+        case.scores[0][asked],
+    )
+    if name == MACRO_F1:
         return float(reference.f1_score(truth, guess, average="macro"))
     if name == "AUC":
         return float(reference.roc_auc_score(truth, scores[:, 1]))
@@ -42,7 +46,7 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
     explain (at level 1e-3).
     """
     rng = np.random.default_rng(7)
-    names = (MACRO, "balanced accuracy", "AUC")
+    names = (MACRO_F1, "balanced accuracy", "AUC")
 
     def play(users: int, r: int) -> Guesses:
         truth = (rng.random(users) < 0.3).astype(np.int64)
@@ -51,16 +55,19 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
         shift = rng.normal(0, spread, size=(r, 1)) * sign
         score = 0.7 * sign + hard + shift + 0.5 * rng.normal(size=(r, users))
         guessed = (score > 0).astype(np.int64)
-        guessed[rng.random((r, users)) < 0.3] = CLASS_KNOWN
+        guessed[rng.random((r, users)) < 0.3] = KNOWN_CLASS_CODE
         return Guesses(
-            truth=truth, guessed=guessed, classes=2, scores=np.stack([-score, score], axis=2)
+            true_codes=truth,
+            guessed_codes=guessed,
+            n_classes=2,
+            scores=np.stack([-score, score], axis=2),
         )
 
     pieces = [play(4_000, 1) for _ in range(400)]
     truth = {name: float(np.mean([figure_of(name, one) for one in pieces])) for name in names}
     hits = dict.fromkeys(names, 0)
     for _ in range(150):
-        found = estimates(play(300, draws), confidence=0.95, rng=rng)
+        found = estimate_all(play(300, draws), confidence=0.95, rng=rng)
         for name in names:
             hits[name] += found[name].low <= truth[name] <= found[name].high
     for name in names:
@@ -75,26 +82,26 @@ def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -
     likely = np.log(shares) + 1.5 * np.eye(classes)[truth] + 0.7 * rng.gumbel(size=(users, classes))
     scores = likely + 0.3 * rng.gumbel(size=(draws, users, classes))
     guessed = scores.argmax(axis=2)
-    guessed[rng.random(guessed.shape) < 0.3] = CLASS_KNOWN
-    return Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
+    guessed[rng.random(guessed.shape) < 0.3] = KNOWN_CLASS_CODE
+    return Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
 
 
 def blind(case: Guesses) -> Guesses:
     """Of the same users and draws, guessed by how frequent classes are."""
-    shares = 1 / np.arange(1, case.classes + 1)
-    return replace(case, shares=np.tile(shares / shares.sum(), (len(case.guessed), 1)))
+    shares = 1 / np.arange(1, case.n_classes + 1)
+    return replace(case, guess_probs=np.tile(shares / shares.sum(), (len(case.guessed_codes), 1)))
 
 
 def figures_of(case: Guesses) -> dict[str, float]:
     """The figures of so many users that they are known."""
-    tally = case.tallies.sum(axis=1)
-    asked = case.guessed[0] != CLASS_KNOWN
+    tally = case.class_counts.sum(axis=1)
+    asked = case.guessed_codes[0] != KNOWN_CLASS_CODE
     assert case.scores is not None
     return {
-        MACRO: float(macro_f1(tally).mean()),
-        GAIN: float((macro_f1(tally) - macro_f1(blind(case).tallies.sum(axis=1))).mean()),
-        BALANCED: float((tally[0, 0] / tally[0, 1]).mean()),
-        "AUC": auc_of_classes(case.truth[asked], case.scores[0][asked]),
+        MACRO_F1: float(macro_f1(tally).mean()),
+        GAIN: float((macro_f1(tally) - macro_f1(blind(case).class_counts.sum(axis=1))).mean()),
+        BALANCED_ACC: float((tally[0, 0] / tally[0, 1]).mean()),
+        "AUC": auc_of_classes(case.true_codes[asked], case.scores[0][asked]),
     }
 
 
@@ -112,7 +119,7 @@ def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     hits = dict.fromkeys(truth, 0)
     for _ in range(200):
         case = of_classes(users, classes, 5, rng)
-        found = estimates(case, confidence=0.95, rng=rng, baseline=blind(case))
+        found = estimate_all(case, confidence=0.95, rng=rng, baseline=blind(case))
         for name, value in truth.items():
             hits[name] += found[name].low <= value <= found[name].high
     print(f"\n{classes} classes, {users} users: {hits} of 200 intervals hold the truth")

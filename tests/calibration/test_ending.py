@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+# Number of runs, of which 1% aborted while threads were given memory of Python.
 RUNS, AT_ONCE = 400, 12
-"""Number of runs, of which 1% aborted while threads were given memory of Python."""
 PROGRAM = f"""
 import os, sys
 from pathlib import Path

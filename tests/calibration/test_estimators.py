@@ -12,7 +12,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
@@ -70,7 +70,7 @@ WIDER = {
 
 @pytest.fixture(params=FAMILIES["estimators"].names())
 def estimator(request: pytest.FixtureRequest) -> Estimator:
-    made: Estimator = FAMILIES["estimators"].member(request.param)()
+    made: Estimator = FAMILIES["estimators"].member_class(request.param)()
     return made
 
 
@@ -174,7 +174,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
         return np.column_stack([messages @ mean, voter(messages)])
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
-    budget = SampleBudget(draws=2 * _DRAWS, delta=delta, alpha=0.05)
+    budget = TestBudget(draws=2 * _DRAWS, delta=delta, alpha=0.05)
     rule, _ = choose_rule_or_vote(fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),

@@ -9,8 +9,8 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games.canary_game import RESOLVED, GameInputs, Setting
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
+from fedrec_auditor.auditor.games.canary_game import FORMULA_DELTA, GameInputs, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.reports.record.rows import Finding
@@ -38,7 +38,7 @@ def played(target: str, settings: dict[str, Any], vantage: Vantage, **options: A
     (found,) = (
         finding
         for finding in record.findings
-        if finding.claim.delta == RESOLVED
+        if finding.claim.delta == FORMULA_DELTA
         and finding.scope.vantage is vantage
         and finding.scope.unit is Unit.USER
     )
@@ -76,11 +76,11 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
     system = LflLdp(factors=2, noise_multiplier=1e6)
     repeats, told = 200, 0
     for seed in range(repeats):
-        rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL]
-        ground = GameInputs(target=system, interactions=data, size=(8, 10), quick=True)
+        rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL_NAME]
+        ground = GameInputs(target=system, interactions=data, shape=(8, 10), quick=True)
         made = next(game.settings(ground, rng))
         assert isinstance(made, Setting)
-        scope = next(iter(made.scopes))
+        scope = next(iter(made.scope_deltas))
         found = game.play(
             made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp
@@ -287,7 +287,7 @@ FAMILIES: dict[str, tuple[Callable[[float], Honest], float]] = {
 
 def shift(epsilon: float, delta: float) -> float:
     """The shift of unit normal noise whose true epsilon at ``delta`` this is."""
-    return last_failure(lambda shift: gaussian(shift).truth(delta) >= epsilon, close=1e-15)
+    return bisect_threshold(lambda shift: gaussian(shift).truth(delta) >= epsilon, close=1e-15)
 
 
 @pytest.mark.parametrize(("samples", "runs"), [(10_000, 100), (100_000, 100), (1_000_000, 50)])

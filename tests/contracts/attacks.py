@@ -18,8 +18,8 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.game import Game, Halves
-from fedrec_auditor.auditor.testing.targets import view_arrays
+from fedrec_auditor.auditor.games.game import Game, HalfRuns
+from fedrec_auditor.auditor.testing.targets import iter_arrays
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -27,13 +27,13 @@ from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import (
     Kind,
+    PartView,
     Public,
     Round,
     RoundView,
     Transcript,
     Uploads,
     View,
-    Wire,
 )
 from tests.contracts.trainings import as_arrays, data, rewritten
 
@@ -52,7 +52,7 @@ class AttackCase:
     attack: Attack
     run: Run
     vantage: Vantage = Vantage.SERVER
-    trainings: Halves | None = None
+    trainings: HalfRuns | None = None
     plays: int = PLAYS
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
@@ -75,15 +75,15 @@ class AttackCase:
         ages = data().attributes["age_group"]
         known, users = np.arange(0, len(codes), 3), np.arange(len(codes))
         return Background(
-            known=known,
-            labels=codes[known],
+            known_users=known,
+            classes=codes[known],
             n_classes=2,
-            side=np.eye(len(ages.categories))[ages.codes],
+            attributes=np.eye(len(ages.categories))[ages.codes],
             candidates=np.stack([users, users % data().n_items], axis=1),
             profiles=None if halved is None else data().ratings,
             references=() if halved is None else halved.views.get(self.vantage, ()),
-            included=None if halved is None else halved.included,
-            met=membership.split_known_items(data(), np.random.default_rng(2))[0],
+            is_included=None if halved is None else halved.is_included,
+            met_items=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 
     def guess(self, view: View) -> Inference:
@@ -94,7 +94,7 @@ class AttackCase:
         try:
             return self.attack.infer(view, self.background, np.random.default_rng(4))
         except AttributeError as error:
-            if isinstance(error.obj, Wire):
+            if isinstance(error.obj, PartView):
                 raise AssertionError(f"it reads what no wire shows: {error}") from error
             raise
 
@@ -136,7 +136,7 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
     view = case.view()
 
     def given() -> Any:
-        return [dict(view_arrays(one)) for one in view.rounds], arrays(case.background)
+        return [dict(iter_arrays(one)) for one in view.rounds], arrays(case.background)
 
     before, expected = copy.deepcopy(given()), arrays(case.guess(view))
     np.testing.assert_equal(given(), before, "it changed the view or the background")
@@ -214,7 +214,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
             senders=None
             if one.senders is None
             else np.sort(rng.permutation(n)[: len(one.senders)]),
-            clear=None,
+            cleartext=None,
         )
         for one in rewritten(view, renamed).rounds
     )
@@ -242,23 +242,23 @@ def alarms(case: AttackCase) -> Counter[str]:
     if linking:  # its game takes the senders away
         view = replace(case.run.transcript.view(Vantage.SERVER), vantage=case.vantage)
     shown = [view]
-    if attack.needs_known and len(view.groups) > 1:
-        shown += [view.only(group) for group in view.groups]
+    if attack.needs_known and len(view.group_names) > 1:
+        shown += [view.keep_group(group) for group in view.group_names]
     found: Counter[str] = Counter()
     for seed in range(case.plays):
         rng = np.random.default_rng([7, seed])
         trainings = case.trainings
         if attack.family is AttackFamily.USER_MEMBERSHIP and trainings is not None:
-            coins = rng.random(trainings.included.shape) < 0.5
-            trainings, empty = replace(trainings, included=coins), view
+            coins = rng.random(trainings.is_included.shape) < 0.5
+            trainings, empty = replace(trainings, is_included=coins), view
         else:
             empty = emptied(shown[seed % len(shown)], rng, always=not linking)
         given = {"user_vectors": case.run.user_vectors, "halves": trainings}
         rows = rows_of(attack, empty, rng, interactions=data(), **given)
         for row in rows:
             assert row.ci_low <= row.value <= row.ci_high, f"{row.metric} outside its interval"
-            assert row.ahead is not None, f"{row.metric} without a baseline"
-            found[row.metric.partition(" (")[0]] += row.ahead.ci_low > 0.0
+            assert row.net_gain is not None, f"{row.metric} without a baseline"
+            found[row.metric.partition(" (")[0]] += row.net_gain.ci_low > 0.0
     return found
 
 
@@ -285,7 +285,7 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
     public = Public(algorithm="planted", n_users=300, n_items=60)
     sent = Round(None, Uploads(each, {"bits": Dense(bits, Kind.BITS)}))
     view = Transcript(public=public, rounds=(sent,)).view(Vantage.SERVER)
-    held = Interactions.of(bits, attributes={"gender": gender})
+    held = Interactions.create(bits, attributes={"gender": gender})
     rows = rows_of(attack, view, rng, interactions=held)
     assert rows, "it has no row on bits that tell an attribute"
     return rows[0]

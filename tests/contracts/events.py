@@ -44,8 +44,8 @@ SCOPE = Scope(
 PRESENCE = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)
 Exact = Callable[[int, float], float]
+# Privacy losses of so many independent outputs, drawn from the first of two distributions.
 Losses = Callable[[np.random.Generator, int], NDArray[np.float64]]
-"""Privacy losses of so many independent outputs, drawn from the first of two distributions."""
 
 
 def _parts(event: Any) -> Iterator[DpEvent]:
@@ -179,6 +179,7 @@ DELTAS = (0.0, 1e-6, 0.01)
 
 _NOISES, _RATES = (100.0, 20.0, 3.0, 0.8, 0.0), (0.0, 0.01, 0.1, 0.5, 1.0)
 _NEGATIVE, _BEYOND, _NO_COUNTS = (-1.0, math.nan), (-0.1, 1.1, math.nan), (0, -5, 2.5, math.nan)
+# Values that never cost less than the one before, all else equal; values outside the range.
 _PARAMETERS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "noise_multiplier": (_NOISES, _NEGATIVE),
     "standard_deviation": (_NOISES, _NEGATIVE),
@@ -197,7 +198,6 @@ _PARAMETERS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "sensitivities": ((), tuple((0.0, 1.0, 2.0, c) for c in (*_NEGATIVE, math.inf))),
     "sampling_probs": ((), ((0.5, 0.4, 0.0, 0.0), (1.5, -0.5, 0.0, 0.0), (1.0,))),
 }
-"""Values that never cost less than the one before, all else equal; values outside the range."""
 # The first of each kind, and of each kind that is sampled.
 _EACH = {
     (type(event), type(getattr(event, "event", None))): event
@@ -216,14 +216,14 @@ def _moved(event: DpEvent, outside: bool) -> Iterator[tuple[str, tuple[DpEvent, 
             yield field.name, tuple(attr.evolve(event, **{field.name: x}) for x in values)
 
 
+# One parameter moved at a time: each event costs at least what the one before does.
 LADDERS: dict[str, tuple[DpEvent, ...]] = {
     **{f"{e}, {name}": moved for e in _EACH for name, moved in _moved(e, False) if moved},
     "sampled group, rate": tuple(group_event(q, 3, 2.0) for q in _RATES),
     "sampled group, size": tuple(group_event(0.1, k, 2.0) for k in (1, 2, 5, 20)),
 }
-"""One parameter moved at a time: each event costs at least what the one before does."""
+# Each parameter outside its range, in an event that is otherwise sensible.
 SENSELESS = tuple(wrong for e in _EACH for _, moved in _moved(e, True) for wrong in moved)
-"""Each parameter outside its range, in an event that is otherwise sensible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +377,8 @@ def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
     return [p, 1.0 - p], [q, 1.0 - q]
 
 
+# One of each kind in ``REPORTS``.
 KINDS = tuple(USES[name].event for name in ("flip", "five buckets", "pure"))
-"""One of each kind in ``REPORTS``."""
 _CHANCES = st.floats(0.02, 0.98)
 # Reports with two or three outputs worth telling apart.
 REPORTS: st.SearchStrategy[DpEvent] = st.one_of(

@@ -12,15 +12,15 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import Checked, Choice, Rule, declared
+from fedrec_auditor.targets.settings import Checked, Choice, Constraint, allowed_values
 
+# Exceptions of a test that fails.
 BROKEN = (AssertionError, pytest.fail.Exception)
-"""Exceptions of a test that fails."""
 
 
 def members(family: str) -> dict[str, Any]:
     """Every member of a family by its name, with its default settings."""
-    return {name: FAMILIES[family].member(name)() for name in FAMILIES[family].names()}
+    return {name: FAMILIES[family].member_class(name)() for name in FAMILIES[family].names()}
 
 
 def each(named: Mapping[str, Any]) -> Any:
@@ -68,7 +68,7 @@ def hold(contract: type[Any], subject: Any, *names: str) -> None:
 def check_ranges(member: Checked) -> None:
     """Every setting is refused by name outside its declared range, or of another type."""
     kind: Any = type(member)
-    for name, rule in declared(kind).items():
+    for name, rule in allowed_values(kind).items():
         left_out = kind.__dataclass_fields__[name].default
         for value in (each for each in _outside(rule) if each is not left_out):
             try:
@@ -80,7 +80,7 @@ def check_ranges(member: Checked) -> None:
             assert f"got {name}={value!r}" in said, said
 
 
-def _outside(rule: Rule) -> list[Any]:
+def _outside(rule: Constraint) -> list[Any]:
     """Values just outside what a setting may be, and some of other types."""
     never = [math.nan, None, "1", [1.0]]
     if isinstance(rule, Choice):
@@ -89,5 +89,5 @@ def _outside(rule: Rule) -> list[Any]:
     least, most = rule.least, rule.most
     ends = [math.nextafter(least, -math.inf), math.nextafter(most, math.inf), -math.inf, math.inf]
     never += [True] + [value for value in ends if not least <= value <= most]
-    never += [value for value in (0, 1e-10, 0.3, 3, 9) if not rule.takes(value)]
+    never += [value for value in (0, 1e-10, 0.3, 3, 9) if not rule.allows(value)]
     return [*never, int(least) - 1, least, least + 0.5] if rule.kind is Integral else never

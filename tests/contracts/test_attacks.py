@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.base import (
     Reconstruction,
     Scores,
 )
-from fedrec_auditor.auditor.games.linkage import QUICK_USERS, hide
+from fedrec_auditor.auditor.games.linkage import QUICK_MAX_USERS, anonymize
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -132,7 +132,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
     @functools.cache
     def form(name: str) -> tuple[str, ...]:
         run = narrow(name, rounds=1).run(targets.make_interactions(), np.random.default_rng(0))
-        sent = run.transcript.rounds and run.transcript.public.parties is None
+        sent = run.transcript.rounds and run.transcript.public.n_silos is None
         return tuple(run.transcript.rounds[0].uploads.components) if sent else ()
 
     forms = {form(name) for name in FAMILIES["targets"].names()} - {()}
@@ -143,7 +143,9 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
 @functools.cache
 def clean() -> tuple[Interactions, Run]:
     many = Synthetic(n_users=200, n_items=80, profile=25, signal=1.0).load()
-    return many, FAMILIES["targets"].member("fcf")(rounds=8).run(many, np.random.default_rng(0))
+    return many, FAMILIES["targets"].member_class("fcf")(rounds=8).run(
+        many, np.random.default_rng(0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
     view, told = run.transcript.view(Vantage.SERVER), run.user_vectors
     rng = np.random.default_rng(0)
     rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=told)
-    assert any(row.ahead is not None and row.ahead.ci_low > 0.0 for row in rows)
+    assert any(row.net_gain is not None and row.net_gain.ci_low > 0.0 for row in rows)
 
 
 @dataclass(frozen=True)
@@ -285,8 +287,8 @@ class FlipsCoins:
         return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        users = np.setdiff1d(np.arange(view.public.n_users), background.known)
-        return Labels(users=users, codes=self.codes(users, view, background, rng))
+        users = np.setdiff1d(np.arange(view.public.n_users), background.known_users)
+        return Labels(users=users, classes=self.codes(users, view, background, rng))
 
     def codes(
         self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
@@ -303,7 +305,7 @@ class HasTheAnswers(FlipsCoins):
         for seed in range(100 if view.rounds[0].uploads is not None else 0):
             drawn = np.random.default_rng([11, seed]).integers(2, size=300)
             if view.public.n_users == 300 and np.array_equal(
-                drawn[background.known], background.labels
+                drawn[background.known_users], background.classes
             ):
                 return drawn[users]
         return super().codes(users, view, background, rng)
@@ -345,9 +347,11 @@ class KnowsTheOrder(LinksByChance):
         server = training("fcf").transcript.view(Vantage.SERVER)
         for seed in range(PLAYS):
             rng = np.random.default_rng([7, seed])
-            hidden = hide(emptied(server, rng, always=False), Vantage.SERVER, QUICK_USERS, rng)
+            hidden = anonymize(
+                emptied(server, rng, always=False), Vantage.SERVER, QUICK_MAX_USERS, rng
+            )
             if hidden is not None and np.array_equal(_last(hidden.view), _last(view)):
-                found[np.arange(messages), hidden.truth] = 1.0
+                found[np.arange(messages), hidden.senders] = 1.0
         return found
 
 

@@ -85,7 +85,7 @@ case = each(NAMED)
 @pytest.mark.parametrize("name", FAMILIES["datasets"].names())
 def test_every_member_has_a_case_of_its_class(name: str) -> None:
     assert CASES.get(name), f"Add a case for {name}."
-    member = FAMILIES["datasets"].member(name)
+    member = FAMILIES["datasets"].member_class(name)
     assert all(isinstance(case.dataset, member) for case in CASES[name])
 
 

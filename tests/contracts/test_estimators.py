@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
+from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, Worlds
 from tests.contracts.laws import BROKEN, catches, each, members, only
 from tests.contracts.worlds import (
     NOTHING,
@@ -91,20 +91,20 @@ def test_edges(estimator: Estimator) -> None:
 @only(
     "estimator",
     ESTIMATORS,
-    lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)),
+    lambda each: math.isfinite(each.largest_bound(100, delta=0.1, confidence=0.9)),
 )
 def test_largest(estimator: Estimator) -> None:
-    """``largest`` is the bound of answers without noise, and ``needed`` inverts it."""
+    """``largest_bound`` is the bound of answers without noise, and ``needed`` inverts it."""
     answers = worlds_of(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n))
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
-        largest = estimator.largest(samples, **asked)
+        largest = estimator.largest_bound(samples, **asked)
         shown = estimate(estimator, answers, samples=samples, **asked).epsilon
         assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
-        needed = estimator.needed(largest, **asked)
+        needed = estimator.min_samples(largest, **asked)
         assert needed is not None, f"no samples show more than {largest}"
         assert needed > samples, f"{needed} samples for more than {samples} can show"
-        few, enough = (estimator.largest(needed + more, **asked) for more in (-1, 0))
+        few, enough = (estimator.largest_bound(needed + more, **asked) for more in (-1, 0))
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
@@ -132,9 +132,11 @@ def test_draws(estimator: Estimator) -> None:
         return scores
 
     worlds = Worlds(names=("world a", "world b"), scope=ONE_REPORT, draw=draw)
-    bound = estimate(estimator, worlds, samples=4 * BLOCK)
-    assert max(sizes) <= BLOCK, f"{max(sizes)} scores at once"
-    assert sum(sizes) == bound.samples == 8 * BLOCK, f"{sum(sizes)} draws, {bound.samples} told"
+    bound = estimate(estimator, worlds, samples=4 * BLOCK_SIZE)
+    assert max(sizes) <= BLOCK_SIZE, f"{max(sizes)} scores at once"
+    assert sum(sizes) == bound.samples == 8 * BLOCK_SIZE, (
+        f"{sum(sizes)} draws, {bound.samples} told"
+    )
     assert len(set(states)) == len(states), "a generator was used twice"
     for after, before in drawn:
         assert np.array_equal(after, before), "the scores of a world were changed"
@@ -324,8 +326,8 @@ class AllAtOnce(_Held):
 class Boasts(_Held):
     """Says that its draws can show more than they can."""
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        return super().largest(2 * samples, delta=delta, confidence=confidence)
+    def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
+        return super().largest_bound(2 * samples, delta=delta, confidence=confidence)
 
 
 class ForeseesTooMuch(_Held):

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Floats, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.learners import LightGcn, Mf
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 from tests.contracts.laws import BROKEN, each, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
-CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES)
+CATALOGUE = ModelSizes(n_items=ITEMS, n_user_features=FEATURES)
 LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
 Arrays = dict[str, NDArray[Any]]
 LEARNERS: dict[str, Learner] = members("learners")
@@ -39,14 +39,14 @@ def _clients() -> Clients:
     held = rng.random((USERS, ITEMS)) < 0.3
     held[0], held[1] = False, True
     return Clients(
-        interactions=Interactions.of(held * rng.integers(1, 6, held.shape)),
+        interactions=Interactions.create(held * rng.integers(1, 6, held.shape)),
         features=rng.normal(size=(USERS, FEATURES)).astype(np.float32),
         streams=Streams.spawn(rng, USERS),
     )
 
 
 def _model(learner: Learner) -> Arrays:
-    return learner.initial(CATALOGUE, np.random.default_rng(1))
+    return learner.init_model(CATALOGUE, np.random.default_rng(1))
 
 
 def _dense(trained: dict[str, Component], user: int) -> Arrays:
@@ -66,7 +66,7 @@ def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
 
 def test_first_models(learner: Learner) -> None:
     """First models have the stated parts, in single precision and finite."""
-    model, shapes = _model(learner), learner.shapes(CATALOGUE)
+    model, shapes = _model(learner), learner.param_shapes(CATALOGUE)
     assert {name: array.shape for name, array in model.items()} == shapes, "other shapes"
     assert all(array.dtype == np.float32 for array in model.values()), "no single precision"
     assert all(np.isfinite(array).all() for array in model.values()), "not finite"
@@ -97,7 +97,7 @@ def test_parts(learner: Learner) -> None:
 
 def test_generators(learner: Learner) -> None:
     """Equal generators and streams give equal models, and others do not."""
-    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
+    model, other = _model(learner), learner.init_model(CATALOGUE, np.random.default_rng(2))
     np.testing.assert_equal(model, _model(learner))
     assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
     otherwise = replace(_clients(), streams=Streams.spawn(np.random.default_rng(9), USERS))
@@ -109,7 +109,7 @@ def test_generators(learner: Learner) -> None:
 def test_values(learner: Learner) -> None:
     """Values of ratings do not matter."""
     held = _clients().interactions.ratings.toarray() > 0
-    flat = replace(_clients(), interactions=Interactions.of(held * 1.0))
+    flat = replace(_clients(), interactions=Interactions.create(held * 1.0))
     np.testing.assert_equal(_trained(learner, 4), _trained(learner, 4, flat))
 
 
@@ -118,7 +118,7 @@ def test_linear_term(learner: Learner) -> None:
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
         local = LocalTraining(
-            epochs=1, batch=1000, learning_rate=0.1, linear_term={"user.E": scale}
+            epochs=1, batch=1000, learning_rate=0.1, linear_scales={"user.E": scale}
         )
         moved.append(_dense(learner.train(model, clients, local, Compute()), 3)["user.E"])
     plain, once, twice = moved
@@ -137,7 +137,7 @@ def test_user_vectors(learner: Learner) -> None:
     assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
     assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
     assert np.isfinite(vectors).all(), "vectors are not finite"
-    _close(learner.user_vectors(model, clients.take(np.array([6, 1]))), vectors[[6, 1]])
+    _close(learner.user_vectors(model, clients.subset(np.array([6, 1]))), vectors[[6, 1]])
     scores, fewer = learner.score(model, clients), clients.interactions.ratings.toarray()
     fewer[:, 0] = 0.0
     for what, other in (
@@ -146,7 +146,7 @@ def test_user_vectors(learner: Learner) -> None:
             replace(clients, features=clients.features + np.eye(FEATURES)[0]),
         ),
         ("a feature", replace(clients, features=clients.features + np.eye(FEATURES)[1])),
-        ("an item less", replace(clients, interactions=Interactions.of(fewer))),
+        ("an item less", replace(clients, interactions=Interactions.create(fewer))),
         ("other streams", replace(clients, streams=Streams.spawn(np.random.default_rng(9), USERS))),
     ):
         one = np.abs(learner.score(model, other) - scores).max(axis=1) > 1e-5
@@ -157,16 +157,18 @@ def test_user_vectors(learner: Learner) -> None:
 def test_own(learner: Learner) -> None:
     """Devices with a "user.E" of their own train and score as if theirs had been broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
-    own = learner.own(clients.streams)
+    own = learner.init_user(clients.streams)
     assert own.dtype == np.float32, "no single precision"
     assert len(np.unique(own[:, 0, 0])) == USERS, "devices begin with the same vector"
-    np.testing.assert_array_equal(learner.own(clients.streams.take(np.array([5]))), own[5:6])
-    whole = learner.initial(Catalogue(n_items=ITEMS, n_user_features=1), np.random.default_rng(1))
+    np.testing.assert_array_equal(learner.init_user(clients.streams.take(np.array([5]))), own[5:6])
+    whole = learner.init_model(
+        ModelSizes(n_items=ITEMS, n_user_features=1), np.random.default_rng(1)
+    )
     sent = {name: array for name, array in whole.items() if name != "user.E"}
-    theirs = replace(clients, own=own)
+    theirs = replace(clients, user_emb=own)
     scores = learner.score(sent, theirs)
     for user in (0, 1, 4):
-        alone, full = clients.take(np.array([user])), {**whole, "user.E": own[user]}
+        alone, full = clients.subset(np.array([user])), {**whole, "user.E": own[user]}
         _close(learner.score(full, alone), scores[[user]])
         found = learner.train(sent, theirs, LOCAL, Compute())
         expected = _dense(learner.train(full, alone, LOCAL, Compute()), 0)

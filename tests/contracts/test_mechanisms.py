@@ -254,7 +254,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     ),
     "embedding-gaussian": (
         Case(
-            EmbeddingGaussian.worst(sigma=4.0, bound=2.0),
+            EmbeddingGaussian.at_worst(sigma=4.0, bound=2.0),
             _RATINGS,
             cdf=lambda y, x: stats.norm.cdf(y, [-2.0 * max(x, 0.0) * math.sqrt(2.0), 0.0], 4.0),
         ),
@@ -333,7 +333,7 @@ class TestMechanisms(MechanismContract):
 @pytest.mark.parametrize("name", FAMILIES["mechanisms"].names())
 def test_every_member_has_a_case_of_its_class(name: str) -> None:
     assert CASES.get(name), f"Add a case for {name}."
-    member = FAMILIES["mechanisms"].member(name)
+    member = FAMILIES["mechanisms"].member_class(name)
     assert all(isinstance(case.mechanism, member) for case in CASES[name])
 
 

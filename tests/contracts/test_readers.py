@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader
 from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.auditor.games import metrics
@@ -129,11 +129,11 @@ def compare_with_the_prior(
 
 
 def _areas(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return np.array([metrics.auc(*pair) for pair in zip(chance, held, strict=True)])
+    return np.array([metrics.roc_area(*pair) for pair in zip(chance, held, strict=True)])
 
 
 def _log_scores(chance: NDArray[np.float32], held: NDArray[np.bool_]) -> NDArray[np.float64]:
-    least = np.exp(-SURE)
+    least = np.exp(-CERTAIN)
     right = np.where(held, chance, 1 - chance.astype(np.float64))
     return np.asarray(np.log(np.maximum(right, least)).mean(axis=1))
 
@@ -168,9 +168,9 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
 
 
 def test_all_members_of_the_family_are_asked() -> None:
-    asked = {type(reader).__name__ for reader in reading.readers()}
+    asked = {type(reader).__name__ for reader in reading.all_readers()}
     family = FAMILIES["readers"]
-    assert asked == {family.member(name).__name__ for name in family.names()}
+    assert asked == {family.member_class(name).__name__ for name in family.names()}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import Checked, declared, meaning, types
+from fedrec_auditor.targets.settings import Checked, allowed_values, field_types, meaning
 from tests.contracts.laws import check_ranges, hold
 from tests.contracts.test_mechanisms import CASES
 
@@ -24,14 +24,12 @@ CHECKED = [
     pytest.param(family, name, id=name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms", "datasets")
     for name in FAMILIES[family].names()
-    if issubclass(FAMILIES[family].member(name), Checked)
+    if issubclass(FAMILIES[family].member_class(name), Checked)
 ]
 
 
+# Numbers whose range is none of their own.
 UNDECLARED = {"announced": "a number that depends on that of the survivors, or None"}
-
-
-"""Numbers whose range is none of their own."""
 
 
 def plain(hint: Any) -> bool:
@@ -42,22 +40,22 @@ def plain(hint: Any) -> bool:
 
 @pytest.mark.parametrize(("family", "name"), MEMBERS, ids=str)
 def test_every_number_and_choice_declares_its_range(family: str, name: str) -> None:
-    member = FAMILIES[family].member(name)
-    known = types(member)
+    member = FAMILIES[family].member_class(name)
+    known = field_types(member)
     named = {field.name for field in fields(member) if plain(known[field.name])}
-    assert named <= declared(member).keys() | UNDECLARED.keys()
+    assert named <= allowed_values(member).keys() | UNDECLARED.keys()
 
 
 @pytest.mark.parametrize("name", FAMILIES["targets"].names())
 def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
-    kind = FAMILIES["targets"].member(name)
+    kind = FAMILIES["targets"].member_class(name)
     assert [each.name for each in fields(kind) if each.init and not meaning(kind, each.name)] == []
 
 
 @pytest.mark.parametrize(("family", "name"), CHECKED)
 def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
     mechanism = family == "mechanisms"
-    check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].member(name)())
+    check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].member_class(name)())
 
 
 class Contract:

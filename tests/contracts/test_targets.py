@@ -23,18 +23,18 @@ from fedrec_auditor.auditor.testing.targets import (
     TargetCase,
     TargetContract,
     assert_one_by_one,
+    iter_arrays,
+    iter_messages,
     make_interactions,
-    messages,
     shift_categories,
     train,
-    view_arrays,
 )
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.memory_mapping import kept_bytes
+from fedrec_auditor.targets.memory_mapping import count_bytes
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
@@ -70,7 +70,7 @@ PARTIES = (
 @functools.cache
 def stated(name: str) -> TargetCase:
     """A target with its defaults."""
-    return TargetCase(FAMILIES["targets"].member(name)())
+    return TargetCase(FAMILIES["targets"].member_class(name)())
 
 
 @functools.cache
@@ -105,12 +105,12 @@ def unsent(case: TargetCase) -> list[Unit]:
 
     All randomness stays as it was.
     """
-    interactions, broadcast = case.received(0)
+    interactions, broadcast = case.round_inputs(0)
     ratings = interactions.ratings.copy()
     ratings.data[:] = np.where(ratings.data > 2, 1.0, 5.0)
 
     def sent(some: Interactions) -> dict[str, np.ndarray]:
-        return dict(messages(case.target.upload(some, broadcast, np.random.default_rng(3))))
+        return dict(iter_messages(case.target.upload(some, broadcast, np.random.default_rng(3))))
 
     before, changed = (
         sent(interactions),
@@ -185,7 +185,7 @@ class TestTargets(TargetContract):
         """Strange shapes end in a training or in one InputError that says what was expected."""
         for name, interactions in odd(make_interactions()).items():
             try:
-                run = train(self.subject.short, interactions)
+                run = train(self.subject.shortened, interactions)
             except InputError as error:
                 refusal = str(error)
             else:
@@ -212,14 +212,14 @@ def odd(full: Interactions) -> dict[str, Interactions]:
         "genre_names": full.genre_names,
     }
     return {
-        "an idle user": Interactions.of(idle, **known),
-        "a user with all items": Interactions.of(busy, **known),
-        "implicit": Interactions.of((ratings > 0) * 1.0, **known),
-        "no attributes": Interactions.of(ratings),
-        "one user": full.take(np.array([2])),
-        "one item": Interactions.of(ratings[:, :1] + 1.0, attributes=full.attributes),
-        "nothing": Interactions.of(np.zeros((4, 5))),
-        "everything": Interactions.of(np.full((4, 5), 2.0)),
+        "an idle user": Interactions.create(idle, **known),
+        "a user with all items": Interactions.create(busy, **known),
+        "implicit": Interactions.create((ratings > 0) * 1.0, **known),
+        "no attributes": Interactions.create(ratings),
+        "one user": full.take_users(np.array([2])),
+        "one item": Interactions.create(ratings[:, :1] + 1.0, attributes=full.attributes),
+        "nothing": Interactions.create(np.zeros((4, 5))),
+        "everything": Interactions.create(np.full((4, 5), 2.0)),
     }
 
 
@@ -228,13 +228,13 @@ def check_finite(target: Target, run: Run, interactions: Interactions, name: str
     assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
     assert np.isfinite(scores).all(), f"{name}: scores are not finite"
     for one in run.transcript.view(Vantage.SERVER).rounds:
-        for part, values in view_arrays(one):
+        for part, values in iter_arrays(one):
             assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 
 def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
     public = {name: trained(name).run.transcript for name in {*SILENT, *PARTIES}}
-    assert all(public[name].public.parties is not None for name in PARTIES)
+    assert all(public[name].public.n_silos is not None for name in PARTIES)
     assert not any(public[name].rounds for name in SILENT)
     for name in sorted({*SILENT} - {*PARTIES}):
         sent = stated(name).target.upload(
@@ -268,12 +268,12 @@ def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> No
 def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
     """Within a factor of two, and 64 bytes of overhead each."""
     short = trained(name)
-    cost = cost_of(short.short, short.interactions)
+    cost = cost_of(short.shortened, short.interactions)
     rounds = short.run.transcript.rounds
     messages = sum(len(one.uploads.users) for one in rounds)
     shared = {id(part) for one in rounds for part in (one.broadcast or {}).values()}
     parts = [part for one in rounds for part in one.uploads.components.values()]
-    kept = sum(kept_bytes(part, shared) for part in parts)
+    kept = sum(count_bytes(part, shared) for part in parts)
     assert cost.messages == pytest.approx(messages, abs=2)
     assert kept <= cost.messages * (2 * cost.bytes + 64)
     if name != "hfl-synsgd":  # its noise is drawn when it is read
@@ -294,9 +294,9 @@ class WatchedCompute:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
-    target: Target = FAMILIES["targets"].member(name)()
+    target: Target = FAMILIES["targets"].member_class(name)()
     compute: Any = WatchedCompute()
-    target.shortened(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
+    target.limit_rounds(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
     assert compute.is_read == target.trains_on_device
 
 

@@ -18,7 +18,7 @@ from scipy import stats
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
+from fedrec_auditor.auditor.judging.accounting import all_accountants, event_upper_bound
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
@@ -45,7 +45,7 @@ route = each(ROUTES)
 def _clients(count: int = CLIENTS) -> Clients:
     rng = np.random.default_rng(0)
     return Clients(
-        interactions=Interactions.of((rng.random((count, ITEMS)) < 0.5).astype(float)),
+        interactions=Interactions.create((rng.random((count, ITEMS)) < 0.5).astype(float)),
         features=rng.random((count, 8)).astype(np.float32),
         streams=Streams.spawn(rng, count),
     )
@@ -60,9 +60,9 @@ def _model() -> tuple[dict[str, Component], Arrays]:
         "user.E": Dense(rng.normal(size=(CLIENTS, 3, 4)).astype(np.float32), Kind.MODEL),
         "item": Rows(
             indptr=2 * np.arange(CLIENTS + 1),
-            ids=ids,
+            row_ids=ids,
             values=rng.normal(size=(2 * CLIENTS, 2)).astype(np.float32),
-            count=ITEMS,
+            n_rows=ITEMS,
             kind=Kind.MODEL,
             rest=table,
         ),
@@ -96,7 +96,7 @@ def test_input_stays(protection: Protection) -> None:
     before = _wire(upload, np.arange(CLIENTS))
     given = _clients()
     features = given.features.copy()
-    protection.protect(upload, broadcast, protection.prepare(given))
+    protection.protect(upload, broadcast, protection.prepare_data(given))
     np.testing.assert_array_equal(given.features, features)
     np.testing.assert_equal(_wire(upload, np.arange(CLIENTS)), before)
 
@@ -105,17 +105,21 @@ def test_training(protection: Protection) -> None:
     """Nothing changes of the local training but the objective's linear term and the noise."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
-    trained = protection.training(plain, shapes)
-    assert replace(trained, linear_term={}, noise={}) == plain, f"{trained} of {plain}"
-    assert set(trained.noise) <= set(shapes), f"noise for {list(trained.noise)}"
-    assert set(trained.linear_term) <= set(shapes), f"a linear term for {list(trained.linear_term)}"
-    assert all(scale > 0 for scale in trained.linear_term.values()), f"scales {trained.linear_term}"
+    trained = protection.adapt_training(plain, shapes)
+    assert replace(trained, linear_scales={}, epoch_noise={}) == plain, f"{trained} of {plain}"
+    assert set(trained.epoch_noise) <= set(shapes), f"noise for {list(trained.epoch_noise)}"
+    assert set(trained.linear_scales) <= set(shapes), (
+        f"a linear term for {list(trained.linear_scales)}"
+    )
+    assert all(scale > 0 for scale in trained.linear_scales.values()), (
+        f"scales {trained.linear_scales}"
+    )
 
 
 def test_spending(protection: Protection) -> None:
     """An upload spends what its mechanism says, and no less than its dearest entry."""
-    mechanism = protection.upload(SIZES)
-    spent = protection.spent(SIZES)
+    mechanism = protection.randomizer(SIZES)
+    spent = protection.upload_cost(SIZES)
     if mechanism is None:
         assert math.isinf(spent), f"{spent} is spent by an upload without a mechanism"
         return
@@ -126,7 +130,7 @@ def test_spending(protection: Protection) -> None:
         entry = protection.coordinate(group)
         assert entry is not None, f"no mechanism for an entry of {group}"
         assert exact_lower_bound(entry, SCOPE).epsilon <= spent, f"an entry of {group} spends more"
-    proved = least_of_event(mechanism.event(), SCOPE, 0.0, all_accountants())
+    proved = event_upper_bound(mechanism.event(), SCOPE, 0.0, all_accountants())
     assert proved is not None, f"no accountant reads {mechanism.event()}"
     _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 
@@ -165,7 +169,7 @@ def test_promises(protection: Protection) -> None:
     for promise in promises:
         assert promise.epsilon > 0, f"an epsilon of {promise.epsilon} is promised"
         assert len(promise.statement) > 30, f"too short a statement: {promise.statement!r}"
-        assert 0.0 <= promise.notable < 1.0, f"notable from {promise.notable}"
+        assert 0.0 <= promise.further_delta < 1.0, f"notable from {promise.further_delta}"
         if promise.unit is Unit.COORDINATE:
             entries = [protection.coordinate(group) for group in GROUPS]
             worst = max(exact_lower_bound(one, SCOPE).epsilon for one in entries if one is not None)
@@ -174,7 +178,7 @@ def test_promises(protection: Protection) -> None:
 
 def _proved(event: DpEvent, route: Route, delta: float) -> float:
     scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
-    bound = least_of_event(event, scope, delta, all_accountants())
+    bound = event_upper_bound(event, scope, delta, all_accountants())
     assert bound is not None, f"no accountant reads {event}"
     return bound.epsilon
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.auditor.games.game import Halves
+from fedrec_auditor.auditor.games.game import HalfRuns
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import DEFAULT
@@ -47,13 +47,13 @@ def data() -> Interactions:
 
 def narrow(name: str, rounds: int = 2) -> Target:
     """The target with so many rounds at most, and embeddings of 8 numbers: smaller messages."""
-    target: Any = FAMILIES["targets"].member(name)()
+    target: Any = FAMILIES["targets"].member_class(name)()
     settings = {f.name for f in fields(target)}
     if "learner" in settings:
         target = replace(target, learner=replace(target.learner, dimension=8))
     if "embedding" in settings:
         target = replace(target, embedding=8, width=16)
-    short: Target = target.shortened(rounds)
+    short: Target = target.limit_rounds(rounds)
     return short
 
 
@@ -64,9 +64,9 @@ def training(name: str) -> Run:
 
 
 @cache
-def halves(name: str) -> Halves:
+def halves(name: str) -> HalfRuns:
     """Three trainings of the narrow target on halves of the users, and every weaker view."""
-    return Halves.of(
+    return HalfRuns.train(
         narrow(name),
         data(),
         (Vantage.SHUFFLED, Vantage.PEERS, Vantage.RELEASE),
@@ -87,7 +87,10 @@ def rewritten(view: View, change: Callable[[Component], Component]) -> View:
 
     rounds = (
         replace(
-            one, uploads=linked(one.uploads), clear=linked(one.clear), shuffled=each(one.shuffled)
+            one,
+            uploads=linked(one.uploads),
+            cleartext=linked(one.cleartext),
+            shuffled=each(one.shuffled),
         )
         for one in view.rounds
     )
@@ -102,7 +105,7 @@ def as_arrays(view: View) -> View:
 def plain(component: Component) -> Dense | Rows:
     """The component as the array that it shows, or as the rows of it that are sent."""
     everyone = np.arange(len(component))
-    values, sent = component.dense(everyone), component.sent(everyone)
+    values, sent = component.dense(everyone), component.sent_rows(everyone)
     if sent.all():
         return Dense(values, component.kind, component.rate)
     indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])

@@ -28,8 +28,8 @@ from fedrec_auditor.auditor.plan.stated_claim import read_claims
 from tests.contracts.laws import hold
 from tests.docs.blocks import ROOT, Block
 
+# Programs whose words nothing here can check.
 ASIDE = {"cd", "dask", "git", "ray"}
-"""Programs whose words nothing here can check."""
 SETTINGS = {"COLUMNS": "80", "OMP_NUM_THREADS": "1"}
 STEPS = re.compile(r"\s&&\s|\n")
 

@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "attacks.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ATTACKS = FAMILIES["attacks"].names()
 TABLE = re.compile(r"(?<=<!-- table: strength -->\n).*?(?=<!-- end: strength -->)", re.DOTALL)
+# The figure of the table, and from where it is looked.
 FIGURES = {
     AttackFamily.ATTRIBUTE: ("gender macro F1", "server"),
     AttackFamily.MEMBERSHIP: ("AUC", "server"),
@@ -25,7 +26,6 @@ FIGURES = {
     AttackFamily.RECONSTRUCTION: ("interaction F1", "server"),
     AttackFamily.LINKAGE: ("linkage top-1", "server"),
 }
-"""The figure of the table, and from where it is looked."""
 
 
 def test_every_attack_has_a_section_with_its_limits() -> None:
@@ -44,12 +44,12 @@ def strength(record: Record) -> str:
 
     Of attributes also what the true interactions tell.
     """
-    mark = {id(leak.row): "*" if leak.little else "**" for leak in above_guessing(record)}
+    mark = {id(leak.row): "*" if leak.is_small else "**" for leak in above_guessing(record)}
     systems = record.plan["targets"]
     names = " | ".join(f"`{name}`" for name in systems)
     lines = [f"| | {names} |", "|---" * len(systems) + "|---|"]
     for name in ATTACKS:
-        metric, vantage = FIGURES[FAMILIES["attacks"].member(name)().family]
+        metric, vantage = FIGURES[FAMILIES["attacks"].member_class(name)().family]
         cells = dict.fromkeys(systems, "-")
         for row in record.attacks:
             whole = row.metric.split(" (")[0] == metric and row.metric.count(",") == 0

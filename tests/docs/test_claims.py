@@ -11,12 +11,17 @@ import re
 import pytest
 
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.auditor.judging.catalogue import entries, find_entries, judge, tables
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
+from fedrec_auditor.auditor.judging.catalogue import (
+    find_entries,
+    judge_all,
+    list_entries,
+    make_tables,
+)
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.say import WORDS, number, short_least, short_most
+from fedrec_auditor.reports.say import WORDS, format_4_lower, format_4_upper, number_text
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
@@ -25,6 +30,7 @@ from tests.points import later
 TABLE = ROOT / "docs" / "claims.csv"
 PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 HEAD = ("number", "system", "kind", "basis", "verdict", "claimed", "holds")
+# What the page says of entries, by their verdict.
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28 34 35 36 40b",
     Verdict.VIOLATED: "2b 6 7 12 22 23 24",
@@ -32,21 +38,20 @@ SHORT = {
     Verdict.NO_CLAIM: "22b 22c 24b 30 33 38",
     None: "26 32 34d 35d 39b 40e 41c",  # misprints and statements without an epsilon
 }
-"""What the page says of entries, by their verdict."""
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 
 
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
     judgement = ", ".join(word for word in (row.verdict, row.arithmetic) if word is not None)
-    words = (judgement, catalogue.figure_words(row), catalogue.holds_words(row))
+    words = (judgement, catalogue.claim_words(row), catalogue.correct_words(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
 def printed(row: TableRow) -> tuple[str, ...]:
     """The same of an epsilon that stands in a table of a paper."""
-    place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {number(row.delta)}"
-    holds = f"{short_least(row.lower)} to {short_most(row.upper)}"
+    place = f"15, Table {row.table}: {row.clients}/{row.n_users}, delta {number_text(row.delta)}"
+    holds = f"{format_4_lower(row.lower)} to {format_4_upper(row.upper)}"
     return (place, "dp-privrec", "privacy", "printed", "", f"{row.printed:.4f}", holds)
 
 
@@ -67,23 +72,23 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
     every = tuple(numbers.printed_epsilons())
     places = range(0, len(every), step)
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: [every[place] for place in places])
-    (made,) = tables()
+    (made,) = make_tables()
     assert [lines[place] for place in places] == [printed(row) for row in made.rows]
 
 
 def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
-    assert catalogue.counts(judged) in PAGE.replace("\n", " ")
+    assert catalogue.count_words(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
     judged: tuple[CatalogueRow, ...],
 ) -> None:
-    """As docs/command-line.md says: by ``repeats``, or ``number`` where that is empty."""
+    """As docs/command-line.md says: by ``repeats``, or ``number_text`` where that is empty."""
     data = [row.model_dump(mode="json") for row in judged]
     assert any(row["repeats"] for row in data)
     for basis in (Basis.PRINTED, Basis.COMPUTED, Basis.DERIVED):
         (told,) = re.findall(rf"\d+ {basis} statements[^.]*", PAGE.replace("\n", " "))
-        for field, word in (("verdict", Verdict.VIOLATED), ("arithmetic", Arithmetic.WRONG)):
+        for field, word in (("verdict", Verdict.VIOLATED), ("arithmetic", NumberLabel.WRONG)):
             mine = (row for row in data if (row["basis"], row[field]) == (basis, word))
             count = len({row["repeats"] or row["number"] for row in mine})
             assert (f" {count} {WORDS[word]}" in told) is (count > 0)
@@ -113,7 +118,7 @@ def test_what_is_violated_has_an_exact_bound_and_none_of_ours_is_unsound(
 
 def test_a_reading_that_nobody_states_is_false_of_nobody(judged: tuple[CatalogueRow, ...]) -> None:
     derived = [row for row in judged if row.basis is Basis.DERIVED]
-    accusing = {Verdict.VIOLATED, Arithmetic.WRONG}
+    accusing = {Verdict.VIOLATED, NumberLabel.WRONG}
     assert not {row.number for row in derived if {row.verdict, row.arithmetic} & accusing}
     exceeded = {row.number for row in derived if row.verdict is Verdict.NO_CLAIM}
     assert {"24b", "30", "33"} <= exceeded  # each was called false once
@@ -161,7 +166,7 @@ def said(row: CatalogueRow) -> str:
     """All words and numbers of an entry."""
     words = (row.statement, row.claimed, row.provable, row.reason, *map(str, row.settings.values()))
     sizes = f"{row.n_users} {row.n_items}"
-    said = (sizes, catalogue.claimed_words(row), catalogue.holds_words(row))
+    said = (sizes, catalogue.claimed_words(row), catalogue.correct_words(row))
     return " ".join((*words, *said, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 
@@ -174,5 +179,7 @@ def test_no_entry_of_a_paper_asks_beyond_its_threat_model(judged: tuple[Catalogu
 if __name__ == "__main__":
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        (declared,) = tables()
-        writer.writerows([HEAD, *map(statement, judge(entries())), *map(printed, declared.rows)])
+        (declared,) = make_tables()
+        writer.writerows(
+            [HEAD, *map(statement, judge_all(list_entries())), *map(printed, declared.rows)]
+        )

@@ -13,9 +13,9 @@ import pytest
 from benchmarks.__main__ import page as results
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
-from fedrec_auditor.auditor.plan.families import FAMILIES, papers
-from fedrec_auditor.auditor.reproductions.reproduction import reproduction, reproduction_names
-from fedrec_auditor.reports.writers.reproductions import Page, Pages, lines
+from fedrec_auditor.auditor.plan.families import FAMILIES, load_papers
+from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduction_names
+from fedrec_auditor.reports.writers.reproductions import PaperRun, RunResults, encode_json
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
@@ -50,7 +50,7 @@ SETTINGS = {
 def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
     target, part, default = SETTINGS[name]
     assert f"`{name}`" in PAGE
-    made = FAMILIES["targets"].member(target)()
+    made = FAMILIES["targets"].member_class(target)()
     assert getattr(made if part is None else getattr(made, part), name) == default
 
 
@@ -65,14 +65,14 @@ def test_every_system_of_the_page_exists() -> None:
 def test_the_figures_of_an_upload() -> None:
     """7,124,530 is 60 an entry of the item table, and the rest."""
     system = FedRecApm()
-    counts = system.entries(ML_100K)
+    counts = system.count_entries(ML_100K)
     assert counts["item"] == 107_648
-    spent = system.protection.spent(counts)
+    spent = system.protection.upload_cost(counts)
     assert spent == 7_124_530
     rest = spent - 60 * counts["item"]
     assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
     kept = replace(system, private_user=True)
-    less = spent - kept.protection.spent(kept.entries(ML_100K))
+    less = spent - kept.protection.upload_cost(kept.count_entries(ML_100K))
     assert less == 30 * 64 * 44
     assert f"spends {less:,.0f} less, 30 per entry" in PAGE
     one = math.sqrt(2) / 60
@@ -82,14 +82,14 @@ def test_the_figures_of_an_upload() -> None:
 def test_what_a_second_branch_of_neumf_would_spend() -> None:
     """Embeddings of its own, and as many more last weights as a vector has entries."""
     system = FedNcfApm()
-    counts = system.entries(ML_100K)
+    counts = system.count_entries(ML_100K)
     both = {
         **counts,
         "user": 2 * counts["user"],
         "item": 2 * counts["item"],
         "mlp2": counts["mlp2"] + system.learner.dimension,
     }
-    one, two = (system.protection.spent(each) for each in (counts, both))
+    one, two = (system.protection.upload_cost(each) for each in (counts, both))
     assert two - one == 30 * 64 * 44 + 60 * 64 * 1682 + 50 * 64
     assert f"{two:,.0f} instead of {one:,.0f}" in PAGE
 
@@ -127,32 +127,32 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
 STORED = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
 
 
-WHOLE = Pages.model_validate_json(STORED)
+WHOLE = RunResults.model_validate_json(STORED)
 
 
 TEXT = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
 
 
 def test_every_paper_is_there_a_figure_a_line() -> None:
-    assert lines(WHOLE) == STORED
+    assert encode_json(WHOLE) == STORED
     assert tuple(page.name for page in WHOLE.pages) == reproduction_names()
 
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
-def test_printed_figures_are_those_that_are_declared(page: Page) -> None:
-    paper = papers()[page.name]
+def test_printed_figures_are_those_that_are_declared(page: PaperRun) -> None:
+    paper = load_papers()[page.name]
     declared = [v for table in paper.printed.table for row in table.rows.values() for v in row]
     if paper.printed.epsilons:
-        declared += [each.printed for each in paper.epsilons()]
+        declared += [each.printed for each in paper.epsilon_rows()]
     known = {f"{each:.4g}" for value in declared for each in (value, value**2)}  # of an RMSE
     assert {f"{row.printed:.4g}" for row in page.rows if row.printed is not None} <= known
     assert page.paper == paper.heading.title
 
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
-def test_remarks_follow_from_the_figures(page: Page) -> None:
+def test_remarks_follow_from_the_figures(page: PaperRun) -> None:
     """Within what the digits that are kept allow."""
-    made = reproduction(page.name).remarks(page.rows)
+    made = get_reproduction(page.name).summary(page.rows)
     assert len(made) == len(page.remarks)
     assert all(map(alike, page.remarks, made))
 
@@ -162,7 +162,7 @@ def test_what_is_measured_nowhere_is_said() -> None:
     said = TEXT.partition("Not every printed figure")[2].partition("lists them")[0]
     said = re.sub(r"(\d) to (\d)", lambda ends: listed(*map(int, ends.groups())), said)
     for page in WHOLE.pages:
-        assert page.left_out == reproduction(page.name).absent
+        assert page.left_out == get_reproduction(page.name).unmeasured
         for absent in page.left_out:
             lost = re.sub(r"\(.*?\)", "", absent.partition("axes of")[0].split(": ")[1])
             for number in re.findall(r"(?:Figures?|Tables?|,|and) (\d\w?)\b", lost):

@@ -11,8 +11,8 @@ import pytest
 from benchmarks._frontier_page import figure, page
 from benchmarks._frontier_rows import FAMILIES, Setting, read, write
 from fedrec_auditor.auditor.plan.families import FAMILIES as PARTS
-from fedrec_auditor.auditor.plan.families import papers
-from fedrec_auditor.reports.writers.files import standalone
+from fedrec_auditor.auditor.plan.families import load_papers
+from fedrec_auditor.reports.writers.files import standalone_svg
 from tests.docs.blocks import ROOT
 
 
@@ -135,12 +135,12 @@ def test_every_system_of_a_paper_is_in_one_family() -> None:
     named = [name for family in FAMILIES for name in family.targets]
     released = {
         system
-        for paper in papers().values()
+        for paper in load_papers().values()
         if paper.heading.code
         for entry in paper.entries
         for system in entry.system
     }
-    assert sorted(named) == sorted(set(PARTS["targets"].able()) - released)
+    assert sorted(named) == sorted(set(PARTS["targets"].loadable()) - released)
 
 
 def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
@@ -148,7 +148,7 @@ def test_the_page_and_its_figure_are_those_of_the_rows() -> None:
     for data in dict.fromkeys(row.data for row in read()):
         drawn = figure(data, read())
         kept = (ROOT / "docs" / f"{drawn.name}.svg").read_text(encoding="utf-8")
-        assert kept == standalone(drawn)
+        assert kept == standalone_svg(drawn)
 
 
 def test_the_page_is_short() -> None:

@@ -15,12 +15,12 @@ from tests.docs.alike import alike
 from tests.docs.blocks import ROOT
 from tests.docs.notebooks import NOTEBOOKS, outputs
 
+# What each of them comes to, beside what it prints.
 FOUND = {
     "mechanism_test": lambda names: names["found"].verdict is Verdict.CONSISTENT,
     "paper_audit": lambda names: not names["mended"].violated and len(names["record"].violated),
     "your_own_system": lambda names: names["again"] == names["record"] and names["record"].violated,
 }
-"""What each of them comes to, beside what it prints."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 import fedrec_auditor
 from fedrec_auditor.accountants import crosscheck, verdict
-from fedrec_auditor.accountants.events.documents import READ, read_event
+from fedrec_auditor.accountants.events.documents import SUPPORTED, read_event
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
 from fedrec_auditor.accountants.verdict import (
     LEAK_MARGIN,
     VACUOUS_GUESS,
-    Arithmetic,
     FailOn,
+    NumberLabel,
     Verdict,
 )
 from fedrec_auditor.auditor import testing
@@ -37,7 +37,7 @@ from fedrec_auditor.auditor.games import (
     local,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import CORE, Plan, amend, make_target, read_plan
+from fedrec_auditor.auditor.plan.plan import DEFAULTS, Plan, amend_plan, make_target, read_plan
 from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.run import tasks
 from fedrec_auditor.auditor.spending.spend import account
@@ -115,20 +115,20 @@ def defined(page: str) -> dict[str, str]:
 
 
 def test_the_page_on_the_command_line_defines_every_verdict() -> None:
-    assert defined("docs/command-line.md") == {word.value: word.meaning for word in Verdict}
+    assert defined("docs/command-line.md") == {word.value: word.definition for word in Verdict}
 
 
 def test_it_names_every_word_for_a_number() -> None:
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    assert all(word.value in text for word in Arithmetic)
+    assert all(word.value in text for word in NumberLabel)
 
 
 @pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
 def test_the_help_defines_every_verdict(command: str) -> None:
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
     said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
-    for word in (*Verdict, *(Arithmetic if command == "claims" else ())):
-        assert f"{word.value}: {word.meaning}" in said
+    for word in (*Verdict, *(NumberLabel if command == "claims" else ())):
+        assert f"{word.value}: {word.definition}" in said
 
 
 GATE = text_of("ci-gate")
@@ -143,7 +143,7 @@ HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 def test_every_level_and_every_file_is_explained() -> None:
     assert set(re.findall(r"^\| `([a-z][a-z-]+)`", GATE, re.MULTILINE)) == set(FailOn)
     listed = re.findall(r"^\| ([a-z]+\.[a-z]+) \|", GATE, re.MULTILINE)
-    assert set(listed) <= set(store.FILES)
+    assert set(listed) <= set(store.FILE_NAMES)
     assert len(listed) == 4
 
 
@@ -190,8 +190,10 @@ def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
 
 
 def test_what_is_audited_by_default_is_of_five_papers() -> None:
-    papers = {FAMILIES["targets"].member(name)().paper for name in FAMILIES["targets"].names()}
-    core = {FAMILIES["targets"].member(name)().paper for name in CORE}
+    papers = {
+        FAMILIES["targets"].member_class(name)().paper for name in FAMILIES["targets"].names()
+    }
+    core = {FAMILIES["targets"].member_class(name)().paper for name in DEFAULTS}
     assert len(core) == 5
     assert core < papers  # FedGNN is audited by name
 
@@ -212,7 +214,7 @@ def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path
     (tmp_path / file).write_text(PUBLISHED[name])
     columns = dict(text.split("=") for text in re.findall(r"--column (\S+)", options))
     columns |= {"header": "no"} if "--no-header" in options else {}
-    plan = amend(None, {"data": str(tmp_path / file), "columns": columns or None})
+    plan = amend_plan(None, {"data": str(tmp_path / file), "columns": columns or None})
     found = load_planned(plan)
     assert (found.users.tolist(), found.items.tolist()) == ([1, 2], [5, 6])
     ratings = [1, 1] if name == "AppUsage" else [0.5, 4.5]
@@ -298,28 +300,28 @@ def limits(start: str) -> tuple[list[int], list[int]]:
 
 
 def test_what_a_quick_audit_leaves_out() -> None:
-    percent = [round(100 * share) for share in attribute.SHARES]
-    few = [round(100 * share) for share in attribute.QUICK_SHARES]
+    percent = [round(100 * share) for share in attribute.KNOWN_SHARES]
+    few = [round(100 * share) for share in attribute.QUICK_KNOWN_SHARES]
     assert limits("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
     long = make_target("dp-privrec", Plan())
-    full, short = (crowd_game.shortened(long, quick).sizes.rounds for quick in (False, True))
+    full, short = (crowd_game.limit_rounds(long, quick).sizes.rounds for quick in (False, True))
     assert limits("rounds of a `training`") == ([full], [short, full])
     assert limits("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
     assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
-    assert canary_game.QUICK == 10
+    assert canary_game.QUICK_RATIO == 10
     assert limits("trainings on halves") == (
-        [game.COUNT],
-        [game.QUICK_COUNT, game.QUICK_HALF_SECONDS],
+        [game.N_HALVES],
+        [game.QUICK_N_HALVES, game.QUICK_MAX_HALVES_SECONDS],
     )
-    assert limits("users that an attack") == ([game.USERS], [game.QUICK_USERS])
-    assert limits("users that are linked") == ([linkage.USERS], [linkage.QUICK_USERS])
-    assert limits("canaries") == ([canary.CANARIES], [canary.QUICK_CANARIES])
+    assert limits("users that an attack") == ([game.MAX_USERS], [game.QUICK_MAX_USERS])
+    assert limits("users that are linked") == ([linkage.MAX_USERS], [linkage.QUICK_MAX_USERS])
+    assert limits("canaries") == ([canary.N_CANARIES], [canary.QUICK_CANARIES])
     assert limits("attribute inference: shares") == (
-        [*percent, attribute.DRAWS],
-        [*few, attribute.QUICK_DRAWS],
+        [*percent, attribute.N_DRAWS],
+        [*few, attribute.QUICK_N_DRAWS],
     )
-    assert f"more than {attribute.QUICK_WIDTH:,} columns" in GUARANTEES
+    assert f"more than {attribute.QUICK_MAX_COLUMNS:,} columns" in GUARANTEES
 
 
 def test_what_is_too_small_to_count() -> None:
@@ -333,16 +335,14 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
     users, items = Plan().population
     edges = " ".join(GUARANTEES.split())
     assert f"{users} users and {items} items" in edges
-    assert f"`training` games {crowd_game.MOST_ROUNDS} rounds" in edges
+    assert f"`training` games {crowd_game.MAX_ROUNDS} rounds" in edges
 
 
 ESTIMATORS = text_of("estimators")
 
 
+# Of 1,000 runs on randomized response at epsilon 1, the bounds above the truth.
 MISSES = dict(re.findall(r"^\| `([a-z-]+)` \| \d+ \| \**([\d,]+)\**", ESTIMATORS, re.MULTILINE))
-
-
-"""Of 1,000 runs on randomized response at epsilon 1, the bounds above the truth."""
 
 
 def test_every_estimator_has_its_rows() -> None:
@@ -353,7 +353,7 @@ def test_every_estimator_has_its_rows() -> None:
 
 def test_the_misses_of_the_page() -> None:
     """Of one that takes about a second; `make calibrate` prints all."""
-    made, world = FAMILIES["estimators"].member("all-thresholds")(), WORLDS["response 1"]
+    made, world = FAMILIES["estimators"].member_class("all-thresholds")(), WORLDS["response 1"]
     found = estimates(made, world, n=1000, delta=0.0, confidences=(0.95,), runs=1000)
     missed = np.count_nonzero(found > world.truth(0.0) + 1e-12)
     assert missed == int(MISSES["all-thresholds"])
@@ -376,7 +376,7 @@ def test_the_event_of_the_page_is_accounted() -> None:
 
 def test_the_table_of_events_has_all_that_are_read() -> None:
     named = set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS))
-    assert named == set(READ)
+    assert named == set(SUPPORTED)
 
 
 def number(text: str) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
-from fedrec_auditor.reports.record.store import IDENTIFIER
+from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 
 _NUMBER = {
     "description": "A number; JSON has no infinity.",
@@ -24,7 +24,7 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of report.json in the present version."""
     found: dict[str, Any] = _written(Contents.model_json_schema())
     found["properties"] |= {
-        "$schema": {"const": IDENTIFIER, "description": "The schema of this file."},
+        "$schema": {"const": SCHEMA_ADDRESS, "description": "The schema of this file."},
         "severity": {
             "description": "How bad each target is at least, by the rule of this number; worse is "
             "not excluded of those not_assessed, for the reason there.",
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
         **found,
         "$defs": {**found["$defs"], "Number": _NUMBER},
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": IDENTIFIER,
+        "$id": SCHEMA_ADDRESS,
         "title": f"Record of a privacy audit (report.json), schema version {SCHEMA_VERSION}",
     }
 

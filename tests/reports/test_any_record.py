@@ -17,11 +17,11 @@ from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.record.sections import TAKEN, anchors
-from fedrec_auditor.reports.record.store import IDENTIFIER
+from fedrec_auditor.reports.record.sections import RESERVED, anchors
+from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLES, csv_table
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table
 from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
 from tests.reports.conftest import records, vary
 from tests.reports.record.test_gate import check
@@ -32,15 +32,15 @@ def stored(record: Record, folder: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
     store.write(record, folder)
     again = Record.read(folder)
-    assert store.encode(again) == (folder / "report.json").read_bytes()
+    assert store.encode_json(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
-    assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILE_NAMES)
     for page in (html.render(record), markdown.render(record), ci.render_junit(record).decode()):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
-    raw = json.loads(store.encode(record))
+    raw = json.loads(store.encode_json(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
     fits(raw)
-    assert raw["$schema"] == IDENTIFIER
+    assert raw["$schema"] == SCHEMA_ADDRESS
     del raw["$schema"], raw["severity"]  # as those before had none
     fits(raw)
 
@@ -62,7 +62,7 @@ def on_a_page(record: Record, folder: Path) -> None:
     """Places are words and differ; drawings hold no string of the record."""
     found = anchors(record).values()
     names = [name for each in found for name in (each.page, *each.findings)]
-    assert len({*names, *TAKEN}) == len(names) + len(TAKEN)
+    assert len({*names, *RESERVED}) == len(names) + len(RESERVED)
     drawn = list(figures(record))
     assert len({figure.name for figure in drawn}) == len(drawn)
     names += [figure.name for figure in drawn]
@@ -79,7 +79,7 @@ def in_continuous_integration(record: Record, folder: Path) -> None:
 
 def in_tables(record: Record, folder: Path) -> None:
     """Every row has as many cells as the head."""
-    for name in TABLES:
+    for name in TABLE_NAMES:
         read = list(csv.reader(io.StringIO(csv_table(record, name))))
         assert len(read) == len(getattr(record, name)) + 1
         assert len({len(row) for row in read}) == 1

@@ -17,7 +17,7 @@ from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
-from fedrec_auditor.reports.writers.files import TABLES, csv_table, standalone
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table, standalone_svg
 from tests.reports.conftest import sample, vary
 from tests.reports.documents.test_catalogue import ROWS
 from tests.reports.documents.test_catalogue import TABLES as CELLS
@@ -61,13 +61,13 @@ def written(record: Record) -> dict[str, str]:
             printed(lambda console, swept=swept: terminal.render_sweep(swept, console), width=160)
             for swept in SWEEPS
         ),
-        "frontier.svg": standalone(SWEEPS[2].figure()),
+        "frontier.svg": standalone_svg(SWEEPS[2].figure()),
         "catalogue.md": markdown.write(catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
             printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
             for tty in (True, False)
         ),
-        **{f"{name}.csv": csv_table(record, name) for name in TABLES},
+        **{f"{name}.csv": csv_table(record, name) for name in TABLE_NAMES},
     }
 
 

@@ -42,11 +42,11 @@ def two_sided(stay: float) -> Randomizer:
 
 _QUARTERS, _TOTALS = two_sided(-math.expm1(-0.25)), two_sided(-math.expm1(-1 / 200))
 
+# Probability of the one step at -1 under Laplace noise of scale 2 centred there.
 _CELL = STEP / 4.0
-"""Probability of the one step at -1 under Laplace noise of scale 2 centred there."""
 
+# Width of the inputs by sigma, at epsilon 7 and delta 0.3.
 _CLASSICAL = 7.0 / math.sqrt(2.0 * math.log(1.25 / 0.3))
-"""Width of the inputs by sigma, at epsilon 7 and delta 0.3."""
 
 _SIGMA_FOR_FIVE = 5.0 / gaussian_mu(1.0, 1e-5)
 

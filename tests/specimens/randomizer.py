@@ -13,11 +13,11 @@ from scipy.optimize import brentq
 
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 
+# ``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time.
 Randomizer = Callable[..., Any]
-"""``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time."""
 
+# Real outputs are reported in whole steps; see ``on_grid``.
 STEP = 2.0**-20
-"""Real outputs are reported in whole steps; see ``on_grid``."""
 
 
 @dataclass(frozen=True, kw_only=True)

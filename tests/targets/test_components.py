@@ -22,16 +22,16 @@ from fedrec_auditor.targets.components import (
     RankOne,
     Reports,
     Rows,
-    SomeRows,
+    SelectedRows,
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    PartTakenBack,
+    RepairedReplacement,
     Replacement,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.transcript import Wire
+from fedrec_auditor.targets.transcript import PartView
 
 
 def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:
@@ -90,9 +90,11 @@ def test_what_is_sent_is_told_from_zeros(seed: int) -> None:
     component.values[:] = 0.0
     expected = np.zeros((4, 6), dtype=bool)
     for client in range(4):
-        expected[client, component.ids[component.indptr[client] : component.indptr[client + 1]]] = 1
-    np.testing.assert_array_equal(component.sent(np.arange(4)), expected)
-    assert rows(seed, whole=True)[0].sent(np.arange(4)).all()
+        expected[
+            client, component.row_ids[component.indptr[client] : component.indptr[client + 1]]
+        ] = 1
+    np.testing.assert_array_equal(component.sent_rows(np.arange(4)), expected)
+    assert rows(seed, whole=True)[0].sent_rows(np.arange(4)).all()
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     overlaid, noisy = OverlaidTables(noise, changed), noise.dense(np.arange(4))
     trained = np.zeros((4, 6), dtype=bool)
     for client in range(4):
-        trained[client, changed.ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
+        trained[client, changed.row_ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
     expected = np.where(trained[:, :, None], dense, noisy)
     np.testing.assert_array_equal(overlaid.dense(np.arange(4)), expected)
     np.testing.assert_array_equal(
@@ -166,10 +168,10 @@ def test_lists_are_read_entry_by_entry(count: int, seed: int) -> None:
         for column, entry in enumerate(entries[client])
         if entry >= 0
     ]
-    for component in (lists, Wire(lists)):
-        row, column, listed = component.listed(clients)
+    for component in (lists, PartView(lists)):
+        row, column, listed = component.list_entries(clients)
         assert list(zip(row, column, listed, strict=True)) == expected
-        np.testing.assert_array_equal(component.at(clients, row, column), listed)
+        np.testing.assert_array_equal(component.lookup(clients, row, column), listed)
 
 
 CLIENTS, ITEMS, WIDTH = 5, 9, 3  # an odd width: noise is drawn in pairs
@@ -183,9 +185,9 @@ _TABLE = Dense(_RNG.normal(size=(CLIENTS, ITEMS, WIDTH)).astype(np.float32), Kin
 
 _ROWS = Rows(
     indptr=np.array([0, 2, 2, 5, 6, 8]),
-    ids=np.array([0, 4, 1, 2, 8, 3, 4, 7]),
+    row_ids=np.array([0, 4, 1, 2, 8, 3, 4, 7]),
     values=_RNG.normal(size=(8, WIDTH)).astype(np.float32),
-    count=ITEMS,
+    n_rows=ITEMS,
     kind=Kind.MODEL,
     rest=_RNG.normal(size=(ITEMS, WIDTH)).astype(np.float32),
 )
@@ -194,8 +196,8 @@ _ROWS = Rows(
 _NOISES: dict[str, Randomizer] = {
     "masked": MaskedGradient(1.0),
     "replaced": Replacement(1.0, 0.5),
-    "repaired": PartTakenBack(1.0, 0.5),
-    "normal": ClippedNoise(0.5, 0.2, normal=True),
+    "repaired": RepairedReplacement(1.0, 0.5),
+    "normal": ClippedNoise(0.5, 0.2, is_normal=True),
     "Laplace": ClippedNoise(0.5, 0.2),
 }
 
@@ -228,28 +230,28 @@ MESSAGES: dict[str, Component] = {
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_tail_is_the_end_of_the_whole(name: str, on_the_wire: bool, first: int) -> None:
-    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
-    tail, everybody, some = whole.tail(first), np.arange(CLIENTS), np.array([3, 0])
+    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    tail, everybody, some = whole.drop_rows(first), np.arange(CLIENTS), np.array([3, 0])
     assert tail.shape == (ITEMS - first, WIDTH)
     assert (len(tail), tail.kind, tail.rate) == (CLIENTS, whole.kind, whole.rate)
     dense = whole.dense(everybody)[:, first:]
     np.testing.assert_allclose(tail.dense(everybody), dense, atol=1e-6)
     np.testing.assert_allclose(tail.take(some).dense(np.arange(2)), dense[some], atol=1e-6)
-    np.testing.assert_array_equal(tail.sent(some), whole.sent(some)[:, first:])
+    np.testing.assert_array_equal(tail.sent_rows(some), whole.sent_rows(some)[:, first:])
     np.testing.assert_allclose(tail.total(), whole.total()[first:], atol=1e-5)
 
 
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> None:
-    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
     clients = np.array([3, 0, 1])
     for rows in (
         np.array([[4, 0], [8, 4], [2, 7]]),
         np.array([[3], [4], [0]]),
         np.zeros((3, 0), int),
     ):
-        picked = whole.picked(clients, rows)
+        picked = whole.select_rows(clients, rows)
         expected = whole.dense(clients)[np.arange(3)[:, None], rows]
         np.testing.assert_allclose(picked, expected, atol=1e-6)
 
@@ -257,12 +259,12 @@ def test_picked_rows_are_those_of_the_whole(name: str, on_the_wire: bool) -> Non
 @pytest.mark.parametrize("on_the_wire", [False, True])
 @pytest.mark.parametrize("name", MESSAGES)
 def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
-    whole = Wire(MESSAGES[name]) if on_the_wire else MESSAGES[name]
-    assert np.abs(whole.dense(np.arange(CLIENTS))).max() <= whole.largest()
+    whole = PartView(MESSAGES[name]) if on_the_wire else MESSAGES[name]
+    assert np.abs(whole.dense(np.arange(CLIENTS))).max() <= whole.max_magnitude()
 
 
+# Messages without a known limit of their numbers.
 READ = ("reports",)
-"""Messages without a known limit of their numbers."""
 
 
 @pytest.mark.parametrize(
@@ -272,8 +274,8 @@ READ = ("reports",)
 )
 def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
     """The limit needs no message, so that its time does not depend on the number of items."""
-    for part in (made, SomeRows(made, np.array([2, 4]))):
-        assert np.abs(part.dense(np.arange(CLIENTS))).max() <= part.largest() < 100
+    for part in (made, SelectedRows(made, np.array([2, 4]))):
+        assert np.abs(part.dense(np.arange(CLIENTS))).max() <= part.max_magnitude() < 100
 
 
 @pytest.mark.parametrize("broken", ["vectors", "items", "corrections"])
@@ -282,18 +284,18 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
     factors = {"vectors": np.eye(2), "items": np.zeros((3, 2)), "corrections": np.zeros((2, 3))}
     factors[broken][0, 1] = number
     corrections = sparse.csr_array(factors["corrections"])
-    assert RankOne(factors["vectors"], factors["items"], corrections).largest() > 1e100
+    assert RankOne(factors["vectors"], factors["items"], corrections).max_magnitude() > 1e100
 
 
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
 def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     """A device whose training broke down sends NaN through clipping and noise."""
     assert isinstance(sent := MESSAGES[noise], RandomizedMessages)
-    assert sent.largest() < 10
+    assert sent.max_magnitude() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
     assert (
-        RandomizedMessages(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).largest()
+        RandomizedMessages(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).max_magnitude()
         == np.inf
     )
 

@@ -61,7 +61,7 @@ def oracle(ratings: list[float], best: float) -> list[float]:
     st.sampled_from([5.0, 10.0]),
 )
 def test_every_number_is_that_of_a_loop(stars: list[list[float]], best: float) -> None:
-    found = user_features(Interactions.of(np.array(stars)), best=best)
+    found = user_features(Interactions.create(np.array(stars)), best=best)
     assert len(found.names) == len(set(found.names)) == 18
     assert found.values.dtype == np.float32
     np.testing.assert_allclose(found.values, [oracle(row, best) for row in stars], atol=1e-6)
@@ -74,12 +74,12 @@ def test_the_columns_are_counted_without_making_them(known: set[str]) -> None:
         "region": Attribute(codes=np.array([0, 1]), categories=("north", "south")),
     }
     attributes = {key: one for key, one in {**ATTRIBUTES, **more}.items() if key in known}
-    data = Interactions.of(np.ones((2, 3)), attributes=attributes)
+    data = Interactions.create(np.ones((2, 3)), attributes=attributes)
     assert count_user_features(data) == user_features(data).values.shape[1]
 
 
 def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:
-    data = Interactions.of(np.zeros((2, 3)), attributes=ATTRIBUTES)
+    data = Interactions.create(np.zeros((2, 3)), attributes=ATTRIBUTES)
     found = user_features(data)
     assert not found.values[:, :18].any()
     ones = [{found.names[at] for at in np.flatnonzero(row)} for row in found.values]
@@ -92,12 +92,12 @@ def test_attributes_are_one_hot_and_ages_fall_into_three_groups() -> None:
 
 def test_groups_go_before_years() -> None:
     group = Attribute(codes=np.array([0, 0]), categories=("young", "old"))
-    data = Interactions.of(np.zeros((2, 3)), attributes={**ATTRIBUTES, "age_group": group})
+    data = Interactions.create(np.zeros((2, 3)), attributes={**ATTRIBUTES, "age_group": group})
     assert user_features(data).names[-2:] == ("age_group young", "age_group old")
 
 
 def test_ratings_off_the_scale_count_for_its_ends() -> None:
-    found = user_features(Interactions.of(np.array([[7.0, -3.0]])))
+    found = user_features(Interactions.create(np.array([[7.0, -3.0]])))
     shares = dict(zip(found.names, found.values[0], strict=True))
     assert shares["share of level 1"] == shares["share of level 5"] == 0.5
 
@@ -105,20 +105,20 @@ def test_ratings_off_the_scale_count_for_its_ends() -> None:
 @pytest.mark.parametrize("best", [0, -1, float("nan"), float("inf")])
 def test_a_scale_needs_a_best_rating(best: float) -> None:
     with pytest.raises(InputError, match="best > 0"):
-        user_features(Interactions.of(np.eye(2)), best=best)
+        user_features(Interactions.create(np.eye(2)), best=best)
 
 
 def test_ages_that_are_no_years_are_groups() -> None:
     age = Attribute(codes=np.array([0, 1]), categories=("young", ""))
-    found = user_features(Interactions.of(np.eye(2), attributes={"age": age}))
+    found = user_features(Interactions.create(np.eye(2), attributes={"age": age}))
     assert found.names[-2:] == ("age_group young", "age_group ")
 
 
 def interactions(table: np.ndarray) -> Interactions:
     n_users, n_items = table.shape
-    data = Interactions.of(table)
+    data = Interactions.create(table)
     codes = np.arange(n_users) % 2
-    return Interactions.of(
+    return Interactions.create(
         table,
         timestamps=np.arange(data.ratings.nnz),
         attributes={"gender": Attribute(codes=codes, categories=("F", "M"))},
@@ -223,7 +223,7 @@ def test_users_are_joined_by_identifier(table: Interactions, tmp_path: Path, end
     gender, level = found.attributes["gender"], found.attributes["level"]
     assert gender.classes == ("F", "M")
     assert gender.codes.tolist() == [1, 2, 0, 1, 2]
-    assert gender.known.tolist() == [True, False, True, True, False]
+    assert gender.has_value.tolist() == [True, False, True, True, False]
     assert level.classes == ("2", "10")
     assert level.codes.tolist() == [0, 1, 1, 2, 2]
     assert found.digest() != table.digest()
@@ -237,7 +237,7 @@ def test_users_are_joined_by_identifier(table: Interactions, tmp_path: Path, end
 
 
 def test_numbers_are_cut_at_given_edges_or_in_thirds(tmp_path: Path) -> None:
-    data = Interactions.of(np.ones((90, 2)))
+    data = Interactions.create(np.ones((90, 2)))
     ids = list(map(str, range(90)))
     path = write(tmp_path / "u.csv", {"id": ids, "age": [str(10 + at) for at in range(90)]})
     thirds = SideTables(users=path)(data).attributes["age"]
@@ -278,7 +278,7 @@ def test_thirds_are_of_the_users_who_are_audited(tmp_path: Path) -> None:
     ages = {"id": list(map(str, range(90))), "age": [str(10 + at) for at in range(90)]}
     users = write(tmp_path / "u.csv", ages)
     items = write(tmp_path / "i.csv", {"item": ["0", "1"], "brand": ["x", "y"]})
-    data = SideTables(users=users, items=items)(Interactions.of(ratings), Filter(min_user=2))
+    data = SideTables(users=users, items=items)(Interactions.create(ratings), Filter(min_user=2))
     assert np.bincount(data.attributes["age"].codes).tolist() == [14, 15, 16]
     assert data.genre_names == ("brand: x", "brand: y")
 
@@ -290,10 +290,14 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
     ("columns", "asked", "said"),
     [
         (BORN, {}, r"column 'born' .*got dates\. Give an age"),
-        (BORN, {"wanted": ("born",)}, "got dates"),
-        (BORN, {"wanted": ("gender",)}, r"got 'gender'\. The attributes are: sex"),
-        (BORN, {"wanted": ("sex",), "bins": {"sex": (1.0,)}}, "got 'F'. Leave its bins out"),
-        (BORN, {"wanted": ("sex",), "bins": {"age": (1.0,)}}, "got 'age'. The columns are: born"),
+        (BORN, {"attributes": ("born",)}, "got dates"),
+        (BORN, {"attributes": ("gender",)}, r"got 'gender'\. The attributes are: sex"),
+        (BORN, {"attributes": ("sex",), "bins": {"sex": (1.0,)}}, "got 'F'. Leave its bins out"),
+        (
+            BORN,
+            {"attributes": ("sex",), "bins": {"age": (1.0,)}},
+            "got 'age'. The columns are",
+        ),
         (USERS, {"bins": {"level": (99.0,)}}, "which lie between 2 and 10, got the edges 99"),
         ({"user": ["1", "2"], "sex": ["F", "M"]}, {}, "such as a, got only unknown ones"),
         ({"user": ["a", "a"], "sex": ["F", "M"]}, {}, "line 3, got 'a'"),
@@ -308,7 +312,7 @@ def test_what_cannot_be_read_is_one_error(
 
 
 def test_dates_are_left_out_where_others_are_named(table: Interactions, tmp_path: Path) -> None:
-    found = SideTables(users=write(tmp_path / "u.csv", BORN), wanted=("sex",))(table)
+    found = SideTables(users=write(tmp_path / "u.csv", BORN), attributes=("sex",))(table)
     assert set(found.attributes) == {"sex"}
     assert any("born of u.csv is not used: dates." in note for note in found.notes)
 

@@ -15,11 +15,11 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
-from fedrec_auditor.targets.cache import cache, find_cached, keep
+from fedrec_auditor.targets.cache import cache_path, find_cached, store
 from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.memory_mapping import Spill, mapped
+from fedrec_auditor.targets.memory_mapping import RoundStore, map_arrays
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf
 from fedrec_auditor.targets.streams import Streams
@@ -57,10 +57,10 @@ def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) ->
     check_ranges(Compute())
     items = np.random.default_rng(1).normal(size=(BIG // 2, 2))
     first, second = one_round(items), one_round(items)
-    spill = Spill(Compute(memory=15 << 20, folder=tmp_path))
-    kept = spill.keep(first)
+    spill = RoundStore(Compute(memory=15 << 20, folder=tmp_path))
+    kept = spill.store(first)
     assert kept is first
-    mapped = spill.keep(second)
+    mapped = spill.store(second)
     assert mapped is not second
     dense = mapped.uploads.components["dense"]
     assert isinstance(dense.values, np.memmap)
@@ -90,10 +90,10 @@ def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.partition("RssFile:")[2].split()[0])
 
-    spill, rounds, before = Spill(Compute(memory=0, folder=tmp_path)), [], resident()
+    spill, rounds, before = RoundStore(Compute(memory=0, folder=tmp_path)), [], resident()
     for number in range(10):
         values = np.full((8, 8 * BIG // 8), float(number))
-        kept = spill.keep(Round(None, Uploads(np.arange(8), {"dense": Dense(values, Kind.MODEL)})))
+        kept = spill.store(Round(None, Uploads(np.arange(8), {"dense": Dense(values, Kind.MODEL)})))
         assert kept.uploads.components["dense"].total()[0] == 8.0 * number
         rounds.append(kept)
         assert resident() - before < 1.5 * values.nbytes
@@ -109,20 +109,20 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
     """Uploads of earlier rounds are not in memory when the clients of a round begin to draw."""
     alive: list[weakref.ref[np.ndarray]] = []
     in_memory: list[int] = []
-    spawn, keep = Streams.spawn, Spill.keep
+    spawn, keep = Streams.spawn, RoundStore.store
 
     def spawned(rng: np.random.Generator, count: int) -> Streams:
         in_memory.append(sum(each() is not None for each in alive))
         return spawn(rng, count)
 
-    def keeping(self: Spill, one: Round) -> Round:
+    def keeping(self: RoundStore, one: Round) -> Round:
         found = one.uploads.components.values()
         alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | Rows))
         return keep(self, one)
 
     monkeypatch.setattr("fedrec_auditor.targets.memory_mapping._SMALL", 0)
     monkeypatch.setattr(Streams, "spawn", spawned)
-    monkeypatch.setattr(Spill, "keep", keeping)
+    monkeypatch.setattr(RoundStore, "store", keeping)
     data = Synthetic(n_users=30, n_items=20, profile=5).load()
     target.run(data, np.random.default_rng(0), None, Compute(memory=0, folder=tmp_path))
     assert len(alive) >= 8
@@ -133,7 +133,7 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
 def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
     """Workers get the path of the file, not a copy."""
     data = Synthetic(n_users=3000, n_items=800, profile=150).load()
-    found = mapped(data)
+    found = map_arrays(data)
     assert found.digest() == data.digest()
     backing = _file(found.ratings.indices)
     assert backing is not None
@@ -162,12 +162,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache() == place
+    assert cache_path() == place
     monkeypatch.setenv("FEDREC_AUDITOR_CACHE", "")
-    assert cache() == tmp_path / "xdg" / "fedrec-auditor"
+    assert cache_path() == tmp_path / "xdg" / "fedrec-auditor"
     for unset in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", unset)
-        assert cache() == tmp_path / "home" / ".cache" / "fedrec-auditor"
+        assert cache_path() == tmp_path / "home" / ".cache" / "fedrec-auditor"
 
 
 def test_a_directory_or_an_archive_is_found(place: Path) -> None:
@@ -175,12 +175,12 @@ def test_a_directory_or_an_archive_is_found(place: Path) -> None:
     place.mkdir()
     (place / "set.zip").touch()
     assert find_cached("set") == place / "set.zip"
-    assert keep("set", FILES) == find_cached("set") == place / "set"
+    assert store("set", FILES) == find_cached("set") == place / "set"
 
 
 def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
-        places = set(pool.map(lambda _: keep("set", FILES), range(64)))
+        places = set(pool.map(lambda _: store("set", FILES), range(64)))
     assert places == {place / "set"}
     assert {file.name: file.read_bytes() for file in (place / "set").iterdir()} == FILES
     assert [entry.name for entry in place.iterdir()] == ["set"]
@@ -198,14 +198,14 @@ def test_nothing_is_left_of_a_write_that_failed(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InputError, match="No space left on device"):
-        keep("set", FILES)
+        store("set", FILES)
     assert list(place.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written(place: Path) -> None:
     place.write_text("a file where the directory should be")
     with pytest.raises(InputError, match="Set FEDREC_AUDITOR_CACHE"):
-        keep("set", FILES)
+        store("set", FILES)
 
 
 def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets import settings
-from fedrec_auditor.targets.mechanisms.parts.uses import LEAST
+from fedrec_auditor.targets.mechanisms.parts.uses import MIN_EPSILON
 from fedrec_auditor.targets.settings import (
     Checked,
     Positive,
     Whole,
-    declared,
+    allowed_values,
+    field_types,
+    float_fields,
     meaning,
-    numbers,
-    types,
 )
 from tests.contracts.laws import check_ranges
 
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 
 TAKEN: dict[str, tuple[object, ...]] = {
     "Whole": (1, 7, np.int64(3)),
-    "WholeOrNone": (0, 7),
+    "WholeOrZero": (0, 7),
     "Positive": (1, 1e-100, 1e100, np.float32(0.5)),
-    "AboveZero": (1, 5e-324, 1e308),
-    "Finite": (-1e308, 0),
-    "Budget": (1, LEAST, 1e100),
-    "Scale": (5, 1e6),
+    "PositiveFloat": (1, 5e-324, 1e308),
+    "FiniteFloat": (-1e308, 0),
+    "Budget": (1, MIN_EPSILON, 1e100),
+    "RatingScale": (5, 1e6),
     "NotNegative": (0, 1e300),
     "Share": (1, 1.0, 1e-9),
-    "ProperShare": (0.5, 1e-9),
-    "ShareOrNone": (0, 0.0, 0.999),
+    "OpenUnitInterval": (0.5, 1e-9),
+    "ShareOrZero": (0, 0.0, 0.999),
     "Probability": (0, 1, 0.5),
 }
 REFUSED: dict[str, tuple[object, ...]] = {
     "Whole": (0, 1.0, -1),
-    "WholeOrNone": (-1, 0.0),
+    "WholeOrZero": (-1, 0.0),
     "Positive": (0, -1, 5e-324, 1e300, math.inf),
-    "AboveZero": (0, -1, math.inf),
-    "Finite": (-math.inf, math.inf),
+    "PositiveFloat": (0, -1, math.inf),
+    "FiniteFloat": (-math.inf, math.inf),
     "Budget": (0, -1, 9.9e-10, 1e300, math.inf),
-    "Scale": (0, 1.01e6, math.inf),
+    "RatingScale": (0, 1.01e6, math.inf),
     "NotNegative": (-1e-9, math.inf),
     "Share": (0, 1.01),
-    "ProperShare": (0, 1),
-    "ShareOrNone": (-0.1, 1),
+    "OpenUnitInterval": (0, 1),
+    "ShareOrZero": (-0.1, 1),
     "Probability": (-0.1, 1.01),
 }
 
@@ -59,9 +59,9 @@ REFUSED: dict[str, tuple[object, ...]] = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
     rule, *_ = getattr(settings, name).__metadata__
-    assert all(rule.takes(value) for value in TAKEN[name])
+    assert all(rule.allows(value) for value in TAKEN[name])
     never = (math.nan, "1", None, [1.0], True, np.bool_(True))
-    assert not any(rule.takes(value) for value in (*REFUSED[name], *never))
+    assert not any(rule.allows(value) for value in (*REFUSED[name], *never))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,21 +100,26 @@ def test_an_error_says_what_was_expected_what_came_and_the_default(
 
 
 def test_a_field_that_is_declared_again_keeps_its_range_or_gets_another() -> None:
-    assert list(declared(Further)) == ["count", "rate", "flag", "kind"]
+    assert list(allowed_values(Further)) == ["count", "rate", "flag", "kind"]
     assert Further(count=2, rate=0.1).free == 0.0
     for wrong in ({"count": 0}, {"rate": 1.1}):
         with pytest.raises(InputError, match="Expected"):
             Further(**wrong)
-    assert types(Further)["rate"] is float
-    assert types(Further)["flag"] is bool
+    assert field_types(Further)["rate"] is float
+    assert field_types(Further)["flag"] is bool
     assert meaning(Further, "count") == "Counts up to count"
     assert meaning(Further, "flag") == "as it is printed"
     assert meaning(Further, "rate") == ""
-    assert types(Further)["unknown"] == "Decimal | None"
+    assert field_types(Further)["unknown"] == "Decimal | None"
 
 
 def test_numbers_are_what_is_published() -> None:
-    assert numbers(Several(flag=False)) == {"count": 3.0, "rate": 0.5, "flag": 0.0, "free": 0.0}
+    assert float_fields(Several(flag=False)) == {
+        "count": 3.0,
+        "rate": 0.5,
+        "flag": 0.0,
+        "free": 0.0,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,13 +27,13 @@ from fedrec_auditor.targets.components import (
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import (
+    PartView,
     Public,
     Round,
     RoundView,
     Transcript,
     Uploads,
     View,
-    Wire,
 )
 from tests.targets.test_components import MESSAGES
 
@@ -78,7 +78,7 @@ def stored(root: object) -> list[str]:
 @functools.cache
 def transcript(target: str) -> Transcript:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=3).load()
-    system = FAMILIES["targets"].member(target)().shortened(1)
+    system = FAMILIES["targets"].member_class(target)().limit_rounds(1)
     found: Transcript = system.run(data, np.random.default_rng(0)).transcript
     return found
 
@@ -89,7 +89,7 @@ def test_nothing_that_a_view_holds_leads_to_the_stored_form(target: str, vantage
     view = transcript(target).view(vantage, np.random.default_rng(0))
     assert not stored(view)
     for one in view.rounds:
-        for uploads in (one.uploads, one.clear):
+        for uploads in (one.uploads, one.cleartext):
             for part in (uploads.components if uploads else {}).values():
                 assert not stored(part.take(np.arange(2)))
 
@@ -108,14 +108,14 @@ FORMS: dict[str, Component] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_a_wire_shows_what_was_sent(name: str) -> None:
     component = FORMS[name]
-    wire = Wire(component)
+    wire = PartView(component)
     some = np.array([4, 1])
     assert (len(wire), wire.shape) == (5, component.shape)
     assert (wire.kind, wire.rate) == (component.kind, component.rate)
     np.testing.assert_array_equal(wire.dense(EVERY), component.dense(EVERY))
     np.testing.assert_array_equal(wire.total(), component.total())
-    np.testing.assert_array_equal(wire.sent(EVERY), component.sent(EVERY))
-    assert wire.sent(some).shape == (2, *component.shape[:1])
+    np.testing.assert_array_equal(wire.sent_rows(EVERY), component.sent_rows(EVERY))
+    assert wire.sent_rows(some).shape == (2, *component.shape[:1])
     np.testing.assert_array_equal(wire.take(some).dense(np.arange(2)), component.dense(some))
     taken = component.take(some)
     assert (taken.kind, taken.rate) == (component.kind, component.rate)
@@ -125,7 +125,7 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
     values = np.zeros((6, 3))
-    wire = Wire.of(values, Kind.MODEL)
+    wire = PartView.create(values, Kind.MODEL)
     wire.dense(EVERY)[:] = 1.0
     wire.take(EVERY).dense(EVERY)[:] = 1.0
     assert not values.any()
@@ -141,10 +141,12 @@ def view_of(**parts: Component) -> View:
 def test_a_view_is_cut_to_a_group_of_its_components() -> None:
     parts = {"user.a": FORMS["dense"], "user.b": FORMS["scalar"], "item": FORMS["rows"]}
     view = view_of(**parts)
-    assert view.groups == ("user", "item")
-    assert view.only("user").groups == ("user",)
-    assert not view.only("user").component("item")
-    assert [uploads.users.tolist() for uploads, _ in view.component("item")] == [EVERY.tolist()]
+    assert view.group_names == ("user", "item")
+    assert view.keep_group("user").group_names == ("user",)
+    assert not view.keep_group("user").find_component("item")
+    assert [uploads.users.tolist() for uploads, _ in view.find_component("item")] == [
+        EVERY.tolist()
+    ]
     assert view.without_uploads().rounds == (RoundView(broadcast=None),)
 
 
@@ -158,12 +160,14 @@ def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
 def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     view = Transcript(
         public=Public(algorithm="any", n_users=5, n_items=9),
-        rounds=(Round(None, Uploads(EVERY[::2], {"sent": Wire.of(np.eye(3), Kind.CHANGE)})),),
+        rounds=(
+            Round(None, Uploads(EVERY[::2], {"sent": PartView.create(np.eye(3), Kind.CHANGE)})),
+        ),
     ).view(Vantage.AGGREGATE)
     (one,) = view.rounds
     np.testing.assert_array_equal(one.senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
-    assert one.uploads is one.shuffled is one.clear is None
+    assert one.uploads is one.shuffled is one.cleartext is None
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -182,7 +186,7 @@ SEEN_BY = {
     "shuffled": (Vantage.SHUFFLED,),
     "aggregate": (Vantage.AGGREGATE,),
     "senders": (Vantage.AGGREGATE,),
-    "clear": (Vantage.SERVER, Vantage.AGGREGATE),
+    "cleartext": (Vantage.SERVER, Vantage.AGGREGATE),
 }
 
 
@@ -191,9 +195,9 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
     """Messages are linked for the server, reordered by each shuffle, and summed otherwise."""
     many = np.arange(500)
     reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
-    sent = Uploads(many, {"all": Wire.of(many * 1.0, Kind.CHANGE), "reports": reports})
+    sent = Uploads(many, {"all": PartView.create(many * 1.0, Kind.CHANGE), "reports": reports})
     public = Public(algorithm="any", n_users=500, n_items=5)
-    rounds = (Round(None, sent, clear=sent),)
+    rounds = (Round(None, sent, cleartext=sent),)
     made = Transcript(public=public, rounds=rounds, release={"model": EVERY})
     views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
     for one, (part, vantages) in itertools.product(views[0].rounds, SEEN_BY.items()):
@@ -207,13 +211,16 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
 
 
 def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
-    parts = {"bits": Wire.of(np.eye(5), Kind.BITS), "noise": Wire.of(np.eye(5), Kind.CHANGE)}
-    summed = RoundView(broadcast=None, senders=EVERY, clear=Uploads(EVERY, parts))
+    parts = {
+        "bits": PartView.create(np.eye(5), Kind.BITS),
+        "noise": PartView.create(np.eye(5), Kind.CHANGE),
+    }
+    summed = RoundView(broadcast=None, senders=EVERY, cleartext=Uploads(EVERY, parts))
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
     public = Public(algorithm="any", n_users=5, n_items=5)
-    view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_clear()
+    view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_cleartext()
     parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]
     assert parts == [set(), {"noise"}, {"bits"}, {"bits"}]
-    assert [one.in_clear for one in view.rounds] == [False, False, True, True]
-    nothing = replace(view, rounds=(replace(single, clear=None),))
-    assert nothing.with_clear() is nothing
+    assert [one.is_in_clear for one in view.rounds] == [False, False, True, True]
+    nothing = replace(view, rounds=(replace(single, cleartext=None),))
+    assert nothing.with_cleartext() is nothing

@@ -21,8 +21,8 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
+# Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators.
 Uniforms = NDArray[np.int64]
-"""Uniform doubles in (0, 1) as integer multiples of 2^-53, the resolution of numpy's generators."""
 
 BITS = 53
 _WORDS = 624
@@ -45,11 +45,11 @@ class OneUniform:
     next. Therefore no formula, order of operations or mathematical library is assumed.
 
     ``sampler``: the randomizer.
-    ``rises``: whether its numbers increase with the uniforms; otherwise they decrease.
+    ``is_rising``: whether its numbers increase with the uniforms; otherwise they decrease.
     """
 
     sampler: Sampler
-    rises: bool
+    is_rising: bool
 
     @classmethod
     def recognise(
@@ -99,7 +99,7 @@ class OneUniform:
         ]
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
-    def skips(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    def impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Whether each number of ``outputs`` (n, *shape) lies in the range of ``value``, but is
         impossible for it.
 
@@ -109,7 +109,7 @@ class OneUniform:
         tried one by one. Returns None if the outputs are not monotone around this uniform, because
         low bits of a uniform then select numbers between those that its high bits select.
         """
-        wanted = outputs if self.rises else -outputs
+        wanted = outputs if self.is_rising else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
         high = np.full(outputs.shape, (1 << BITS) - 1)
         lowest, highest = self._ordered(value, low), self._ordered(value, high)
@@ -132,7 +132,7 @@ class OneUniform:
 
     def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
         made = self.outputs(value, uniforms)
-        return made if self.rises else -made
+        return made if self.is_rising else -made
 
 
 def _run(
@@ -184,7 +184,7 @@ _EXPECTED = 20.0
 _ENTRIES = 16
 
 
-def floating_point(evidence: SharedEvidence) -> Check:
+def check_floating_point(evidence: SharedEvidence) -> Check:
     """Checks that no low-order bits of floating-point outputs are impossible for an input.
 
     Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
@@ -212,11 +212,11 @@ def floating_point(evidence: SharedEvidence) -> Check:
     batch = evidence.outputs
     if batch.dtype.kind != "f":
         return Check.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
-    draws, numbers, n_pairs = _INVERTED if evidence.sampler.sized else _INVERTED_SLOWLY
+    draws, numbers, n_pairs = _INVERTED if evidence.sampler.takes_size else _INVERTED_SLOWLY
     size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
     pairs = [pair for both in places for pair in (both, both[::-1])]
-    claim = evidence.claim.shared(2 * len(pairs) + n_pairs)
+    claim = evidence.claim.with_tests(2 * len(pairs) + n_pairs)
     fault = _sign_of_zero(batch, evidence.inputs, pairs, claim)
     if fault is not None:
         return fault
@@ -257,7 +257,7 @@ def _inverted(
     up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
-    sampler = evidence.own("floating point")
+    sampler = evidence.for_check("floating point")
     rng = np.random.default_rng(evidence.seeds["floating point"])
     shares: list[float] = []
     with suppress(InputError):
@@ -267,7 +267,7 @@ def _inverted(
         for a, b in pairs:
             uniforms = rng.integers(1, 1 << BITS, (size, *shape))
             outputs = inverse.outputs(inputs[a], uniforms)
-            skipped = inverse.skips(inputs[b], outputs)
+            skipped = inverse.impossible(inputs[b], outputs)
             changed = not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs)
             if changed or skipped is None:  # the outputs are not a function of the uniforms
                 break
@@ -276,7 +276,7 @@ def _inverted(
             if claim.is_impossible(hits, size):
                 return _failed(
                     inputs[a],
-                    claim.share(hits, size),
+                    claim.lower_limit(hits, size),
                     f"cannot come from {words(inputs[b])} ({hits} of {size} draws, found by "
                     "inverting its sampler exactly)",
                     "with certainty",
@@ -308,7 +308,7 @@ def _black_box(
         if claim.is_refuted(hits, n_held, misses, n_held):
             return _failed(
                 inputs[a],
-                claim.share(hits, n_held),
+                claim.lower_limit(hits, n_held),
                 f"have low-order bits that {words(inputs[b])} gave {misses} times in {n_held} "
                 f"draws (by sign, exponent and lowest set bit; {hits} draws here)",
                 "with the certainty of these counts",

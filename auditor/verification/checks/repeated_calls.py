@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
-    NUMBERS,
+    MAX_NUMBERS,
     ClaimUnderTest,
     Event,
     SharedEvidence,
@@ -38,20 +38,20 @@ _AROUND, _DECILES = 129, np.arange(0.1, 0.95, 0.1)
 _VALUES, _FAR = 32, 1e300
 
 
-class Clocks(NamedTuple):
+class ClockColumns(NamedTuple):
     """Columns of outputs that follow the order of calls (clocks, counters) or that never change.
 
     ``columns``: indices of these columns.
-    ``by_call``: whether they differ between calls for several outputs.
+    ``vary_by_call``: whether they differ between calls for several outputs.
     """
 
     columns: tuple[int, ...] = ()
-    by_call: bool = False
+    vary_by_call: bool = False
 
 
-def clocks_of(
+def detect_clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
-) -> Clocks:
+) -> ClockColumns:
     """Finds clocks and counters in the outputs of ``sampler``, by alternating calls for two inputs.
 
     ``draws``: planned draws per input, which limit the number of calls.
@@ -66,8 +66,8 @@ def clocks_of(
     still = np.flatnonzero((outputs == outputs[0]).all(axis=0)).tolist()
     columns = (*find_clocks(outputs, np.repeat(order, _SEVERAL)), *still)
     first = outputs[::_SEVERAL, columns]
-    columns = sampler.fields.made_of(columns) if sampler.fields else columns
-    return Clocks(columns, bool((first != first[:1]).any()))
+    columns = sampler.fields.with_related(columns) if sampler.fields else columns
+    return ClockColumns(columns, bool((first != first[:1]).any()))
 
 
 def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
@@ -147,7 +147,7 @@ def remove_drift(
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
     pairs = list(itertools.permutations(inputs, 2))
-    claim = claim.shared(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
+    claim = claim.with_tests(2 * max(1, len(pairs)) * len(_DECILES) * residuals.shape[1])
     for column in residuals.T:
         if len(np.unique(column)) < _VALUES:
             continue
@@ -169,7 +169,7 @@ def remove_drift(
 _MOST, _MOST_SINGLY = 4096, 1024
 
 
-def determinism(evidence: SharedEvidence) -> Check:
+def check_determinism(evidence: SharedEvidence) -> Check:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
     Two batches of n outputs are drawn with two seeds. If they agree at every position, the 2n
@@ -186,13 +186,13 @@ def determinism(evidence: SharedEvidence) -> Check:
     which is not a fault.
     """
     inputs, claim = evidence.inputs, evidence.claim
-    max_draws = _MOST if evidence.sampler.sized else _MOST_SINGLY
-    max_draws = max(64, min(max_draws, NUMBERS // max(1, evidence.numbers) // 4))
-    draws = int(min(max_draws, max(16.0, evidence.each("determinism") / 3)))
-    sampler, seed = evidence.own("determinism"), evidence.seeds["determinism"]
+    max_draws = _MOST if evidence.sampler.takes_size else _MOST_SINGLY
+    max_draws = max(64, min(max_draws, MAX_NUMBERS // max(1, evidence.output_size) // 4))
+    draws = int(min(max_draws, max(16.0, evidence.n_outputs("determinism") / 3)))
+    sampler, seed = evidence.for_check("determinism"), evidence.seeds["determinism"]
     one_seed, other_seed = seed.spawn(len(inputs)), seed.spawn(len(inputs))
     first, again, fresh = (
-        sampler.draws(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
+        sampler.draw_each(inputs, seeds, draws) for seeds in (one_seed, one_seed, other_seed)
     )
     repeated = [
         place for place, pair in enumerate(zip(first, fresh, strict=True)) if np.array_equal(*pair)
@@ -212,7 +212,7 @@ def determinism(evidence: SharedEvidence) -> Check:
             _bound_of_repeats(inputs, first, foretold, claim),
         )
     if constant:
-        return _constant(inputs, first, fresh, constant, claim.shared(len(inputs) ** 2))
+        return _constant(inputs, first, fresh, constant, claim.with_tests(len(inputs) ** 2))
     if all(np.array_equal(one, two) for one, two in zip(first, again, strict=True)):
         return Check.passed("Another seed gives other outputs; the same seed gives the same ones.")
     return Check.passed(

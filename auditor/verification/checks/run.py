@@ -9,19 +9,19 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.fit import Check
-from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
-from fedrec_auditor.auditor.verification.checks.repeated_calls import determinism
+from fedrec_auditor.auditor.verification.checks.floating_point import check_floating_point
+from fedrec_auditor.auditor.verification.checks.repeated_calls import check_determinism
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
-from fedrec_auditor.auditor.verification.checks.shared_noise import shared_noise
-from fedrec_auditor.auditor.verification.checks.support import output_type, support
+from fedrec_auditor.auditor.verification.checks.shared_noise import check_shared_noise
+from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 
-MOST_INPUTS = 8
+MAX_INPUTS = 8
 CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
-    "determinism": determinism,
-    "shared noise": shared_noise,
-    "support": support,
-    "output type": output_type,
-    "floating point": floating_point,
+    "determinism": check_determinism,
+    "shared noise": check_shared_noise,
+    "support": check_support,
+    "output type": check_output_type,
+    "floating point": check_floating_point,
 }
 
 
@@ -37,7 +37,7 @@ def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     values.
     """
     count = len(evidence.inputs)
-    places = np.linspace(0, count - 1, min(count, MOST_INPUTS)).round().astype(int)
+    places = np.linspace(0, count - 1, min(count, MAX_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])
     return tuple(_checked(name, look, evidence) for name, look in CHECKS.items())
 

@@ -37,44 +37,44 @@ class Event:
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
-    ``hits``: number of occurrences in the draws for the first input.
-    ``misses``: number of occurrences in the draws for the second input.
+    ``first_hits``: number of occurrences in the draws for the first input.
+    ``second_count``: number of occurrences in the draws for the second input.
     ``trials``: number of draws for each of the two inputs.
     """
 
     name: str
     inputs: tuple[Any, Any]
-    hits: int
-    misses: int
+    first_hits: int
+    second_count: int
     trials: int
 
     def __str__(self) -> str:
         """Describes the event and its counts, as the beginning of a sentence."""
         one, other = map(words, self.inputs)
         return (
-            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.hits} times in {self.trials} "
-            f"draws for the input {one}, and {self.misses} times for {other}"
+            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.first_hits} times in "
+            f"{self.trials} draws for the input {one}, and {self.second_count} times for {other}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """A claim of (epsilon, delta) that ``tests`` tests of events together refute with error
+    """A claim of (epsilon, delta) that ``n_tests`` tests of events together refute with error
     ``FALSE_ALARM``.
     """
 
     epsilon: float
     delta: float
-    tests: int = 1
+    n_tests: int = 1
 
-    def shared(self, tests: int) -> ClaimUnderTest:
+    def with_tests(self, tests: int) -> ClaimUnderTest:
         """Returns a copy in which ``tests`` tests share the error probability."""
-        return replace(self, tests=tests)
+        return replace(self, n_tests=tests)
 
     @property
     def alpha(self) -> float:
         """Error probability of one test."""
-        return FALSE_ALARM / self.tests
+        return FALSE_ALARM / self.n_tests
 
     def lower_bound(self, hits: int, trials: int, misses: int, others: int) -> float:
         """Lower bound on epsilon by an event that occurs ``hits`` times under one input and
@@ -95,16 +95,16 @@ class ClaimUnderTest:
 
     def is_refuted_by(self, event: Event) -> bool:
         """Whether the counts of ``event`` refute the claim."""
-        return self.is_refuted(event.hits, event.trials, event.misses, event.trials)
+        return self.is_refuted(event.first_hits, event.trials, event.second_count, event.trials)
 
     def is_impossible(self, hits: int, trials: int) -> bool:
         """Whether an event that is impossible under another input has a probability above delta.
 
         ``hits``: number of occurrences in ``trials`` draws.
         """
-        return self.share(hits, trials) > self.delta
+        return self.lower_limit(hits, trials) > self.delta
 
-    def share(self, hits: int, trials: int) -> float:
+    def lower_limit(self, hits: int, trials: int) -> float:
         """Lower confidence limit of the probability of an event that occurs ``hits`` times in
         ``trials`` draws.
         """
@@ -116,7 +116,7 @@ class ClaimUnderTest:
         ``epsilon``: bound to state instead of the one that follows from the counts, if more is
             known about the event; None for the bound from two Clopper-Pearson limits.
         """
-        hits, misses, trials = event.hits, event.misses, event.trials
+        hits, misses, trials = event.first_hits, event.second_count, event.trials
         one, other = map(words, event.inputs)
         return Bound(
             epsilon=self.lower_bound(hits, trials, misses, trials) if epsilon is None else epsilon,
@@ -136,7 +136,7 @@ class ClaimUnderTest:
             ),
         )
 
-    def reach(self, trials: int) -> float:
+    def max_epsilon(self, trials: int) -> float:
         """Largest epsilon that ``trials`` draws for each of two inputs can refute."""
         return self.lower_bound(trials, trials, 0, trials)
 
@@ -154,9 +154,9 @@ def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(draws)
 
 
-CALLS = 16
+N_CALLS = 16
 # Number of calls for many outputs that are compared per input, and number of outputs per call.
-SIZE = 64
+CALL_SIZE = 64
 # Distances between the calls that are compared, and number of entries that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
 _ENTRIES = 64
@@ -175,7 +175,7 @@ def check_calls(
 
     - Equal outputs fall into one call only by chance, see ``_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
-      ``shared_by_calls``.
+      ``check_call_noise``.
     - The number of large outputs varies between calls, see ``_exact_share``.
 
     Returns a failed check, or None if no fault is found.
@@ -192,7 +192,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
     alpha = FALSE_ALARM / len(inputs) / 4
     for value, each in zip(inputs, calls, strict=True):
         for inside in (False, True):
-            found = shared_by_calls(each, value, alpha, inside=inside)
+            found = check_call_noise(each, value, alpha, inside=inside)
             if found.status is Status.FAILED:
                 return found
         if shares := _exact_share(each, alpha):
@@ -210,7 +210,7 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
     return None
 
 
-def shared_by_calls(
+def check_call_noise(
     calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
 ) -> Check:
     """Checks that successive calls for ``value`` do not share noise, with equal or opposite sign.
@@ -337,10 +337,10 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 # Maximum number of outputs that the checks draw, relative to the draws of the measurement.
-SHARE = 0.5
+MAX_SHARE = 0.5
 # Share of these outputs for each purpose: the outputs that several checks use, and the draws of
 # single checks. The order determines which child of the seed each purpose uses.
-SHARES = {
+CHECK_SHARES = {
     "outputs": 0.35,
     "determinism": 0.1,
     "shared noise": 0.1,
@@ -348,7 +348,7 @@ SHARES = {
     "floating point": 0.1,
 }
 # Maximum count of numbers in the outputs of all inputs together, which limits time and memory.
-NUMBERS = 1 << 18
+MAX_NUMBERS = 1 << 18
 # Maximum number of calls for all inputs together if a call returns one output.
 _CALLS = 1 << 15
 # Share of the draws that count the numbers of an output, minimum outputs per input for the checks,
@@ -360,8 +360,8 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 class SharedEvidence:
     """A randomizer under a claim, and the outputs that its checks examine.
 
-    At most ``SHARE`` times ``samples`` outputs are drawn per input. ``SHARES`` divides them among
-    the checks.
+    At most ``MAX_SHARE`` times ``samples`` outputs are drawn per input. ``CHECK_SHARES`` divides
+    them among the checks.
 
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
@@ -369,7 +369,7 @@ class SharedEvidence:
     ``seed``: seed of all draws.
     ``samples``: number of draws per input of the measurement.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
-    ``together``: sampler for many outputs per call, if ``sampler`` draws one output per call
+    ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
         because the outputs of a call share the columns ``clocks``; otherwise None.
     ``clocks``: columns of outputs that depend on the order of calls, such as counters.
     """
@@ -380,52 +380,52 @@ class SharedEvidence:
     seed: np.random.SeedSequence
     samples: int
     dist: OutputDistribution | None = None
-    together: Sampler | None = None
+    batch_sampler: Sampler | None = None
     clocks: tuple[int, ...] = ()
 
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
-        """Child seed for each purpose in ``SHARES``."""
-        return dict(zip(SHARES, self.seed.spawn(len(SHARES)), strict=True))
+        """Child seed for each purpose in ``CHECK_SHARES``."""
+        return dict(zip(CHECK_SHARES, self.seed.spawn(len(CHECK_SHARES)), strict=True))
 
-    def within(self, share: float, sampler: Sampler | None = None) -> Sampler:
+    def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
         """Limits a sampler to a ``share`` of the outputs of the checks.
 
         ``sampler``: the sampler to limit; None for the sampler of the evidence.
         """
-        most = max(2, int(share * SHARE * self.samples * len(self.inputs)))
-        return (sampler or self.sampler).limited_to(most)
+        most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
+        return (sampler or self.sampler).with_limit(most)
 
-    def own(self, check: str) -> Sampler:
+    def for_check(self, check: str) -> Sampler:
         """The sampler, limited to the share of outputs of one ``check``."""
-        return self.within(SHARES[check])
+        return self.limit_draws(CHECK_SHARES[check])
 
-    def each(self, part: str) -> float:
-        """Number of outputs per input for the purpose ``part`` of ``SHARES``."""
-        return SHARES[part] * (SHARE * self.samples * len(self.inputs)) / len(self.inputs)
+    def n_outputs(self, part: str) -> float:
+        """Number of outputs per input for the purpose ``part`` of ``CHECK_SHARES``."""
+        return CHECK_SHARES[part] * (MAX_SHARE * self.samples * len(self.inputs)) / len(self.inputs)
 
     @cached_property
-    def numbers(self) -> int:
+    def output_size(self) -> int:
         """Count of numbers in one output."""
         rng = np.random.default_rng(self.seeds["outputs"])
-        return int(self.within(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
+        return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
-    def calls(self) -> Check | None:
+    def calls_check(self) -> Check | None:
         """Result of the comparison of calls for many outputs; None if no fault is found."""
-        sampler = self.within(SHARES["shared noise"], self.together)
-        if not sampler.sized:
+        sampler = self.limit_draws(CHECK_SHARES["shared noise"], self.batch_sampler)
+        if not sampler.takes_size:
             return None
-        size = min(SIZE, int(self.each("shared noise")) // CALLS)
+        size = min(CALL_SIZE, int(self.n_outputs("shared noise")) // N_CALLS)
         if size < _FEWEST_IN_CALL:
             return Check.not_run(
-                f"The share of this check, {CALLS} calls for {size} outputs, is too small. "
+                f"The share of this check, {N_CALLS} calls for {size} outputs, is too small. "
                 "Raise samples, or seconds."
             )
         rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
         calls = stack_draws(
             [
-                stack_draws([sampler.draw(value, rng, size) for _ in range(CALLS)])
+                stack_draws([sampler.draw(value, rng, size) for _ in range(N_CALLS)])
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )
@@ -437,20 +437,20 @@ class SharedEvidence:
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
         """
-        if not self.numbers:
+        if not self.output_size:
             raise InputError("Expected outputs with entries, got empty outputs. Return numbers.")
-        if self.calls and self.calls.status is Status.FAILED:
+        if self.calls_check and self.calls_check.status is Status.FAILED:
             raise InputError(
                 "Expected independent outputs, got outputs of one call, or of several calls, that "
                 "share noise. Draw fresh noise for every output."
             )
-        count, limit = len(self.inputs), NUMBERS // self.numbers
-        limit = limit if self.sampler.sized else min(_CALLS, limit)
-        size = int(min(max(128, limit // count), self.each("outputs")))
+        count, limit = len(self.inputs), MAX_NUMBERS // self.output_size
+        limit = limit if self.sampler.takes_size else min(_CALLS, limit)
+        size = int(min(max(128, limit // count), self.n_outputs("outputs")))
         if size < _FEWEST:
             raise InputError(
                 f"Expected at least {_FEWEST} draws per input for the checks, got {size}. Raise "
                 "samples or seconds."
             )
-        sampler, seeds = self.own("outputs"), self.seeds["outputs"].spawn(count)
-        return stack_draws(sampler.draws(self.inputs, seeds, size))
+        sampler, seeds = self.for_check("outputs"), self.seeds["outputs"].spawn(count)
+        return stack_draws(sampler.draw_each(self.inputs, seeds, size))

@@ -21,21 +21,21 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
     Event,
     SharedEvidence,
-    shared_by_calls,
+    check_call_noise,
 )
-from fedrec_auditor.auditor.worlds.sampler import turns
+from fedrec_auditor.auditor.worlds.sampler import call_order
 
 _ENTRIES = 64
 _WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
-def shared_noise(evidence: SharedEvidence) -> Check:
+def check_shared_noise(evidence: SharedEvidence) -> Check:
     """Checks that outputs of one call, successive calls, and the entries of an output do not share
     noise.
 
     Calls for many outputs are checked by ``check_calls``, and calls for one output by
-    ``shared_by_calls``. An entry that follows the order of calls in the same way for every input is
-    mentioned, but is not a fault.
+    ``check_call_noise``. An entry that follows the order of calls in the same way for every input
+    is mentioned, but is not a fault.
 
     A combination of entries (a weighted sum, or an exclusive or of two-valued entries) is selected
     if it is constant in the first half of the draws for each of two inputs, but differs between
@@ -43,11 +43,11 @@ def shared_noise(evidence: SharedEvidence) -> Check:
     often than the claim allows. A combination that is equal for all inputs (one-hot entries sum to
     one) passes. Only the first 64 entries are examined.
     """
-    if evidence.calls:
-        return evidence.calls
+    if evidence.calls_check:
+        return evidence.calls_check
     batch, note = evidence.outputs, ""
     found = Check.passed("Outputs of one call are no more alike than those of many.")
-    if not evidence.sampler.sized:
+    if not evidence.sampler.takes_size:
         found, note = _by_turns(evidence)
     if found.status is not Status.FAILED and batch.ndim > 2 and batch.dtype.kind in "biuf":
         found = _among_entries(evidence)
@@ -59,22 +59,22 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
     order of calls.
     """
     batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
-    order = turns(*batch.shape[:2])
+    order = call_order(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
     def worst(rows: NDArray[Any]) -> Check:
         alpha = FALSE_ALARM / len(inputs)
-        check = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        check = [check_call_noise(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
         return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
     check, note = worst(rows), ""
     if check.status is Status.FAILED and (clocks := find_clocks(interleave(rows, order), order)):
-        named = dict.fromkeys(fields.name(k) if fields else f"entry {k}" for k in clocks)
+        named = dict.fromkeys(fields.field_name(k) if fields else f"entry {k}" for k in clocks)
         note = (
             f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
             "a counter, the same for every input."
         )
-        rows[:, :, fields.made_of(clocks) if fields else clocks] = 0
+        rows[:, :, fields.with_related(clocks) if fields else clocks] = 0
         check = worst(rows)
     if check.status is Status.FAILED and rows.dtype.kind in "biuf":
         residual = remove_drift(interleave(rows, order), order, evidence.claim)
@@ -88,7 +88,7 @@ def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
 
 def _among_entries(evidence: SharedEvidence) -> Check:
     inputs = evidence.inputs
-    claim = evidence.claim.shared(2 * math.comb(len(inputs), 2))
+    claim = evidence.claim.with_tests(2 * math.comb(len(inputs), 2))
     flat = evidence.outputs.reshape(*evidence.outputs.shape[:2], -1)[:, :, :_ENTRIES]
     half = flat.shape[1] // 2
     train, test = flat[:, :half], flat[:, half:]

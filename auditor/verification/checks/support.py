@@ -31,7 +31,7 @@ _BEFORE = 16
 _ASKED = 4096
 
 
-def support(evidence: SharedEvidence) -> Check:
+def check_support(evidence: SharedEvidence) -> Check:
     """Checks that the outputs of one input are possible under all others, up to probability delta.
 
     If the randomizer states a distribution, the check searches its worst-case outputs and the drawn
@@ -46,18 +46,18 @@ def support(evidence: SharedEvidence) -> Check:
     if evidence.dist is not None:
         return _by_distribution(batch, inputs, evidence.claim, evidence.dist)
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = evidence.claim.shared(3 * len(pairs))
+    claim = evidence.claim.with_tests(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding only count as one output
         batch = np.stack([round_to_size(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
-    if claim.epsilon > claim.reach(half):
+    if claim.epsilon > claim.max_epsilon(half):
         return Check.not_run(
             f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
             f"claim of {claim.epsilon:g} allows."
         )
     for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
         event = Event(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
-        if event.misses == 0 and claim.is_refuted_by(event):
+        if event.second_count == 0 and claim.is_refuted_by(event):
             return Check.failed(
                 f"{event}: such an output excludes the latter. {_REMEDY}", claim.bound(event)
             )
@@ -126,7 +126,7 @@ def _by_distribution(
 ) -> Check:
     worst_case = dist.worst_case
     if worst_case is not None:
-        ask = dist.log_prob if worst_case.part is None else worst_case.part.log_prob
+        ask = dist.log_prob if worst_case.one_copy is None else worst_case.one_copy.log_prob
         table = np.stack([ask(worst_case.outputs, value) for value in worst_case.inputs])
         table = without_underflow(table, claim.epsilon)
         for a, b in itertools.permutations(range(len(table)), 2):
@@ -140,7 +140,7 @@ def _by_distribution(
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
     pairs = list(itertools.permutations(range(len(inputs)), 2))
-    claim = claim.shared(len(pairs))
+    claim = claim.with_tests(len(pairs))
     for a, b in pairs:
         asked = batch[a][:_ASKED]
         log_probs = np.stack([dist.log_prob(asked, inputs[place]) for place in (a, b)])
@@ -165,7 +165,7 @@ _SEVERAL = 3
 _DEPTH = 4
 
 
-def output_type(evidence: SharedEvidence) -> Check:
+def check_output_type(evidence: SharedEvidence) -> Check:
     """Checks that the type, shape, keys and attributes of raw outputs do not depend on the input.
 
     The check includes all parts of an output that accompany its numbers: entries of tuples and
@@ -176,7 +176,11 @@ def output_type(evidence: SharedEvidence) -> Check:
     one type, while the claim is about single outputs. Inputs that mix integers and floats are
     converted to floats, because the type of an input is not chosen by the mechanism.
     """
-    sampler, probes, claim = evidence.own("output type"), _alike(evidence.inputs), evidence.claim
+    sampler, probes, claim = (
+        evidence.for_check("output type"),
+        _alike(evidence.inputs),
+        evidence.claim,
+    )
     first, second = evidence.seeds["output type"].spawn(2)
     looks = _parts(sampler, probes, first, _LOOKS)
     mass, path, chosen, a, b = max(
@@ -232,8 +236,8 @@ def _parts(
     rng = np.random.default_rng(seed)
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
-        answer = sampler.answer(inputs[place], rng, 1)
-        for path, token in _walk(answer if sampler.sized else answer[0], "", False, 0):
+        answer = sampler.draw_raw(inputs[place], rng, 1)
+        for path, token in _walk(answer if sampler.takes_size else answer[0], "", False, 0):
             parts_of_inputs[place][path][token] += 1
             parts_of_inputs[place][path][_ABSENT] -= 1
     for parts in parts_of_inputs:

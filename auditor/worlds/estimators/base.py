@@ -32,11 +32,11 @@ MIN_SAMPLES = 10
 _MOST_SAMPLES = 1 << 50
 
 
+# Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
+# rule that guesses the world of each output, they are the shares of right and of wrong guesses.
 Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Probabilities of k events in the first and in the second of two worlds, two arrays (k,). For a
-rule that guesses the world of each output, they are the shares of right and of wrong guesses."""
 # Rates of a single event that always occurs in the first world and never in the second.
-NOISELESS: Rates = (np.ones(1), np.zeros(1))
+NOISELESS_RATES: Rates = (np.ones(1), np.zeros(1))
 
 
 class Request(NamedTuple):
@@ -67,22 +67,22 @@ class Observation(NamedTuple):
     """The counts of events in a measurement, held as a function that returns the bound they imply.
 
     draws: number of draws in all worlds together.
-    limit: computes the bound for a given error alpha (1 minus the confidence).
+    bound_at: computes the bound for a given error alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
-    >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
+    >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).bound_at(1.0)
     Limit(epsilon=-0.0, largest=inf, witness=None)
     """
 
     draws: int
-    limit: Callable[[float], Limit]
+    bound_at: Callable[[float], Limit]
     remark: str = ""
 
 
 class Estimator(ABC):
     """Base class of methods that draw outputs of worlds and bound epsilon from below.
 
-    A member defines how it draws and counts (``look``), the limit that expected counts imply
+    A member defines how it draws and counts (``observe``), the limit that expected counts imply
     (``expected_limit``), the theorem of the bound (``reference``) and a description of the method
     (``source``).
     """
@@ -98,7 +98,7 @@ class Estimator(ABC):
         return self.reference
 
     @abstractmethod
-    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
         """Draws outputs of worlds and counts the events from which epsilon is bounded.
 
         request: number of draws per world, delta, and error of the bound.
@@ -120,7 +120,7 @@ class Estimator(ABC):
         In that case an event occurs in every draw of one world and never in the other. ``alpha`` is
         the error of the bound, 1 minus its confidence.
         """
-        return self.expected_limit(samples, NOISELESS, delta=delta, alpha=alpha)
+        return self.expected_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
 
     def bounds(
         self,
@@ -141,8 +141,8 @@ class Estimator(ABC):
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = Request(check_samples(samples), check_delta(delta), errors[0])
-        observation = self.look(worlds, request, rng)
-        limits = map(observation.limit, errors)
+        observation = self.observe(worlds, request, rng)
+        limits = map(observation.bound_at, errors)
         return tuple(
             Bound(
                 epsilon=epsilon,
@@ -166,7 +166,7 @@ class Estimator(ABC):
         (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
         return bound
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+    def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
         """Returns the largest lower bound that ``samples`` draws per world can give.
 
         Only worlds whose outputs always differ reach it.
@@ -174,7 +174,7 @@ class Estimator(ABC):
         alpha = 1 - check_confidence(confidence)
         return self.largest_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
-    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
+    def min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
         """Returns the smallest number of draws per world whose lower bound can exceed ``epsilon``.
 
         The result is None if more than 2^50 draws would be needed.
@@ -182,7 +182,7 @@ class Estimator(ABC):
         check_epsilon(epsilon)
         return fewest_samples(
             lambda samples: exceeds(
-                self.largest(samples, delta=delta, confidence=confidence), epsilon
+                self.largest_bound(samples, delta=delta, confidence=confidence), epsilon
             ),
             _MOST_SAMPLES,
         )

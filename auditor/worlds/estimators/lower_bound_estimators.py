@@ -24,12 +24,12 @@ from fedrec_auditor.auditor.worlds.guesses import (
     ThresholdBand,
     count_coin_tosses,
     epsilon_by_ranks,
-    epsilon_of_answers,
-    expected_guesses,
+    epsilon_of_binary,
+    expected_joint_epsilon,
     largest_epsilon,
 )
 from fedrec_auditor.auditor.worlds.selection import (
-    RARE,
+    RARE_SHARE,
     draw_scores,
     guess_witness,
     select_rules,
@@ -71,7 +71,7 @@ class JointBinomial(Estimator):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "guesses of the input by a decision rule that was selected on separate draws"
 
-    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
         An output is a number, boolean, string or array. Raises UnevenOutputs if the shape of an
@@ -88,7 +88,7 @@ class JointBinomial(Estimator):
             rules = ()
         tables = chosen.guesses(worlds, drawn, streams) if rules else ()
         counts = [
-            GuessCounts.of(table, draws, share, both=SECOND in rule.sides)
+            GuessCounts.of(table, draws, share, both=SECOND in rule.guessable)
             for table, (rule, _) in zip(tables, rules, strict=True)
         ]
 
@@ -105,10 +105,10 @@ class JointBinomial(Estimator):
         all_right = GuessCounts.all_right(draws, share)
 
         def limit(alpha: float) -> Limit:
-            largest = all_right.epsilon(delta=request.delta, alpha=(1.0 - RARE) * alpha)
+            largest = all_right.epsilon(delta=request.delta, alpha=(1.0 - RARE_SHARE) * alpha)
             return Limit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
-        return Observation(chosen.drawn + draws, limit)
+        return Observation(chosen.n_drawn + draws, limit)
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
         """Returns the lower bound at error ``alpha`` if every guess is right.
@@ -117,14 +117,14 @@ class JointBinomial(Estimator):
         then limits the number of outputs that select the rule. It can be slightly smaller if
         several rules are compared on further draws.
         """
-        return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
+        return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE_SHARE) * alpha)
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound of the first rule alone, if counts equal their expectation.
 
         ``Estimator.expected_limit`` explains the arguments.
         """
-        return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)
+        return expected_joint_epsilon(2 * (samples - split_size(samples)), rates, delta, alpha)
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ class AllThresholds(Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+    def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
         """Draws one score per output and bounds the probabilities of exceeding each threshold."""
-        sizes, delta, event = worlds.sizes(request.samples), request.delta, None
+        sizes, delta, event = worlds.n_outputs(request.samples), request.delta, None
         if worlds.stored is not None and worlds.stored[0].ndim > 1:
             scores, event = _guesses(worlds, request, rng)
         else:
@@ -168,20 +168,20 @@ class AllThresholds(Estimator):
             error = alpha / comb(len(scores), 2)
             bands = {(a, b): ThresholdBand.of(scores[a], scores[b], error) for a, b in pairs}
             pair, band = max(bands.items(), key=lambda found: found[1].epsilon(delta))
-            k = band.best(delta)
-            words = band.words(k)
+            k = band.best_event(delta)
+            words = band.describe(k)
             if event is not None:
-                words = event if band.above[k] else f"not: {event}"
+                words = event if band.is_above[k] else f"not: {event}"
             return Limit(
                 epsilon=band.epsilon(delta),
                 largest=max(
                     largest_epsilon(scores[a], scores[b], delta=delta, alpha=error)
                     for a, b in pairs
                 ),
-                witness=worlds.witness(
-                    pair if band.first[k] else pair[::-1],
-                    worlds.describe(words),
-                    (band.low[k], band.high[k]),
+                witness=worlds.make_witness(
+                    pair if band.is_first[k] else pair[::-1],
+                    worlds.describe_event(words),
+                    (band.p_lower[k], band.q_upper[k]),
                     "the probabilities are confidence limits that hold at all thresholds together",
                 ),
             )
@@ -194,14 +194,14 @@ class AllThresholds(Estimator):
         ``Estimator.expected_limit`` explains the arguments. A single event is treated as a score of
         0 or 1, so its threshold is known in advance.
         """
-        expected = epsilon_of_answers if len(rates[0]) == 1 else epsilon_by_ranks
+        expected = epsilon_of_binary if len(rates[0]) == 1 else epsilon_by_ranks
         return expected(samples, samples, rates, delta=delta, alpha=alpha)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
         """Draws scores of two worlds and returns confidence limits at all thresholds."""
-        one, other = draw_scores(worlds, worlds.sizes(check_samples(samples)), rng)
+        one, other = draw_scores(worlds, worlds.n_outputs(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
 
@@ -218,6 +218,6 @@ def _guesses(
     table = chosen.guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(remaining))
     hits = table[:, world].tolist()
-    words = [rule.words((FIRST, SECOND)[world]) for rule, _ in chosen.rules]
+    words = [rule.describe((FIRST, SECOND)[world]) for rule, _ in chosen.rules]
     scores = [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, remaining, strict=True)]
     return scores, "".join(words)

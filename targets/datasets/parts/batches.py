@@ -19,27 +19,27 @@ from pyarrow import feather, parquet
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.parts.columns import (
-    FILL,
-    AnyCells,
-    Block,
+    FILL_HINT,
+    AnyColumn,
     Column,
-    Moments,
-    Wanted,
+    ColumnSpecs,
+    RowBlock,
+    TimeColumn,
     broken,
-    lost_digits,
-    what,
+    entry_name,
+    lost_digits_error,
 )
 
 # Number of rows per batch.
-ROWS = 2**17
-Reader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-"""Function that takes names of columns, and returns the schema and batches of these columns."""
+BATCH_ROWS = 2**17
+# Function that takes names of columns, and returns the schema and batches of these columns.
+BatchReader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
 # Limit of each floating-point type up to which it represents all whole numbers.
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
+class TypedTable:
     """A table of typed columns with fewer than 2^31 rows. Errors number the rows from 1.
 
     place: name of the table in error messages
@@ -47,7 +47,7 @@ class Batches:
     """
 
     place: str
-    read: Reader
+    read: BatchReader
 
     def names(self) -> tuple[str, ...]:
         """Returns the names of the columns; InputError if two columns have the same name."""
@@ -56,7 +56,7 @@ class Batches:
             raise broken(self.place, "distinct names of columns", ", ".join(names))
         return names
 
-    def blocks(self, wanted: Wanted) -> Iterator[Block]:
+    def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads the ``wanted`` columns of all rows, block by block; times become Unix seconds.
 
         Raises InputError if the table has no row, if a column has an unexpected type or a missing
@@ -74,42 +74,42 @@ class Batches:
         if not row:
             raise broken(self.place, "at least one row", "an empty table")
 
-    def line(self, row: int) -> str:
+    def row_name(self, row: int) -> str:
         """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
         return f"{self.place}, row {row + 1}"
 
     def _block(
-        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], wanted: Wanted
-    ) -> Block:
+        self, batch: pa.RecordBatch, row: int, names: Mapping[int, str], wanted: ColumnSpecs
+    ) -> RowBlock:
         given = {at: batch.column(name) for at, name in names.items()}
         columns = {}
         for at, column in given.items():
             column = _plain(column)
-            if isinstance(wanted[at], AnyCells):
+            if isinstance(wanted[at], AnyColumn):
                 columns[at] = _cells(column)
                 continue
             if column.null_count:
-                gap = self.line(row + pc.index(column.is_null(), True).as_py())
-                raise broken(gap, f"a {what(wanted[at])}", "no value", FILL)
+                gap = self.row_name(row + pc.index(column.is_null(), True).as_py())
+                raise broken(gap, f"a {entry_name(wanted[at])}", "no value", FILL_HINT)
             numbers = isinstance(wanted[at], Column)
             if not numbers and (limit := _EXACT.get(column.type)):
                 large = np.abs(column.to_numpy()) >= limit
                 if large.any():
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
-                    raise lost_digits(self.line(row + place), what(wanted[at]), got)
+                    raise lost_digits_error(self.row_name(row + place), entry_name(wanted[at]), got)
             values = _numbers(column, wanted[at]) if numbers else _identifiers(column)
             if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
-                expected = f"{what(wanted[at])}s that are {kind}"
-                raise broken(self.line(row), expected, str(column.type))
+                expected = f"{entry_name(wanted[at])}s that are {kind}"
+                raise broken(self.row_name(row), expected, str(column.type))
             columns[at] = values
-        return Block(
-            row=row,
+        return RowBlock(
+            first_row=row,
             wanted=wanted,
             columns=columns,
-            place=self.line,
-            text_at=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
+            place=self.row_name,
+            field_text=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
         )
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
@@ -122,10 +122,10 @@ class Batches:
             raise broken(self.place, "a complete table", str(error)) from error
 
 
-def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
+def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
     """Returns the schema and batches of Parquet files that are the parts of one table.
 
-    ``Reader`` is the type of this function, after its first argument is bound.
+    ``BatchReader`` is the type of this function, after its first argument is bound.
     """
     opened = (parquet.ParquetFile(file) for file in files)
     first = next(opened)
@@ -138,24 +138,24 @@ def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -
                     f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
                     f"got {got[:300]} in one part. Remove the part if it is of another table."
                 )
-            yield from part.iter_batches(batch_size=ROWS, columns=names)
+            yield from part.iter_batches(batch_size=BATCH_ROWS, columns=names)
 
     return first.schema_arrow, batches({*first.schema_arrow.names})
 
 
-def of_feather(file: Path, names: Sequence[str] | None) -> Any:
+def read_feather(file: Path, names: Sequence[str] | None) -> Any:
     """Returns the schema and batches of a Feather file, whose columns are read in full.
 
-    ``Reader`` is the type of this function, after its first argument is bound.
+    ``BatchReader`` is the type of this function, after its first argument is bound.
     """
     table = feather.read_table(file, columns=names, memory_map=False)
-    return table.schema, iter(table.to_batches(ROWS))
+    return table.schema, iter(table.to_batches(BATCH_ROWS))
 
 
-def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
+def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
     """Returns the schema (only the names) and batches of a file with one JSON object per line.
 
-    ``Reader`` is the type of this function, after its first argument is bound.
+    ``BatchReader`` is the type of this function, after its first argument is bound.
     """
     rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
@@ -196,7 +196,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
     """The column as numbers, times as Unix seconds, or texts of times; None for other types."""
-    if isinstance(wanted, Moments) and pa.types.is_string(column.type):
+    if isinstance(wanted, TimeColumn) and pa.types.is_string(column.type):
         return column.cast(pa.binary())
     if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s"))

@@ -20,35 +20,35 @@ from fedrec_auditor.accountants.errors import InputError
 _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 
 
-class Codes(NamedTuple):
+class EncodedIds(NamedTuple):
     """A column of identifiers: the distinct identifiers, and each row's index into them.
 
     ids: distinct identifiers, in ascending order (m,)
-    place: index of each row's identifier in ``ids`` (n,)
+    id_indices: index of each row's identifier in ``ids`` (n,)
     texts: the distinct identifiers as texts (m,); empty if the file has numbers
     """
 
     ids: NDArray[np.int64]
-    place: NDArray[np.int32]
+    id_indices: NDArray[np.int32]
     texts: tuple[str, ...]
 
-    def keep(self, rows: NDArray[np.bool_]) -> Self:
+    def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
         """Returns the column restricted to the flagged ``rows`` (n,)."""
-        present, place = unique(self.place[rows])
+        present, place = factorize(self.id_indices[rows])
         if self.texts:
             texts = tuple(self.texts[at] for at in present)
-            return self._replace(ids=np.arange(len(present)), place=place, texts=texts)
-        return self._replace(ids=self.ids[present], place=place)
+            return self._replace(ids=np.arange(len(present)), id_indices=place, texts=texts)
+        return self._replace(ids=self.ids[present], id_indices=place)
 
 
-class Identifiers:
+class IdCollector:
     """Collects one column of identifiers, batch by batch.
 
     If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
     and the identifier of a text is its index among the distinct texts, sorted by bytes. The result
-    does not depend on the batches. ``place`` is the name of the column in error messages; if it is
-    given, whole numbers may be written as floats ("7.0"). Memory: 4 bytes per row (8 for numbers
-    over 2^31), and the distinct texts of each batch.
+    does not depend on the batches. ``place`` is the name of the column in error messages; if
+    it is given, whole numbers may be written as floats ("7.0"). Memory: 4 bytes per row (8 for
+    numbers over 2^31), and the distinct texts of each batch.
     """
 
     def __init__(self, place: str = "") -> None:
@@ -58,16 +58,16 @@ class Identifiers:
     def add(self, batch: pa.Array) -> None:
         """Adds a batch: whole numbers (int64), or texts as a dictionary of binary."""
         numbers = pa.types.is_integer(batch.type)
-        self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
+        self._parts.append(pa.array(narrow_ints(batch.to_numpy())) if numbers else batch)
 
-    def finish(self) -> Codes:
+    def make_codes(self) -> EncodedIds:
         """Returns the collected column.
 
         Raises InputError if an identifier is written in two ways, as a whole number and as a float.
         """
         parts, self._parts = self._parts, []
         if all(pa.types.is_integer(part.type) for part in parts):
-            return Codes(*unique(np.concatenate([part.to_numpy() for part in parts])), ())
+            return EncodedIds(*factorize(np.concatenate([part.to_numpy() for part in parts])), ())
         for at, part in enumerate(parts):
             if pa.types.is_integer(part.type):
                 parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
@@ -84,16 +84,16 @@ class Identifiers:
                     f"and {words[again].decode()!r}. Write both in the same way."
                 )
             rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-            return Codes(*unique(numbers[rows]), ())
+            return EncodedIds(*factorize(numbers[rows]), ())
         order = sorted(range(len(words)), key=words.__getitem__)
         rank = np.empty(len(words), dtype=np.int32)
         rank[order] = np.arange(len(words))
         rows = rank[np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])]
         texts = tuple(words[at].decode("utf-8", "replace") for at in order)
-        return Codes(np.arange(len(words)), rows, texts)
+        return EncodedIds(np.arange(len(words)), rows, texts)
 
 
-def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Returns the distinct ids in ascending order, and the index of each id among them.
 
     No sort is needed if no id is negative and the largest id is not much above their number.
@@ -107,27 +107,27 @@ def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np
     return np.flatnonzero(occurs), place[ids]
 
 
-def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Converts the numbers to int32 if they fit, and otherwise returns them unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
 
 
 # Limit up to which float64 represents every whole number.
-LARGEST = 2**53
-HUGE = np.finfo(np.float64).max
+MAX_EXACT_INT = 2**53
+MAX_FLOAT = np.finfo(np.float64).max
 # Maximum number of bytes of a field that is read as text.
-WIDEST = 1024
-DIGITS = re.compile(rb"[0-9]{1,16}")
-NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
+MAX_TEXT_LEN = 1024
+DIGITS_REGEX = re.compile(rb"[0-9]{1,16}")
+NUMBER_REGEX = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+PADDED_REGEX = re.compile(rb"\s*" + NUMBER_REGEX.pattern + rb"\s*")
 # Pattern of the forms in which programs write floating-point numbers.
-FLOATING = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
+FLOAT_PATTERN = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
 Pattern = re.Pattern[bytes]
 
 
-REPAIR = "Repair the file, or fetch it again."
-FILL = "Fill it in, or leave the row out."
+REPAIR_HINT = "Repair the file, or fetch it again."
+FILL_HINT = "Fill it in, or leave the row out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +142,14 @@ class Column:
 
     what: str
     low: float = 0
-    high: float = LARGEST
-    written: Pattern = DIGITS
-    remedy: str = REPAIR
+    high: float = MAX_EXACT_INT
+    written: Pattern = DIGITS_REGEX
+    remedy: str = REPAIR_HINT
 
-    def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    def is_allowed(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Returns flags of the ``numbers`` (n,) that are allowed in the column, shape (n,)."""
-        good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
-        if self.written is not NUMBER and numbers.dtype.kind == "f":
+        good = (numbers >= max(self.low, -MAX_FLOAT)) & (numbers <= min(self.high, MAX_FLOAT))
+        if self.written is not NUMBER_REGEX and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
@@ -158,7 +158,7 @@ class Column:
 
         NaN and -1 are outside the allowed range of the column.
         """
-        whole = self.written is DIGITS
+        whole = self.written is DIGITS_REGEX
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
         lengths = np.diff(starts)
@@ -177,42 +177,42 @@ class Column:
 
     def __str__(self) -> str:
         kind, span = "a number", ""
-        if self.written is not NUMBER:
-            end = f" to {self.high}" if self.high < LARGEST else " on"
+        if self.written is not NUMBER_REGEX:
+            end = f" to {self.high}" if self.high < MAX_EXACT_INT else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
         return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
 
 
 @dataclass(frozen=True, slots=True)
-class AnyCells:
+class AnyColumn:
     """A column with cells of any type; ``what`` is the name of one cell in error messages."""
 
     what: str
 
 
-Wanted = Mapping[int, Column | AnyCells | str]
-"""The columns to read, by position in the file: numbers (``Column``), any cells (``AnyCells``), or
-texts (a str, the name of one text in error messages)."""
+# The columns to read, by position in the file: numbers (``Column``), any cells (``AnyColumn``), or
+# texts (a str, the name of one text in error messages).
+ColumnSpecs = Mapping[int, Column | AnyColumn | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class RowBlock:
     """Consecutive rows of a table.
 
-    row: index of the first row in the file
+    first_row: index of the first row in the file
     wanted: the columns to read
     columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
     place: function that returns the name of a row of the file, for errors
-    text_at: function that returns the unchanged field of a row of the block, by row and column
+    field_text: function that returns the unchanged field of a row of the block, by row and column
     encoding: encoding of texts
     """
 
-    row: int
-    wanted: Wanted
+    first_row: int
+    wanted: ColumnSpecs
     columns: Mapping[int, Any]
     place: Callable[[int], str]
-    text_at: Callable[[int, int], str]
+    field_text: Callable[[int, int], str]
     encoding: str = "utf-8"
 
     @property
@@ -229,9 +229,9 @@ class Block:
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
         values = column.parse(fields) if text else np.asarray(fields.to_numpy())
-        good = column.holds(values)
+        good = column.is_allowed(values)
         if not good.all():
-            raise self.error(int(np.argmin(good)), at, str(column))
+            raise self.field_error(int(np.argmin(good)), at, str(column))
         return values
 
     def texts(self, at: int) -> list[str]:
@@ -241,10 +241,10 @@ class Block:
             try:
                 texts.append(field.decode(self.encoding))
             except UnicodeDecodeError as error:
-                raise self.error(row, at, f"{self.encoding} text") from error
+                raise self.field_error(row, at, f"{self.encoding} text") from error
         return texts
 
-    def words(self, at: int) -> pa.DictionaryArray:
+    def text_column(self, at: int) -> pa.DictionaryArray:
         """Returns column ``at`` as a dictionary of bytes.
 
         Raises InputError at a field that is empty or too long.
@@ -253,13 +253,13 @@ class Block:
         if pa.types.is_dictionary(fields.type):
             return fields
         lengths = np.diff(_content(fields)[0])
-        good = (lengths > 0) & (lengths <= WIDEST)
+        good = (lengths > 0) & (lengths <= MAX_TEXT_LEN)
         if not good.all():
-            expected = f"a {what(self.wanted[at])} of 1 to {WIDEST} bytes"
-            raise self.error(int(np.argmin(good)), at, expected)
+            expected = f"a {entry_name(self.wanted[at])} of 1 to {MAX_TEXT_LEN} bytes"
+            raise self.field_error(int(np.argmin(good)), at, expected)
         return fields.dictionary_encode()
 
-    def identify(self, at: int, collected: Identifiers) -> None:
+    def collect_ids(self, at: int, collected: IdCollector) -> None:
         """Adds column ``at``, which contains identifiers, to ``collected``.
 
         Fields are numbers if all fields of the block consist of digits without a leading zero.
@@ -278,15 +278,15 @@ class Block:
             if plain.all() and not text.translate(None, b"0123456789"):
                 collected.add(fields.view(pa.string()).cast(pa.int64()))
                 return
-        words = self._utf8(at, self.words(at))
+        words = self._utf8(at, self.text_column(at))
         for place, word in enumerate(words.dictionary.to_pylist()):
             if is_rounded(word):
                 row = pc.index(words.indices, place).as_py()
-                where = self.place(self.row + row)
-                raise lost_digits(where, what(self.wanted[at]), word.decode())
+                where = self.place(self.first_row + row)
+                raise lost_digits_error(where, entry_name(self.wanted[at]), word.decode())
         collected.add(words)
 
-    def cells(self, at: int, collected: Identifiers) -> None:
+    def add_cells(self, at: int, collected: IdCollector) -> None:
         """Adds column ``at``, with cells of any type, to ``collected`` as texts.
 
         Raises InputError at the first cell that is not UTF-8 text.
@@ -296,29 +296,30 @@ class Block:
         collected.add(self._utf8(at, words))
 
     def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8 text."""
+        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8
+        text."""
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
             except UnicodeDecodeError as error:
                 row = pc.index(words.indices, place).as_py()
-                raise self.error(row, at, "UTF-8 text") from error
+                raise self.field_error(row, at, "UTF-8 text") from error
         return words
 
-    def error(self, row: int, at: int, expected: str) -> InputError:
+    def field_error(self, row: int, at: int, expected: str) -> InputError:
         """Creates an InputError with a field's expected content, its content, and the remedy."""
-        text = self.text_at(row, at)
-        remedy = getattr(self.wanted[at], "remedy", REPAIR)
-        remedy = FILL if remedy is REPAIR and not text else remedy
-        return broken(self.place(self.row + row), expected, text, remedy)
+        text = self.field_text(row, at)
+        remedy = getattr(self.wanted[at], "remedy", REPAIR_HINT)
+        remedy = FILL_HINT if remedy is REPAIR_HINT and not text else remedy
+        return broken(self.place(self.first_row + row), expected, text, remedy)
 
 
-def what(wanted: Column | AnyCells | str) -> str:
+def entry_name(wanted: Column | AnyColumn | str) -> str:
     """Returns the name of one entry of a column, as error messages show it."""
     return wanted if isinstance(wanted, str) else wanted.what
 
 
-def in_arrow(data: bytes) -> pa.Buffer:
+def copy_to_arrow(data: bytes) -> pa.Buffer:
     """Copies ``data`` into memory that Arrow owns.
 
     A thread of Arrow may release a buffer after its reader has returned. If Python owned the
@@ -339,20 +340,20 @@ def is_rounded(word: bytes) -> bool:
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
     """
-    if not FLOATING.fullmatch(word):
+    if not FLOAT_PATTERN.fullmatch(word):
         return False
     mantissa, _, power = word.lower().partition(b"e+")
     digits = len(mantissa.partition(b".")[2])
-    return abs(float(word)) >= LARGEST or bool(power and digits < int(power))
+    return abs(float(word)) >= MAX_EXACT_INT or bool(power and digits < int(power))
 
 
-def lost_digits(place: str, what: str, got: str) -> InputError:
+def lost_digits_error(place: str, what: str, got: str) -> InputError:
     """Creates the error for an identifier that was converted to floating point."""
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
-def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:
+def broken(place: str, expected: str, got: object, remedy: str = REPAIR_HINT) -> InputError:
     """Creates the error for a file that does not have the expected layout."""
     text = got if isinstance(got, str) else repr(got)
     text = text if len(text) <= 80 else f"{text[:77]}..."
@@ -368,21 +369,21 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
 
 
 # Format of month, day, year and a twelve-hour clock, as in the data set MIND.
-CLOCK = "%m/%d/%Y %I:%M:%S %p"
-UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
+TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
+TIME_UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 # Smallest number of each unit after seconds. 1e11 seconds are the year 5138.
-FROM = 1e11, 1e14, 1e17
+UNIT_START = 1e11, 1e14, 1e17
 # Range of numbers that may be dates YYYYMMDD, and the end of this range in Unix seconds.
-FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
+FIRST_DATE, END_DATE, MAX_SECONDS = 19700101, 21000101, 4_102_444_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments(Column):
-    """A column of times: numbers, ISO 8601 dates and times, or ``CLOCK``; in UTC by default."""
+class TimeColumn(Column):
+    """Column of times: numbers, ISO 8601 dates and times, or ``TIME_FORMAT``; by default in UTC."""
 
     what: str = "timestamp"
     high: float = 2.0**62
-    written: Pattern = NUMBER
+    written: Pattern = NUMBER_REGEX
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
         """Converts ``fields`` (n,) to Unix seconds or numbers. Invalid fields become NaN."""
@@ -392,10 +393,10 @@ class Moments(Column):
                 texts[:1].cast(kind)  # first one field, because pyarrow is slow to refuse many
                 moments = texts.cast(kind)
                 return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
-        numbers = super(Moments, self).parse(fields)
+        numbers = super(TimeColumn, self).parse(fields)
         if len(rest := np.flatnonzero(np.isnan(numbers))):
             texts = fields.take(pa.array(rest)).view(pa.string())
-            clock = pc.strptime(texts, format=CLOCK, unit="s", error_is_null=True)
+            clock = pc.strptime(texts, format=TIME_FORMAT, unit="s", error_is_null=True)
             numbers[rest] = clock.cast(pa.int64()).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(np.isnan(numbers)).tolist():
             with suppress(ValueError):
@@ -411,7 +412,7 @@ class Moments(Column):
         )
 
 
-def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
+def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
     """Converts numbers YYYYMMDDhhmmss (n,) to Unix seconds; -1 for a number that is not a time."""
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
@@ -425,7 +426,7 @@ def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(good, whole, -1)
 
 
-def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Converts ``times`` (n,) to whole Unix seconds, and returns notes on their interpretation.
 
     If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
@@ -433,20 +434,20 @@ def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tup
     microseconds, and a larger number in nanoseconds.
     """
     for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
-        first, last = (day * 10**6 // scale for day in (FIRST_DAY, LAST_DAY))
+        first, last = (day * 10**6 // scale for day in (FIRST_DATE, END_DATE))
         if first <= times.min() and times.max() < last:
-            dates = written_dates(times * scale)
+            dates = parse_date_numbers(times * scale)
             if dates.min() >= 0:
                 return dates, (f"Times in {name} are read as {form}.",)
-    unit = np.digitize(times, FROM)
+    unit = np.digitize(times, UNIT_START)
     seconds = (np.floor_divide(times, 1000.0**unit) if unit.any() else times).astype(np.int64)
-    counts = {UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
+    counts = {TIME_UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
     notes = []
     if len(counts) > 1:
         read = ", ".join(f"{each} {count:,}" for each, count in counts.items())
         notes.append(f"Times in {name} have several units, determined by their size: {read}.")
     elif unit.any():
-        notes.append(f"Times in {name} are read as {UNITS[unit[0]]}, cut to whole seconds.")
-    if beyond := int(np.count_nonzero(seconds >= LATEST)):
+        notes.append(f"Times in {name} are read as {TIME_UNITS[unit[0]]}, cut to whole seconds.")
+    if beyond := int(np.count_nonzero(seconds >= MAX_SECONDS)):
         notes.append(f"Times in {name} after the year 2100: {beyond:,}.")
     return seconds, tuple(notes)

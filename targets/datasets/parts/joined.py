@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.cache import locate
+from fedrec_auditor.targets.cache import find_path
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.batches import Batches
+from fedrec_auditor.targets.datasets.parts.batches import TypedTable
 from fedrec_auditor.targets.datasets.parts.columns import (
-    SPACED,
-    Block,
-    Codes,
+    PADDED_REGEX,
     Column,
-    Identifiers,
+    EncodedIds,
+    IdCollector,
+    RowBlock,
     broken,
 )
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
-from fedrec_auditor.targets.tables import is_table
+from fedrec_auditor.targets.tables import is_table_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
+class PairRows:
     """Rows of a file of interactions: user, item, and, if the file has them, rating and time.
 
     users, items: users and items of the n rows
@@ -41,20 +41,20 @@ class Pairs:
     where: function that returns the name of a row in error messages
     """
 
-    users: Codes
-    items: Codes
+    users: EncodedIds
+    items: EncodedIds
     ratings: NDArray[np.float32]
     timestamps: NDArray[Any] | None
-    where: Callable[[int], str]
+    row_name: Callable[[int], str]
 
     @classmethod
-    def of(cls, file: Delimited | Batches, at: Mapping[str, tuple[int, Column | str]]) -> Self:
+    def read(cls, file: Delimited | TypedTable, at: Mapping[str, tuple[int, Column | str]]) -> Self:
         """Reads the columns ``at`` of a file, which maps roles to positions and types of columns.
 
         Raises InputError with the first invalid line. Memory: 20 bytes per row with timestamps, 12
         without (8 more for ids over 2^31), and a copy of the largest column.
         """
-        ends = {role: Identifiers(f"{role} of {file.place}") for role in ("user", "item")}
+        ends = {role: IdCollector(f"{role} of {file.place}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
         for block in file.blocks(dict(at.values())):
@@ -62,13 +62,13 @@ class Pairs:
                 if isinstance(at[role][1], Column):
                     each.add(pa.array(block.numbers(at[role][0]).astype(np.int64, copy=False)))
                 else:
-                    block.identify(at[role][0], each)
+                    block.collect_ids(at[role][0], each)
             if "rating" in at:
                 ratings.append(_stars(block, at["rating"][0]))
             if "timestamp" in at:
                 times.append(block.numbers(at["timestamp"][0]))
-        codes = {role: each.finish() for role, each in ends.items()}
-        count = len(codes["user"].place)
+        codes = {role: each.make_codes() for role, each in ends.items()}
+        count = len(codes["user"].id_indices)
         if count >= 2**31:
             raise broken(file.place, "fewer than 2^31 rows", count)
         return cls(
@@ -76,7 +76,7 @@ class Pairs:
             items=codes["item"],
             ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
-            where=file.line,
+            row_name=file.row_name,
         )
 
     @property
@@ -84,27 +84,32 @@ class Pairs:
         """Numbers of users and items."""
         return len(self.users.ids), len(self.items.ids)
 
-    def keep(self, rows: NDArray[np.bool_]) -> Self:
+    def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
         """Selects the rows that ``rows`` (n,) flags, with only the users and items in them."""
         return replace(
             self,
-            users=self.users.keep(rows),
-            items=self.items.keep(rows),
+            users=self.users.keep_rows(rows),
+            items=self.items.keep_rows(rows),
             ratings=self.ratings[rows],
             timestamps=None if self.timestamps is None else self.timestamps[rows],
         )
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def pair_keys(self) -> NDArray[np.int64]:
         """Numbers (n,) that identify each row's user and item.
 
         In ascending order, they sort the rows by user, then by item.
         """
-        return np.asarray(self.users.place * np.int64(self.shape[1]) + self.items.place)
+        return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
-    def ordered(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
+    def latest_rows(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
         """Returns the table with the latest row of each pair of user and item, and their times."""
-        row, column, times, last = self.users.place, self.items.place, self.timestamps, self._latest
+        row, column, times, last = (
+            self.users.id_indices,
+            self.items.id_indices,
+            self.timestamps,
+            self._latest,
+        )
         starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
         kept = (self.ratings[last], column[last], starts.astype(np.int32))
         return sparse.csr_array(kept, shape=self.shape), None if times is None else times[last]
@@ -115,7 +120,7 @@ class Pairs:
 
         The row of a repeated pair is its latest, or without times its last.
         """
-        key = self.keys
+        key = self.pair_keys
         if (key[1:] > key[:-1]).all():
             return slice(None)
         order: NDArray[np.int64] = np.argsort(key)
@@ -127,31 +132,31 @@ class Pairs:
         return kept
 
 
-def _stars(block: Block, at: int) -> NDArray[np.float32]:
+def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
     """The ratings of a block; InputError at a rating that float32 cannot represent."""
     values = block.numbers(at)
     with np.errstate(over="ignore", under="ignore"):
         stars = values.astype(np.float32)
     good = np.isfinite(stars) & ((stars != 0) | (values == 0))
     if not good.all():
-        raise block.error(int(np.argmin(good)), at, "a rating that float32 can hold")
+        raise block.field_error(int(np.argmin(good)), at, "a rating that float32 can hold")
     return stars
 
 
-ID = Column(what="identifier")
+ID_FIELD = Column(what="identifier")
 # The columns of MovieLens 100K and 1M: whole numbers, written in any form of a number.
-STARS = {
-    "user": (0, Column(what="user id", written=SPACED)),
-    "item": (1, Column(what="item id", written=SPACED)),
-    "rating": (2, Column(what="rating", low=1, high=5, written=SPACED)),
-    "timestamp": (3, Column(what="timestamp", written=SPACED)),
+RATING_COLS = {
+    "user": (0, Column(what="user id", written=PADDED_REGEX)),
+    "item": (1, Column(what="item id", written=PADDED_REGEX)),
+    "rating": (2, Column(what="rating", low=1, high=5, written=PADDED_REGEX)),
+    "timestamp": (3, Column(what="timestamp", written=PADDED_REGEX)),
 }
+# Name of a cell in error messages, and function that reads a cell, by position of the column.
 _Readers = dict[int, tuple[str, Callable[[str], Any]]]
-"""Name of a cell in error messages, and function that reads a cell, by position of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trait:
+class UserColumn:
     """An attribute that is read from a column of a file of users.
 
     at: position of the column
@@ -167,14 +172,14 @@ class Trait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Genres:
+class GenreColumn:
     """A column with the genres of items, in any order; a cell may be empty."""
 
     at: int
     names: tuple[str, ...]
     separator: str = "|"
 
-    def flags(self, text: str) -> list[bool]:
+    def genre_flags(self, text: str) -> list[bool]:
         """Returns flags of the genres in a cell, (genres,); KeyError at an unknown genre."""
         words = {name: name for name in self.names}
         present = {words[word] for word in text.split(self.separator) if word}
@@ -182,7 +187,7 @@ class Genres:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideFacts:
+class SideData:
     """Attributes of users, or titles and genres of items, read from a file.
 
     place: name of the file in error messages
@@ -201,7 +206,7 @@ class SideFacts:
     genre_names: tuple[str, ...] = ()
 
 
-def users(file: Delimited, **traits: Trait) -> SideFacts:
+def read_users(file: Delimited, **traits: UserColumn) -> SideData:
     """Reads a file of users, whose first column has identifiers, with the attributes ``traits``.
 
     Raises InputError at the first invalid line.
@@ -212,7 +217,7 @@ def users(file: Delimited, **traits: Trait) -> SideFacts:
         for trait, known in zip(traits.values(), words, strict=True)
     }
     ids, *codes = _cells(file, cells)
-    return SideFacts(
+    return SideData(
         place=file.place,
         ids=ids,
         attributes={
@@ -222,7 +227,7 @@ def users(file: Delimited, **traits: Trait) -> SideFacts:
     )
 
 
-def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) -> SideFacts:
+def read_movies(file: Delimited, genres: GenreColumn | None, flags: Sequence[str] = ()) -> SideData:
     """Reads a file of movies: identifiers, titles and genres.
 
     Genres are read from the column ``genres``, or, if it is None, from one column of 0 and 1 per
@@ -231,11 +236,11 @@ def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) ->
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     cells: _Readers = {1: ("a title", str)}
     if genres:
-        cells[genres.at] = (f"genres among {', '.join(genres.names)},", genres.flags)
+        cells[genres.at] = (f"genres among {', '.join(genres.names)},", genres.genre_flags)
     else:
         cells |= dict.fromkeys(range(5, 5 + len(flags)), flag)
     ids, titles, *flagged = _cells(file, cells)
-    return SideFacts(
+    return SideData(
         place=file.place,
         ids=ids,
         titles=titles,
@@ -251,14 +256,14 @@ def _cells(file: Delimited, readers: _Readers) -> list[Any]:
     """
     ids: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in readers]
-    for block in file.blocks({0: ID, **dict.fromkeys(readers, "text")}):
+    for block in file.blocks({0: ID_FIELD, **dict.fromkeys(readers, "text")}):
         ids.append(block.numbers(0))
         for (at, (what, read)), made in zip(readers.items(), columns, strict=True):
             for row, text in enumerate(block.texts(at)):
                 try:
                     made.append(read(text))
                 except KeyError as error:
-                    raise block.error(row, at, what) from error
+                    raise block.field_error(row, at, what) from error
     return [_distinct(file, np.concatenate(ids)), *columns]
 
 
@@ -272,21 +277,23 @@ def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     again = np.flatnonzero(first[place] != np.arange(len(ids)))
     if again.size:
         row = int(again[0])
-        before = file.line(int(first[place[row]]))
-        raise broken(file.line(row), f"an identifier that is absent from {before},", str(ids[row]))
+        before = file.row_name(int(first[place[row]]))
+        raise broken(
+            file.row_name(row), f"an identifier that is absent from {before},", str(ids[row])
+        )
     return ids
 
 
-def assemble(name: str, users: SideFacts, items: SideFacts, pairs: Pairs) -> Interactions:
+def join_files(name: str, users: SideData, items: SideData, pairs: PairRows) -> Interactions:
     """Joins the files: rows are the users with a rating, columns are the items with a rating.
 
     Raises InputError with the place of a pair that occurs twice, or whose user or item has no line
     in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are
     in the order of users and items, as in the official files, or else about 45.
     """
-    row_at = _known(pairs.users, users, "user", pairs.where)
-    item_at = _known(pairs.items, items, "movie", pairs.where)
-    table, times = pairs.ordered()
+    row_at = _known(pairs.users, users, "user", pairs.row_name)
+    item_at = _known(pairs.items, items, "movie", pairs.row_name)
+    table, times = pairs.latest_rows()
     if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
     return Interactions(
@@ -304,23 +311,23 @@ def assemble(name: str, users: SideFacts, items: SideFacts, pairs: Pairs) -> Int
     )
 
 
-def _repeated(pairs: Pairs) -> InputError:
+def _repeated(pairs: PairRows) -> InputError:
     """The error for the first pair of user and movie that occurs twice."""
-    users, items, key = pairs.users, pairs.items, pairs.keys
+    users, items, key = pairs.users, pairs.items, pairs.pair_keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
     at = again[np.argmin(order[again + 1])]
     first, second = int(order[at]), int(order[at + 1])
-    user = users.ids[users.place[second]]
-    thing = f"movie {items.ids[items.place[second]]}"
+    user = users.ids[users.id_indices[second]]
+    thing = f"movie {items.ids[items.id_indices[second]]}"
     return InputError(
-        f"Expected each pair of user and movie once, got user {user} and {thing} "
-        f"in {pairs.where(second)}, and before that in {pairs.where(first)}. Keep one of them."
+        f"Expected each pair of user and movie once, got user {user} and {thing} in "
+        f"{pairs.row_name(second)}, and before that in {pairs.row_name(first)}. Keep one of them."
     )
 
 
 def _known(
-    codes: Codes, known: SideFacts, what: str, where: Callable[[int], str]
+    codes: EncodedIds, known: SideData, what: str, where: Callable[[int], str]
 ) -> NDArray[np.int64]:
     """The index in ``known`` of each identifier; InputError at the first row of an unknown one."""
     order = np.argsort(known.ids)
@@ -328,10 +335,10 @@ def _known(
     at = order[np.minimum(near, len(known.ids) - 1)]
     strange = np.flatnonzero(known.ids[at] != codes.ids)
     if strange.size:
-        row = int(np.argmax(np.isin(codes.place, strange)))
+        row = int(np.argmax(np.isin(codes.id_indices, strange)))
         raise InputError(
             f"Expected a {what} that occurs in {known.place} in {where(row)}, got {what} "
-            f"{codes.ids[codes.place[row]]}. Add a line for this {what}, or remove the row."
+            f"{codes.ids[codes.id_indices[row]]}. Add a line for this {what}, or remove the row."
         )
     return at
 
@@ -379,9 +386,9 @@ class MovieLens(ABC):
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` contains files with all names of a layout."""
-        if os.path.isfile(path) and is_table(path):
+        if os.path.isfile(path) and is_table_path(path):
             return False
-        return Source(path, self.name).holds(self.layouts)
+        return Source(path, self.name).has_layout(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from ``path``, else from the cache.
@@ -393,9 +400,9 @@ class MovieLens(ABC):
             f"Fetch {self.name}.zip from https://grouplens.org/datasets/movielens/{size}/ and put "
             f"it there, or give its path. {LICENCE}"
         )
-        place = locate(path, self.name, f"MovieLens {size.upper()}", remedy)
+        place = find_path(path, self.name, f"MovieLens {size.upper()}", remedy)
         source = Source(place, self.name)
-        return self.read(source, source.layout(self.layouts))
+        return self.read(source, source.find_layout(self.layouts))
 
     @abstractmethod
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:

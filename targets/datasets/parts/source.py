@@ -16,12 +16,12 @@ from typing import IO
 from fedrec_auditor.accountants.errors import InputError
 
 # Maximum size in bytes of a file read at once: over twice the largest file of MovieLens 1M.
-LIMIT = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 # Maximum size in bytes of a file read in blocks: six times the ratings of MovieLens 25M.
-STREAMED = 4 * 2**30
+MAX_STREAMED = 4 * 2**30
 # Number of bytes per block.
-BLOCK = 4 * 2**20
-Opener = Callable[[str], IO[bytes]]
+BLOCK_BYTES = 4 * 2**20
+FileOpener = Callable[[str], IO[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Source:
                 "archive. Fetch it again, or give the directory that contains its files."
             )
 
-    def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
+    def has_layout(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
         """Whether the source has files with all names of one of the layouts."""
         names = self.names()
         return any(names >= set(layout) for layout in layouts)
@@ -59,7 +59,7 @@ class Source:
         with self._files() as files:
             return {*files}
 
-    def layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    def find_layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
         """Returns the first layout whose files all exist; InputError if there is no such layout."""
         names = self.names()
         for layout in layouts:
@@ -68,27 +68,27 @@ class Source:
         choices = "; or ".join(", ".join(layout) for layout in layouts)
         raise InputError(f"Expected files {choices}, got {self.path} without them. Check the path.")
 
-    def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
+    def read_files(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
         """Reads the files of the first complete layout; InputError if no layout is complete."""
-        return {name: b"".join(self.blocks(name, whole=True)) for name in self.layout(layouts)}
+        return {name: b"".join(self.blocks(name, whole=True)) for name in self.find_layout(layouts)}
 
     def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
         """Reads the file ``name`` block by block; InputError if it does not exist or is too large.
 
-        The limit is ``LIMIT`` bytes if the caller keeps the ``whole`` file in memory, and otherwise
-        ``STREAMED`` bytes.
+        The limit is ``MAX_BYTES`` bytes if the caller keeps the ``whole`` file in memory, and
+        otherwise ``MAX_STREAMED`` bytes.
         """
-        max_size = LIMIT if whole else STREAMED
-        self.layout(((name,),))
-        with self._files(LIMIT if whole else math.inf) as files:
-            yield from blocks(files[name], self.place(name), max_size)
+        max_size = MAX_BYTES if whole else MAX_STREAMED
+        self.find_layout(((name,),))
+        with self._files(MAX_BYTES if whole else math.inf) as files:
+            yield from read_blocks(files[name], self.file_label(name), max_size)
 
-    def place(self, name: str) -> str:
+    def file_label(self, name: str) -> str:
         """Returns the name of the source's file ``name``, as error messages show it."""
         return f"{name} of {self.path}"
 
     @contextmanager
-    def _files(self, max_size: float = math.inf) -> Iterator[dict[str, Opener]]:
+    def _files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
         """A context with functions that open the source's files, by name.
 
         All members of an archive are checked. Opening a member raises InputError if another member
@@ -143,16 +143,16 @@ class Source:
         )
 
 
-def blocks(opened: Opener, place: str, max_size: int | None = None) -> Iterator[bytes]:
+def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> Iterator[bytes]:
     """Reads a file block by block.
 
     Raises InputError if the file cannot be read, or if it has more than ``max_size`` bytes (by
-    default ``STREAMED``). ``place`` is the name of the file in error messages.
+    default ``MAX_STREAMED``). ``place`` is the name of the file in error messages.
     """
-    total, max_size = 0, STREAMED if max_size is None else max_size
+    total, max_size = 0, MAX_STREAMED if max_size is None else max_size
     try:
         with opened("rb") as stream:
-            while data := stream.read(BLOCK):
+            while data := stream.read(BLOCK_BYTES):
                 total += len(data)
                 if total > max_size:
                     raise InputError(

@@ -20,20 +20,25 @@ import pyarrow as pa
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.batches import Batches, of_feather, of_json, of_parquet
-from fedrec_auditor.targets.datasets.parts.columns import (
-    NUMBER,
-    REPAIR,
-    Block,
-    Wanted,
-    broken,
-    in_arrow,
+from fedrec_auditor.targets.datasets.parts.batches import (
+    TypedTable,
+    read_feather,
+    read_json,
+    read_parquet,
 )
-from fedrec_auditor.targets.datasets.parts.source import Source, blocks
-from fedrec_auditor.targets.tables import is_table, parts
+from fedrec_auditor.targets.datasets.parts.columns import (
+    NUMBER_REGEX,
+    REPAIR_HINT,
+    ColumnSpecs,
+    RowBlock,
+    broken,
+    copy_to_arrow,
+)
+from fedrec_auditor.targets.datasets.parts.source import Source, read_blocks
+from fedrec_auditor.targets.tables import is_table_path, part_files
 
 # Maximum number of bytes per line.
-LINE = 2**20
+MAX_LINE = 2**20
 BOM = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
@@ -64,13 +69,13 @@ class Delimited:
     encoding: str = "utf-8"
 
     @classmethod
-    def of(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
+    def create(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
         """Opens the file ``name`` of ``source``; ``layout`` gives further fields of the class.
 
         If ``whole``, the limit of the file's size is that for files that are kept in memory.
         """
         read = partial(source.blocks, name, whole=whole)
-        return cls(place=source.place(name), read=read, **layout)
+        return cls(place=source.file_label(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
         """Returns the names in the header, or "1", "2", ... if the file has no header.
@@ -93,7 +98,7 @@ class Delimited:
         """Returns the first line, without its line end."""
         return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
 
-    def blocks(self, wanted: Wanted) -> Iterator[Block]:
+    def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads the ``wanted`` columns of all rows, block by block.
 
         Raises InputError if there is no row, or at the first line with another number of fields.
@@ -102,35 +107,39 @@ class Delimited:
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.names())
         row = 0
-        for data in self.lines():
+        for data in self.read_lines():
             columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
 
             def text_at(offset: int, at: int, row: int = row, data: bytes = data) -> str:
                 field = self._fields(row + offset, data.split(b"\n")[offset], width)[at]
                 return field.decode(self.encoding, "replace")
 
-            block = Block(
-                row=row,
+            block = RowBlock(
+                first_row=row,
                 wanted=wanted,
                 columns=columns,
-                place=self.line,
-                text_at=text_at,
+                place=self.row_name,
+                field_text=text_at,
                 encoding=self.encoding,
             )
             yield block
             row += block.size
 
-    def line(self, row: int) -> str:
+    def row_name(self, row: int) -> str:
         """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
-    def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:
+    def row_error(
+        self, row: int, expected: str, got: object, remedy: str = REPAIR_HINT
+    ) -> InputError:
         """Creates an InputError with a row's expected content, its content, and the remedy."""
-        return broken(self.line(row), expected, got, remedy)
+        return broken(self.row_name(row), expected, got, remedy)
 
     def is_closed(self) -> bool:
         """Whether all quotes in the file are paired as in RFC 4180."""
-        odd = (data for data in self.lines() if b'"' in data and not _closed(data, self.separator))
+        odd = (
+            data for data in self.read_lines() if b'"' in data and not _closed(data, self.separator)
+        )
         try:
             for data in odd:
                 for line in data[:-1].split(b"\n"):
@@ -139,15 +148,15 @@ class Delimited:
             return False
         return True
 
-    def lines(self) -> Iterator[bytes]:
+    def read_lines(self) -> Iterator[bytes]:
         """Reads the bytes of all rows in pieces of complete lines, with Unix line ends."""
         rest, header, empty = b"", self.header, True
         for data in self._ended():
             cut = data.rfind(b"\n") + 1
             lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
             rest = data[cut:] if cut else rest + data
-            if len(rest) > LINE:
-                raise broken(self.place, f"lines of at most {LINE:,} bytes", "a longer line")
+            if len(rest) > MAX_LINE:
+                raise broken(self.place, f"lines of at most {MAX_LINE:,} bytes", "a longer line")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
@@ -170,7 +179,7 @@ class Delimited:
         if not data.endswith(b"\n"):
             yield b"\n"
 
-    def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
+    def _quick(self, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array] | None:
         """The wanted columns, read by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
@@ -184,8 +193,8 @@ class Delimited:
         types = {names[at]: text for at in wanted}
         try:
             table = fast.read_csv(
-                pa.BufferReader(in_arrow(data)),
-                fast.ReadOptions(column_names=names, block_size=2 * LINE),
+                pa.BufferReader(copy_to_arrow(data)),
+                fast.ReadOptions(column_names=names, block_size=2 * MAX_LINE),
                 fast.ParseOptions(delimiter=separator, quote_char=quotes and '"'),
                 fast.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[""]
@@ -197,7 +206,7 @@ class Delimited:
             return None
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
 
-    def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
+    def _slow(self, row: int, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array]:
         """The wanted columns, read line by line; InputError with the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
@@ -210,11 +219,11 @@ class Delimited:
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
             remedy = "Close it, or give --no-quotes if quotes are letters."
-            raise self.error(row, expected, line, remedy) from None
+            raise self.row_error(row, expected, line, remedy) from None
         if len(fields) != width or b"\0" in line:
             separators = line.count(self.separator.encode())
             got = f"{separators + 1} in {line.decode(self.encoding, 'replace')}"
-            raise self.error(row, f"{width} fields separated by {self.separator!r}", got)
+            raise self.row_error(row, f"{width} fields separated by {self.separator!r}", got)
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
@@ -237,8 +246,8 @@ def _closed(data: bytes, separator: str) -> bool:
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
 USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
 # Options of a text file besides its columns.
-OPTIONS = ("separator", "header", "quotes")
-ANSWERS = ("yes", "no")
+TEXT_OPTIONS = ("separator", "header", "quotes")
+YES_OR_NO = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 # First bytes of files in formats that cannot be read, and names of these formats.
 _OTHERS = {
@@ -271,22 +280,22 @@ _LISTS = {
     ),
 }
 # Pattern of a cell that cannot be the name of a column: a number or a date.
-_VALUE = re.compile(NUMBER.pattern + rb"$|\d{4}-\d\d-\d\d")
+_VALUE = re.compile(NUMBER_REGEX.pattern + rb"$|\d{4}-\d\d-\d\d")
 # Number of lines that are compared with the first line.
 _LOOKED_AT = 1000
 
 
-def table_file(
+def open_table(
     path: Path,
     options: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
     usual: Sequence[str],
     remedy: str,
-) -> Delimited | Batches:
+) -> Delimited | TypedTable:
     """Opens the table file at ``path``, or a folder with the parts of one table.
 
     path: the file or folder
-    options: given options of a text file (``OPTIONS``)
+    options: given options of a text file (``TEXT_OPTIONS``)
     choose: function that chooses columns from the names of all columns, or raises InputError
     usual: usual names of a column
     remedy: advice in the error for a first line that is a row
@@ -297,10 +306,12 @@ def table_file(
     a date or a value that occurs again in its column.
     """
     place = str(path)
-    if not is_table(path):
+    if not is_table_path(path):
         raise InputError(f"Expected the path of a table, got {path}. Check the path.")
     if os.path.isdir(path):
-        return _typed(Batches(place=place, read=partial(of_parquet, parts(path))), options)
+        return _typed(
+            TypedTable(place=place, read=partial(read_parquet, part_files(path))), options
+        )
     opened = path.open
     start = _start(opened, place)
     for magic, unpacked in _PACKED.items():
@@ -309,12 +320,14 @@ def table_file(
             start = _start(opened, place)
     start = start.removeprefix(BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(Batches(place=place, read=partial(of_parquet, [path])), options)
+        return _typed(TypedTable(place=place, read=partial(read_parquet, [path])), options)
     if start.startswith(b"ARROW1"):
-        return _typed(Batches(place=place, read=partial(of_feather, path)), options)
-    text = Delimited(place=place, read=lambda: blocks(opened, place), separator="\n", header=False)
+        return _typed(TypedTable(place=place, read=partial(read_feather, path)), options)
+    text = Delimited(
+        place=place, read=lambda: read_blocks(opened, place), separator="\n", header=False
+    )
     if start.startswith(b"{"):
-        return _typed(Batches(place=place, read=partial(of_json, text.lines)), options)
+        return _typed(TypedTable(place=place, read=partial(read_json, text.read_lines)), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
     if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
@@ -323,34 +336,34 @@ def table_file(
         )
     file, is_row = _delimited(path, text, options, choose)
     names = file.first_line().decode("utf-8", "replace").split(file.separator)
-    if is_row and "header" not in options and usual_column(names, usual) is None:
-        raise row_for_header(file, remedy)
+    if is_row and "header" not in options and find_usual_column(names, usual) is None:
+        raise header_error(file, remedy)
     return file
 
 
-def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
+def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column with the first of the ``usual`` names that occurs, or None if none occurs.
 
     Capitals, characters between letters and a RecBole type after a colon are ignored.
 
-    >>> usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
+    >>> find_usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'
     """
     plain = {re.sub(r"[^a-z0-9]", "", name.partition(":")[0].lower()): name for name in names[::-1]}
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def row_for_header(file: Delimited, remedy: str) -> InputError:
+def header_error(file: Delimited, remedy: str) -> InputError:
     """Creates the error for a first line that is a row instead of names of columns."""
     line = file.first_line().decode("utf-8", "replace")
     return broken(f"{file.place}, line 1", "names of columns", line, remedy)
 
 
 def _start(opened: Callable[[str], Any], place: str) -> bytes:
-    return next(blocks(opened, place), b"")[:4096]
+    return next(read_blocks(opened, place), b"")[:4096]
 
 
-def _typed(file: Batches, options: Mapping[str, str]) -> Batches:
+def _typed(file: TypedTable, options: Mapping[str, str]) -> TypedTable:
     if options:
         key, value = next(iter(options.items()))
         raise InputError(f"Expected no option {key} for {file.place}, got {value!r}. Omit it.")
@@ -376,11 +389,11 @@ def _delimited(
         raise InputError(
             f"Expected a separator among , ; | :: tab and space, got {mark!r}. Give one of these."
         )
-    for key in OPTIONS[1:]:
-        if options.get(key, ANSWERS[0]) not in ANSWERS:
+    for key in TEXT_OPTIONS[1:]:
+        if options.get(key, YES_OR_NO[0]) not in YES_OR_NO:
             raise InputError(f"Expected {key}=yes or no, got {options[key]!r}. Give one of these.")
     first = text.first_line()
-    lines = b"".join(islice(text.lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
+    lines = b"".join(islice(text.read_lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
         ragged = len({line.count(b" ") for line in lines}) > 1
         if ragged and all(form.fullmatch(line.strip()) for line in lines):

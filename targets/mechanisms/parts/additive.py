@@ -19,8 +19,8 @@ from fedrec_auditor.targets.settings import Checked
 LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
-class Additive(Checked, ABC):
-    """Mechanism that outputs ``center(value)`` plus independent noise of scale ``noise_scale``.
+class AdditiveNoise(Checked, ABC):
+    """Mechanism that outputs ``noiseless(value)`` plus independent noise of scale ``noise_scale``.
 
     The probabilities are those of noise over the real numbers. The actual outputs are doubles,
     whose low-order bits can reveal more about the input (Mironov 2012). No bound of this package
@@ -44,7 +44,7 @@ class Additive(Checked, ABC):
     def noise_scale(self) -> float | NDArray[np.float64]:
         """Scale of the noise; an array broadcasts to ``output_shape``."""
 
-    def center(self, value: NDArray[Any]) -> NDArray[Any]:
+    def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
         """Returns the output without noise, shape (*batch, *output_shape); by default the input
         itself.
         """
@@ -59,21 +59,21 @@ class Additive(Checked, ABC):
         """Returns the log-density of noise of scale 1."""
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws ``center(value)`` plus noise, float64 of shape (*size, *output_shape)."""
-        spread = self.domain.spread(value, size)
+        """Draws ``noiseless(value)`` plus noise, float64 of shape (*size, *output_shape)."""
+        spread = self.domain.expand_batch(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw(rng, (*batch, *self.output_shape))
-        return np.asarray(noise * self.noise_scale + self.center(np.asarray(value)))
+        return np.asarray(noise * self.noise_scale + self.noiseless(np.asarray(value)))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         """Returns the log-density of ``output`` given ``value``; arguments broadcast."""
-        center = self.center(self.domain.check(value))
+        center = self.noiseless(self.domain.check(value))
         z = (np.asarray(output, dtype=np.float64) - center) / self.noise_scale
         each = self._log_density(z) - np.log(self.noise_scale)
         return np.asarray(each.sum(axis=tuple(range(-len(self.output_shape), 0))))
 
 
-class Laplacian(Additive):
+class LaplaceNoise(AdditiveNoise):
     """Base class for Laplace noise, whose density at scale 1 is e^(-|z|)/2."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class Laplacian(Additive):
         return np.asarray(-np.abs(z) - math.log(2.0))
 
 
-class RealVector:
+class RealVectorInput:
     """Base class of mechanisms whose input is any real vector, which they clip.
 
     dimension: number of entries of the vector.
@@ -101,7 +101,7 @@ class RealVector:
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
 
-class NormalCurve(ABC):
+class GaussianCurve(ABC):
     """Base class of mechanisms whose worst pair is N(0, 1) against N(mu, 1): no epsilon holds at
     delta 0.
     """
@@ -130,7 +130,7 @@ class NormalCurve(ABC):
         return dp.GaussianDpEvent(1.0 / self.mu)
 
 
-class Normal(NormalCurve, Additive):
+class NormalNoise(GaussianCurve, AdditiveNoise):
     """Base class for Gaussian noise; its scale is the standard deviation ``sigma``.
 
     Two inputs can be distinguished only along the line through their centers, because the noise

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.uses import BoundedEntry
-from fedrec_auditor.targets.settings import Finite, Range, check
+from fedrec_auditor.targets.mechanisms.parts.uses import IntervalInput
+from fedrec_auditor.targets.settings import FiniteFloat, Range, check
 
 PowerOfTwo = Annotated[
     float,
@@ -27,7 +27,7 @@ _FARTHEST = 2.0**52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnGrid(BoundedEntry, ABC):
+class GridNoise(IntervalInput, ABC):
     """Base class of mechanisms that round an entry to a multiple of ``step`` and add a random
     number of steps.
 
@@ -37,21 +37,21 @@ class OnGrid(BoundedEntry, ABC):
     distance of the rounded ends. The mechanism acts elementwise on arrays of any shape.
     """
 
-    low: Finite
-    high: Finite
+    low: FiniteFloat
+    high: FiniteFloat
     step: PowerOfTwo = 1.0
 
     def __post_init__(self) -> None:
         check(self)
         farthest = max(abs(self.low), abs(self.high)) / self.step
-        if not (self.low < self.high and farthest <= _FARTHEST and self.width >= 1):
+        if not (self.low < self.high and farthest <= _FARTHEST and self.n_steps >= 1):
             raise InputError(
                 f"Expected low < high, at least one step apart and within 2^52 steps of 0, got "
                 f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
             )
 
     @property
-    def width(self) -> int:
+    def n_steps(self) -> int:
         """Sensitivity in steps: the number of steps from the rounded ``low`` to the rounded
         ``high``.
         """
@@ -61,7 +61,7 @@ class OnGrid(BoundedEntry, ABC):
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
         """Draws multiples of ``step``, float64 of shape ``size``."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         steps = self._noise(rng, values.size).reshape(values.shape)
         return np.asarray((np.rint(values / self.step) + steps) * self.step)
 
@@ -95,7 +95,7 @@ class OnGrid(BoundedEntry, ABC):
 _BITS = 2.0**53
 
 
-def unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+def to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Converts random 64-bit words to uniform draws from [0, 1) as numpy's generators do: multiples
     of 2^-53.
     """

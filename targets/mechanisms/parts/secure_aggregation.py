@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.settings import Checked, ShareOrNone, Whole, WholeOrNone, check
+from fedrec_auditor.targets.settings import Checked, ShareOrZero, Whole, WholeOrZero, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ class NoiseShares(Checked):
     """
 
     n_users: Whole
-    omega: ShareOrNone
-    masked: WholeOrNone
-    replaced: WholeOrNone
-    colluding: WholeOrNone = 0
+    omega: ShareOrZero
+    masked: WholeOrZero
+    replaced: WholeOrZero
+    colluding: WholeOrZero = 0
     announced: float | None = None
     repaired: bool = False
 
@@ -138,7 +138,7 @@ class NoiseShares(Checked):
         return honest * replaced + (self.masked - self.replaced) * self.zeta1
 
 
-def least_variance(
+def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
     """Returns the smallest variance of the hiding noise over all allowed dropouts, in units of

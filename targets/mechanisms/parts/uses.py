@@ -18,33 +18,33 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
+from fedrec_auditor.targets.mechanisms.parts.additive import GaussianCurve
 from fedrec_auditor.targets.settings import Checked, Range, Whole
 
 
 @dataclass(frozen=True, slots=True)
-class Uses(Checked, ABC):
+class Repetition(Checked, ABC):
     """Base class for ``count`` independent applications of ``mechanism``.
 
-    Outputs have shape (*size, count, *inner output). ``kinds`` holds the member's class and its
-    subclass for a ``mechanism`` with Gaussian noise, which also has a privacy curve.
+    Outputs have shape (*size, count, *inner output). ``use_classes`` holds the member's class and
+    its subclass for a ``mechanism`` with Gaussian noise, which also has a privacy curve.
     """
 
     mechanism: Mechanism
     count: Whole
 
-    kinds: ClassVar[tuple[type[Uses], type[Uses]]]
+    use_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
         """Returns an instance with a privacy curve if ``mechanism`` has Gaussian noise."""
-        kind = cls.kinds[isinstance(mechanism, NormalCurve)]
+        kind = cls.use_classes[isinstance(mechanism, GaussianCurve)]
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
         return made  # type: ignore[return-value]
 
-    def __reduce__(self) -> tuple[type[Uses], tuple[Mechanism, int]]:
-        return self.kinds[0], (self.mechanism, self.count)
+    def __reduce__(self) -> tuple[type[Repetition], tuple[Mechanism, int]]:
+        return self.use_classes[0], (self.mechanism, self.count)
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class Uses(Checked, ABC):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws the outputs of all applications independently."""
-        values = self.domain.spread(value, size)
+        values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
 
@@ -78,14 +78,14 @@ class Uses(Checked, ABC):
         one = self.mechanism.worst_case()
         if one is None:
             return None
-        return replace(one, copies=one.copies * self.count, part=one.part or self.mechanism)
+        return replace(one, copies=one.copies * self.count, one_copy=one.one_copy or self.mechanism)
 
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of one application, composed ``count`` times."""
         return dp.SelfComposedDpEvent(self.mechanism.event(), self.count)
 
 
-class NormalUses(Uses, NormalCurve):
+class GaussianUses(Repetition, GaussianCurve):
     """Independent applications of a mechanism with Gaussian noise; the squares of their mu add
     up.
     """
@@ -97,7 +97,7 @@ class NormalUses(Uses, NormalCurve):
         """Distance of the worst pair in standard deviations: sqrt(count) times that of one
         application.
         """
-        assert isinstance(self.mechanism, NormalCurve)
+        assert isinstance(self.mechanism, GaussianCurve)
         return self.mechanism.mu * math.sqrt(self.count)
 
 
@@ -111,7 +111,7 @@ class PureEpsilon:
         return dp.PureDpEvent(self.epsilon)
 
 
-class OneNumber(Checked):
+class NumberOutput(Checked):
     """Base class of mechanisms whose output is one number."""
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class OneNumber(Checked):
         return ()
 
 
-class OneBit(OneNumber):
+class BitInput(NumberOutput):
     """Base class of mechanisms whose input is one bit."""
 
     __slots__ = ()
@@ -133,7 +133,7 @@ class OneBit(OneNumber):
         return Domain(low=0, high=1, values=(0.0, 1.0))
 
 
-class UnitEntry(OneNumber):
+class UnitNumber(NumberOutput):
     """Base class of mechanisms whose input is one number in [-1, 1]."""
 
     __slots__ = ()
@@ -144,7 +144,7 @@ class UnitEntry(OneNumber):
         return Domain(low=-1, high=1)
 
 
-class BoundedEntry(OneNumber):
+class IntervalInput(NumberOutput):
     """Base class of mechanisms whose input is one number in [``low``, ``high``]."""
 
     __slots__ = ()
@@ -160,17 +160,17 @@ class BoundedEntry(OneNumber):
 
 # Smallest epsilon above 0 that settings allow; below it, rates of different inputs round to the
 # same double.
-LEAST = 1e-9
+MIN_EPSILON = 1e-9
 # Largest epsilon that settings allow; e^-epsilon is still a normal double, so that every output
 # stays possible.
-LARGEST = 700.0
+MAX_EPSILON = 700.0
 
-RateOrNone = Annotated[
+EpsilonOrZero = Annotated[
     float,
     Range(
-        f"[0, {LARGEST}]",
-        f"0 or in [{LEAST:g}, {LARGEST:g}], where doubles hold its rates",
-        also=lambda epsilon: not epsilon or epsilon >= LEAST,
+        f"[0, {MAX_EPSILON}]",
+        f"0 or in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], where doubles hold its rates",
+        also=lambda epsilon: not epsilon or epsilon >= MIN_EPSILON,
     ),
 ]
 _DIGITS = Context(prec=60)
@@ -180,10 +180,10 @@ def check_rate_epsilon(epsilon: float) -> None:
     """Raises InputError unless ``epsilon`` is in [1e-9, 700], where doubles represent its
     probabilities.
     """
-    if not LEAST <= check_epsilon(epsilon) <= LARGEST:
+    if not MIN_EPSILON <= check_epsilon(epsilon) <= MAX_EPSILON:
         raise InputError(
-            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Choose an "
-            "epsilon in this range, in which doubles represent all probabilities."
+            f"Expected epsilon in [{MIN_EPSILON:g}, {MAX_EPSILON:g}], got epsilon={epsilon!r}. "
+            "Choose an epsilon in this range, in which doubles represent all probabilities."
         )
 
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     estimate_jaccard,
+    flip_matrix,
     inverse_transition,
     printed_inverse,
     printed_transition,
-    transition,
 )
 from fedrec_auditor.targets.systems.base import Population
 
@@ -44,29 +44,29 @@ def _distributions(flip: BitFlip) -> Matrix:
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
-def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Pair]:
+def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[NumberPair]:
     """Yields each printed entry of a 4 x 4 matrix with the right entry, at p and q of ``flip``."""
     names = {"equation": equation, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
         yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
-def equation_6() -> Iterator[Pair]:
+def equation_6() -> Iterator[NumberPair]:
     """Yields the 16 printed entries of matrix A (equation 6), each with its corrected value.
 
     Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs.
     """
     flip = _symmetric()
-    return _compared(6, flip, printed_transition(flip.p, flip.q), transition(flip.p, flip.q))
+    return _compared(6, flip, printed_transition(flip.p, flip.q), flip_matrix(flip.p, flip.q))
 
 
-def equation_11() -> Iterator[Pair]:
+def equation_11() -> Iterator[NumberPair]:
     """Yields the 16 printed entries of A's inverse (equation 11, p = 1) and their right values."""
     flip = DplcfAp().randomizer
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
-def disclosed() -> Iterator[Pair]:
+def disclosed() -> Iterator[NumberPair]:
     """Yields two probabilities that the paper claims to be 0 for DPLCF-AP, with their true values.
 
     The first is the smallest delta at which the claimed epsilon holds for one bit: the hockey-stick
@@ -82,13 +82,13 @@ def disclosed() -> Iterator[Pair]:
     yield 0.0, float(laws[0, 0]) if laws[1, 0] == 0.0 else 0.0
 
 
-def real_or_fake() -> Iterator[Pair]:
+def real_or_fake() -> Iterator[NumberPair]:
     """Yields the claimed epsilon of DPLCF-AP and the exact log-ratio ln(p/q) of an uploaded 1."""
     laws = _distributions(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
-def compared_at() -> Iterator[Pair]:
+def compared_at() -> Iterator[NumberPair]:
     """Yields the epsilon that Tables 2 and 3 state for DPLCF-AP, and its proved epsilon.
 
     The tables compare all methods at epsilon 1 per interaction.
@@ -97,7 +97,7 @@ def compared_at() -> Iterator[Pair]:
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
-def local_model() -> Iterator[Pair]:
+def local_model() -> Iterator[NumberPair]:
     """Yields the claimed epsilon of one bit against the server (infinite), and the computed one.
 
     The flips are symmetric. The paper claims no local differential privacy, which corresponds to an
@@ -107,7 +107,7 @@ def local_model() -> Iterator[Pair]:
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
-def after_the_server() -> Iterator[Pair]:
+def after_the_server() -> Iterator[NumberPair]:
     """Yields a tolerance, and the epsilon that the server's similarities add to that of the flip.
 
     Enumerates all 16 uploads of two users with two items, under both values of the first user's

@@ -15,15 +15,15 @@ from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import clip_embedding
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fitted_user_pair,
     item_gradients,
     project,
-    turned_users,
 )
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 
 
-def largest(bound: float, *, ratings: int, joint: bool) -> float:
+def max_gradient(bound: float, *, ratings: int, joint: bool) -> float:
     """Largest norm of a user's summed gradients, by a search over a grid.
 
     ``bound``: R, the largest possible rating.
@@ -55,7 +55,7 @@ def largest(bound: float, *, ratings: int, joint: bool) -> float:
     return float(_lengths(np.repeat(rating, ratings), users, items, ratings, joint).max())
 
 
-def furthest(bound: float, *, same: bool) -> float:
+def max_distance(bound: float, *, same: bool) -> float:
     """Largest distance between the item gradients of one rating and of its replacement.
 
     ``bound``: R, the largest possible rating.
@@ -78,7 +78,7 @@ def furthest(bound: float, *, same: bool) -> float:
     return math.sqrt(float(apart.max()))
 
 
-def unclipped(bound: float, *, length: float) -> float:
+def unclipped_norm(bound: float, *, length: float) -> float:
     """Norm of the item gradient of one rating R, for an item of norm ``length`` sqrt(R).
 
     The user embedding has norm sqrt(R), where R is ``bound``.
@@ -87,17 +87,17 @@ def unclipped(bound: float, *, length: float) -> float:
     return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
 
 
-def turned(bound: float, *, ratings: int, fitting: int) -> float:
+def rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
     """Change of a step's item gradients by one more rating, through a fitted user embedding.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``fitting``: number of steps that fit the user embedding to the first item embeddings.
 
-    The server chooses the first item embeddings of ``turned_users``, and then broadcasts item
+    The server chooses the first item embeddings of ``fitted_user_pair``, and then broadcasts item
     embeddings of 0.
     """
-    users = np.stack(turned_users(bound, 2, fitting, ratings))
+    users = np.stack(fitted_user_pair(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
     table[1, ratings] = 0.0
     ratings_of, items = sparse.csr_array(table), np.zeros((ratings + 1, 2))
@@ -105,7 +105,7 @@ def turned(bound: float, *, ratings: int, fitting: int) -> float:
     return float(np.linalg.norm(sums[0] - sums[1]))
 
 
-def nearest(bound: float) -> float:
+def max_excess(bound: float) -> float:
     """Largest excess of the distance to the projected point over that to the best grid point.
 
     The two-step projection is applied to random points around the set of equation 6. The excess is

@@ -16,35 +16,35 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Pure, Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
-    furthest,
-    largest,
-    nearest,
-    turned,
-    unclipped,
+    max_distance,
+    max_excess,
+    max_gradient,
+    rating_shift,
+    unclipped_norm,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
+    authors_epsilon,
     batch_size,
-    by_tail_bound,
     rating_distance,
+    theorem_1_epsilon,
 )
 from fedrec_auditor.targets.systems.base import Population
 
 _R = 5.0
 _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
-EXACT = 1.4144  # noise multiplier z at which T T' = 1000 Poisson-sampled steps have epsilon 1
-TEN = 0.7791  # noise multiplier z at which ten Poisson-sampled steps have epsilon 1
+Z_THOUSAND = 1.4144  # noise multiplier z at which T T' = 1000 Poisson-sampled steps have epsilon 1
+Z_TEN = 0.7791  # noise multiplier z at which ten Poisson-sampled steps have epsilon 1
 _USER = scope_of(Unit.USER)
 
 
@@ -61,26 +61,30 @@ def _sampled(z: float, steps: int) -> float:
 _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
-def sensitivities() -> Iterator[Pair]:
+def sensitivities() -> Iterator[NumberPair]:
     """Yields the claimed and the largest norm of one rating's gradient.
 
     The first pair is for the item embedding alone, the second for user and item embedding together.
     """
     for table, said, joint in _TABLES:
-        yield said, largest(_R, ratings=1, joint=joint), {"table": table}
+        yield said, max_gradient(_R, ratings=1, joint=joint), {"table": table}
 
 
-def per_user() -> Iterator[Pair]:
+def per_user() -> Iterator[NumberPair]:
     """Yields the claimed and the largest norm of the summed gradients of a user of 5 ratings.
 
     The first pair is for item embeddings alone, the second for user and item embeddings together.
     """
     theta = 5
     for table, one, joint in _TABLES:
-        yield theta * one, largest(_R, ratings=theta, joint=joint), {"table": table, "theta": theta}
+        yield (
+            theta * one,
+            max_gradient(_R, ratings=theta, joint=joint),
+            {"table": table, "theta": theta},
+        )
 
 
-def replaced() -> Iterator[Pair]:
+def replaced() -> Iterator[NumberPair]:
     """Yields epsilon as Theorem 5 claims it and as computed from all messages of both rounds.
 
     There is one pair for each combination of two noise multipliers z and two tolerated shares omega
@@ -103,22 +107,26 @@ def replaced() -> Iterator[Pair]:
         )
 
 
-def unprojected() -> Iterator[Pair]:
+def unprojected() -> Iterator[NumberPair]:
     """Yields the claimed gradient norm 2 R^(3/2), and the norm at an item that is not projected."""
-    yield _ONE, unclipped(_R, length=10.0)
+    yield _ONE, unclipped_norm(_R, length=10.0)
 
 
-def rows() -> Iterator[Pair]:
+def rows() -> Iterator[NumberPair]:
     """Yields epsilon of one rating by Poisson sampling, and with visible draws of its row.
 
     The paper accounts for sampled rows as if the draw were hidden, but the user's other ratings
     reveal it.
     """
-    told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(EXACT))
-    yield _sampled(EXACT, STEPS), _epsilon(dp.SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
+    told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_THOUSAND))
+    yield (
+        _sampled(Z_THOUSAND, STEPS),
+        _epsilon(dp.SelfComposedDpEvent(told, STEPS)),
+        {"z": Z_THOUSAND},
+    )
 
 
-def embeddings() -> Iterator[Pair]:
+def embeddings() -> Iterator[NumberPair]:
     """Yields the claimed and the computed change of a step's sum by one rating.
 
     The unit is 2 R^(3/2). The rating changes its user's pre-trained embedding, and so the gradients
@@ -128,12 +136,12 @@ def embeddings() -> Iterator[Pair]:
     for count in (10, 100):
         yield (
             1.0,
-            turned(system.bound, ratings=count, fitting=system.fitting) / _ONE,
+            rating_shift(system.bound, ratings=count, fitting=system.fitting) / _ONE,
             {"count": count},
         )
 
 
-def drawn() -> Iterator[Pair]:
+def drawn() -> Iterator[NumberPair]:
     """Yields the claimed and the computed change of a device's message by one rating.
 
     The unit is 2 R^(3/2). In each round the device draws one of its ratings and sends its gradient.
@@ -142,7 +150,7 @@ def drawn() -> Iterator[Pair]:
     yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
-def root_sum() -> Iterator[Pair]:
+def root_sum() -> Iterator[NumberPair]:
     """Yields the root of the sum of squared party epsilons (Theorem 4) and the composed epsilon.
 
     The first pair is for ten parties with sampled Gaussians. The next two are for 18 parties, whose
@@ -150,21 +158,21 @@ def root_sum() -> Iterator[Pair]:
     with a mechanism of pure epsilon 1.
     """
     parties = 10
-    one = _sampled(EXACT, STEPS)
-    yield math.sqrt(parties) * one, _sampled(EXACT, parties * STEPS)
+    one = _sampled(Z_THOUSAND, STEPS)
+    yield math.sqrt(parties) * one, _sampled(Z_THOUSAND, parties * STEPS)
     count = 18
-    for by in (accounted, by_tail_bound):
-        eps_k = by(EXACT, _ETA, STEPS, DELTA)
-        yield math.sqrt(count) * eps_k, _sampled(EXACT, count * STEPS)
+    for by in (authors_epsilon, theorem_1_epsilon):
+        eps_k = by(Z_THOUSAND, _ETA, STEPS, DELTA)
+        yield math.sqrt(count) * eps_k, _sampled(Z_THOUSAND, count * STEPS)
     yield math.sqrt(parties), _epsilon(dp.SelfComposedDpEvent(dp.PureDpEvent(1.0), parties))
 
 
-def counted() -> Iterator[Pair]:
+def counted() -> Iterator[NumberPair]:
     """Yields epsilon of T' = 10 steps, as Proposition 3 counts, and of all T T' = 1000 steps."""
-    yield _sampled(TEN, 10), _sampled(TEN, STEPS), {"z": TEN}
+    yield _sampled(Z_TEN, 10), _sampled(Z_TEN, STEPS), {"z": Z_TEN}
 
 
-def constants() -> Iterator[Pair]:
+def constants() -> Iterator[NumberPair]:
     """Yields the claimed ratio 1 of two constants c of Proposition 2, and the computed ratio.
 
     The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2. The proposition holds only if it is the
@@ -172,22 +180,22 @@ def constants() -> Iterator[Pair]:
     """
 
     def constant(z: float) -> float:
-        epsilon = accounted(z, _ETA, STEPS, DELTA)
+        epsilon = authors_epsilon(z, _ETA, STEPS, DELTA)
         return (z * epsilon / _ETA) ** 2 / (STEPS * -math.log(DELTA))
 
     yield 1.0, constant(0.7) / constant(2.0)
 
 
-def exactness() -> Iterator[Pair]:
+def exactness() -> Iterator[NumberPair]:
     """Yields epsilon by the authors' package and by Theorem 1, each with the exact epsilon."""
     for said, claimed in (
-        ("TensorFlow Privacy of 2021", accounted(EXACT, _ETA, STEPS, DELTA)),
-        ("Theorem 1", by_tail_bound(EXACT, _ETA, STEPS, DELTA)),
+        ("TensorFlow Privacy of 2021", authors_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
+        ("Theorem 1", theorem_1_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
     ):
-        yield claimed, _sampled(EXACT, STEPS), {"z": EXACT, "said": said}
+        yield claimed, _sampled(Z_THOUSAND, STEPS), {"z": Z_THOUSAND, "said": said}
 
 
-def both_ways() -> Iterator[Pair]:
+def both_ways() -> Iterator[NumberPair]:
     """Yields the claimed and the exact delta of replacing a user at twice the epsilon.
 
     The example is a bit with three possible distributions, the second of which is a neighbour of
@@ -207,7 +215,7 @@ def both_ways() -> Iterator[Pair]:
     yield 2.0 * worst, delta(0, 2, 2.0 * epsilon)
 
 
-def pointwise() -> Iterator[Pair]:
+def pointwise() -> Iterator[NumberPair]:
     """Yields the smallest delta by single outputs and by sets of outputs, at epsilon 1.
 
     The example is a bit that is sent with one of 1,000 random tags, so that every single output is
@@ -220,7 +228,7 @@ def pointwise() -> Iterator[Pair]:
     yield least, float(np.maximum(table[0] - math.exp(1.0) * table[1], 0.0).sum())
 
 
-def divisor() -> Iterator[Pair]:
+def divisor() -> Iterator[NumberPair]:
     """Yields two effects on the noise of dividing the gradient sum by a number of ratings.
 
     The first pair is 1 and the ratio of the noise scales of a party with two ratings and a party
@@ -233,35 +241,35 @@ def divisor() -> Iterator[Pair]:
     yield 1.0, float(batch_size(943, _ETA)) * 100_000 / 943
 
 
-def tuning() -> Iterator[Pair]:
+def tuning() -> Iterator[NumberPair]:
     """Yields epsilon of one training, and of five trainings with different learning rates."""
     runs = 5
-    yield _sampled(EXACT, STEPS), _sampled(EXACT, runs * STEPS), {"runs": runs}
+    yield _sampled(Z_THOUSAND, STEPS), _sampled(Z_THOUSAND, runs * STEPS), {"runs": runs}
 
 
-def projection() -> Iterator[Pair]:
+def projection() -> Iterator[NumberPair]:
     """Yields a tolerance, and the largest error of the projection onto the set of equation 6.
 
     The error is the distance to the projected point minus that to the nearest point of a grid.
     """
-    yield 1e-9, nearest(_R)
+    yield 1e-9, max_excess(_R)
 
 
-def last_steps() -> Iterator[Pair]:
+def last_steps() -> Iterator[NumberPair]:
     """Yields the claimed and the largest norm of one rating's gradient in the item embedding."""
-    yield _ONE, largest(_R, ratings=1, joint=False)
+    yield _ONE, max_gradient(_R, ratings=1, joint=False)
 
 
-def replaced_rating() -> Iterator[Pair]:
+def replaced_rating() -> Iterator[NumberPair]:
     """Yields the claimed and the largest change of an item-gradient sum by replacing a user.
 
     The users have one rating each, of the same item or of two items. The unit is 2 R^(3/2).
     """
     for said, same in (("of the same item", True), ("of another item", False)):
-        yield 2.0, furthest(_R, same=same) / _ONE, {"said": said}
+        yield 2.0, max_distance(_R, same=same) / _ONE, {"said": said}
 
 
-def in_the_clear() -> Iterator[Pair]:
+def in_the_clear() -> Iterator[NumberPair]:
     """Yields the share of the first noise that stays unknown, given sums and single messages.
 
     The messages are those of round 2 of LFL-SGDMF, for ten users and omega 0.3.
@@ -282,7 +290,7 @@ def in_the_clear() -> Iterator[Pair]:
     yield unknown_share(summed), unknown_share(messages)
 
 
-def dropped_out() -> Iterator[Pair]:
+def dropped_out() -> Iterator[NumberPair]:
     """Yields the claimed share 1 of unknown noise, and the true share if 20% drop out twice.
 
     The share is that of sigma^2 which an adversary does not know. In the first pair the adversary
@@ -296,7 +304,7 @@ def dropped_out() -> Iterator[Pair]:
         yield 1.0, min(1.0, right), {"said": said}
 
 
-def amplified() -> Iterator[Pair]:
+def amplified() -> Iterator[NumberPair]:
     """Yields the shuffled epsilon at which the paper plots GD-DR, and its local epsilon.
 
     The protocol has no shuffler, so the local epsilon is the one that holds against the server.

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 
 _P, _Q = 2**521 - 1, 2**607 - 1
 # RSA key of 1,128 bits, from Mersenne primes. No result here depends on its strength.
-PUBLIC, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
+PUBLIC_KEY, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
 _OWN, _EPOCHS = 106, 3
 
 
@@ -32,7 +32,7 @@ def own_share(items: int, own: int, pseudo: int, messages: int) -> float:
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
-def pseudo_items() -> Iterator[Pair]:
+def pseudo_items() -> Iterator[NumberPair]:
     """Yields the shares of items that messages with 1,000 pseudo items reveal.
 
     There are two pairs per data set, for a user of 106 items (the mean of MovieLens 100K). The
@@ -45,7 +45,7 @@ def pseudo_items() -> Iterator[Pair]:
         yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
-def moved() -> Iterator[Pair]:
+def moved() -> Iterator[NumberPair]:
     """Yields the number of distinct labels of the released training, and its predictions' range.
 
     The first pair is 5 and the number of distinct labels of the ratings 1 to 5. The second is 4 and
@@ -65,22 +65,22 @@ def moved() -> Iterator[Pair]:
 
 def encrypted_code(item: int) -> int:
     """Code of an item: its number encrypted with the public key, without randomness."""
-    return pow(item + 2, *PUBLIC)
+    return pow(item + 2, *PUBLIC_KEY)
 
 
 def signed_code(item: int) -> int:
     """Code of an item: the digest of its number, signed with a key that only clients have."""
-    return pow(_digest(item), _SECRET, PUBLIC[1])
+    return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
-def by_encryption(codes: set[int], items: int) -> set[int]:
+def read_encrypted(codes: set[int], items: int) -> set[int]:
     """Items whose encryption with the public key is among ``codes``."""
     return {item for item in range(items) if encrypted_code(item) in codes}
 
 
-def by_signature(codes: set[int], items: int) -> set[int]:
+def read_signed_codes(codes: set[int], items: int) -> set[int]:
     """Items whose digest is among ``codes``, after each code is verified with the public key."""
-    opened = {pow(code, *PUBLIC) for code in codes}
+    opened = {pow(code, *PUBLIC_KEY) for code in codes}
     return {item for item in range(items) if _digest(item) in opened}
 
 
@@ -88,19 +88,19 @@ def _digest(item: int) -> int:
     return int.from_bytes(hashlib.sha256(str(item).encode()).digest())
 
 
-def encrypted() -> Iterator[Pair]:
+def encrypted() -> Iterator[NumberPair]:
     """Yields the claimed F1 0 of a third party that reads encrypted item codes, and the true F1."""
-    return _read(encrypted_code, by_encryption)
+    return _read(encrypted_code, read_encrypted)
 
 
-def signed() -> Iterator[Pair]:
+def signed() -> Iterator[NumberPair]:
     """Yields the claimed F1 0 of a third party that reads signed item codes, and the true F1."""
-    return _read(signed_code, by_signature)
+    return _read(signed_code, read_signed_codes)
 
 
 def _read(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
-) -> Iterator[Pair]:
+) -> Iterator[NumberPair]:
     """Yields the claimed F1 0 and the true F1 of an attack on the codes of one history."""
     history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.federated.protections import AdaptiveLaplace, LaplaceProtection
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
 from fedrec_auditor.targets.systems.base import Population
@@ -28,7 +28,7 @@ _WORDS = {
 }
 
 
-def epochs() -> Iterator[Pair]:
+def epochs() -> Iterator[NumberPair]:
     """Yields the claimed and the computed epsilon of an entry that gets noise in two local epochs.
 
     The computed epsilon is the largest over 2,000 trainings on a grid of 9 levels. In the second
@@ -47,7 +47,7 @@ def epochs() -> Iterator[Pair]:
     yield protection.budget("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
 
 
-def assignments() -> Iterator[Pair]:
+def assignments() -> Iterator[NumberPair]:
     """Yields the epsilon of each component in section 5.7, and the epsilon by equation 11.
 
     Equation 11 is evaluated with the smallest and the largest epsilon of section 5.7.
@@ -59,34 +59,34 @@ def assignments() -> Iterator[Pair]:
         yield budget, ruled.budget(group), {"said": _WORDS[group]}
 
 
-def interval() -> Iterator[Pair]:
+def interval() -> Iterator[NumberPair]:
     """Yields printed noise factors at the ends of E = [40, 60], and the computed factors.
 
     The printed factors are 0.017 for epsilon 60 and 0.033 for epsilon 40.
     """
     for end, printed in ((60.0, 0.017), (40.0, 0.033)):
-        yield printed, AdaptiveLaplace(user=end).noise("user").scale, {"end": end}
+        yield printed, AdaptiveLaplace(user=end).group_noise("user").scale, {"end": end}
 
 
-def numerator() -> Iterator[Pair]:
+def numerator() -> Iterator[NumberPair]:
     """Yields the printed and the used numerator of the noise factor lambda.
 
     The printed numerator is the largest difference of two noisy entries, which is infinite.
     """
     protection = AdaptiveLaplace()
-    yield math.inf, protection.noise("user").scale * protection.budget("user")
+    yield math.inf, protection.group_noise("user").scale * protection.budget("user")
 
 
-def aggregated() -> Iterator[Pair]:
+def aggregated() -> Iterator[NumberPair]:
     """Yields the claimed and the true ratio of the model by equation 9 to that by Algorithm 1.
 
     Equation 9 sums the users' models and Algorithm 1 averages them, so the ratio is the number of
     users in a round, and not 1.
     """
-    yield 1.0, float(FedRecApm(share=0.5).senders(_MOVIELENS.n_users))
+    yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
 
-def features() -> Iterator[Pair]:
+def features() -> Iterator[NumberPair]:
     """Yields the sizes that the paper prints for its data, each with the right size.
 
     The first pair is for the number of age groups in Table I that contain a user of age 40; the
@@ -97,18 +97,22 @@ def features() -> Iterator[Pair]:
     yield from ((10_000, 100_000), (6039, 6040), (3705, 3706))
 
 
-def compared_budgets() -> Iterator[Pair]:
+def compared_budgets() -> Iterator[NumberPair]:
     """Yields 1, the claimed bound, and the ratio of the epsilons of an APM and a FedNews upload.
 
     FedNews' epsilon per entry is at one end of E: 40 or 60.
     """
-    counts = FedRecApm().entries(_MOVIELENS)
-    ours = AdaptiveLaplace().spent(counts)
+    counts = FedRecApm().count_entries(_MOVIELENS)
+    ours = AdaptiveLaplace().upload_cost(counts)
     for epsilon in (40.0, 60.0):
-        yield 1.0, ours / LaplaceProtection(epsilon=epsilon).spent(counts), {"epsilon": epsilon}
+        yield (
+            1.0,
+            ours / LaplaceProtection(epsilon=epsilon).upload_cost(counts),
+            {"epsilon": epsilon},
+        )
 
 
-def depth() -> Iterator[Pair]:
+def depth() -> Iterator[NumberPair]:
     """Yields the claimed and the computed answer to whether any epsilon holds: 1 if so, else 0.
 
     The question is asked for a deep and for a shallow recommender, both without noise.

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
@@ -28,10 +28,10 @@ _TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 _MOVIELENS, _SMALL_SET, _FULL = (
     Population(n_users=943, n_items=items) for items in (1682, 1000, 9781)
 )
-_SMALL = Interactions.of(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
+_SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]), name="small")
 
 
-def mean() -> Iterator[Pair]:
+def mean() -> Iterator[NumberPair]:
     """Yields the claimed and the true ratio of the server's expected average to the gradient.
 
     The average is that of equation 9, over 100 reports per user. The expectation is over all
@@ -47,14 +47,14 @@ def mean() -> Iterator[Pair]:
     yield 1.0, k * float(total.mean()) / entry
 
 
-def sign() -> Iterator[Pair]:
+def sign() -> Iterator[NumberPair]:
     """Yields the claimed sign (-1) and the true sign of the loss's change by a step of line 12.
 
     The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
     """
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
-    vectors = system.solve(_SMALL.ratings, items)
+    vectors = system.solve_users(_SMALL.ratings, items)
     held = _SMALL.ratings.toarray() != 0
     confidence = np.where(held, 1.0 + system.alpha, 1.0)
 
@@ -63,13 +63,13 @@ def sign() -> Iterator[Pair]:
         return float(fit + system.regularization * ((vectors**2).sum() + (at**2).sum()))
 
     users, entries = np.arange(3)[:, None], np.arange(8)
-    each = system.entries(_SMALL.ratings, vectors, items, users, entries)
+    each = system.gradient_at(_SMALL.ratings, vectors, items, users, entries)
     gradient = each.mean(axis=0).reshape(4, 2)
     step = 1e-3 * (gradient + 2 * system.regularization * items)
     yield -1.0, float(np.sign(loss(items - step) - loss(items)))
 
 
-def returned() -> Iterator[Pair]:
+def returned() -> Iterator[NumberPair]:
     """Yields the claimed and the true number of user vectors that leave the devices in a training.
 
     The true number is computed from the names of all arrays that leave or reach a device.
@@ -88,17 +88,17 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
     return Pure().bound(event, delta=0.0, scope=_TRAINING).epsilon
 
 
-def symmetric_competitor() -> Iterator[Pair]:
+def symmetric_competitor() -> Iterator[NumberPair]:
     """Yields the claimed and the proved epsilon of a user under DPLCF with symmetric flips."""
     return _competitor(DplcfSp())
 
 
-def asymmetric_competitor() -> Iterator[Pair]:
+def asymmetric_competitor() -> Iterator[NumberPair]:
     """Yields the claimed and the proved epsilon of a user under DPLCF with asymmetric flips."""
     return _competitor(DplcfAp())
 
 
-def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
+def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
     """Yields the epsilon of a user under DPLCF that section 5.2 states, and the proved one."""
     items = _MOVIELENS.n_items
     yield (
@@ -108,7 +108,7 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
     )
 
 
-def smaller() -> Iterator[Pair]:
+def smaller() -> Iterator[NumberPair]:
     """Yields 1, the claimed bound, and the ratio of a user's epsilon under FMF-LDP and DPLCF-SP.
 
     The pairs differ in the number k of reports and in the size of the catalogue. Both systems have
@@ -123,7 +123,7 @@ def smaller() -> Iterator[Pair]:
         )
 
 
-def stronger() -> Iterator[Pair]:
+def stronger() -> Iterator[NumberPair]:
     """Yields 1, the claimed bound, and the ratio of the epsilons of a report and of a flipped bit.
 
     Both mechanisms have the same nominal epsilon, 1.
@@ -133,7 +133,7 @@ def stronger() -> Iterator[Pair]:
     yield 1.0, float(shown.item()) / bit.epsilon
 
 
-def event_level() -> Iterator[Pair]:
+def event_level() -> Iterator[NumberPair]:
     """Yields the claimed epsilon of one report, and the exact epsilon of one interaction.
 
     The exact value is for the reports of one round. The item matrix lets the interaction reverse
@@ -141,15 +141,15 @@ def event_level() -> Iterator[Pair]:
     the opposite sign, and the gradients exceed the projection in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
-    held = Interactions.of(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
-    vectors = system.solve(held, items)
-    entries = system.entries(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
-    report = system.report(len(items))
-    law = report.log_prob([[1, 0], [1, 1]], report.project(entries)[:, None])
+    held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
+    vectors = system.solve_users(held, items)
+    entries = system.gradient_at(held, vectors, items, np.array([[0], [1]]), np.arange(7)[None])
+    report = system.randomizer(len(items))
+    law = report.log_prob([[1, 0], [1, 1]], report.clip_entries(entries)[:, None])
     yield system.epsilon, system.reports * float(np.abs(law[0] - law[1]).max())
 
 
-def profiles() -> Iterator[Pair]:
+def profiles() -> Iterator[NumberPair]:
     """Yields the claimed and the true accuracy of guessing one of two histories of a user.
 
     The guess uses the unlinked reports of a whole training; 0.5 would mean no information. All
@@ -165,7 +165,7 @@ def profiles() -> Iterator[Pair]:
         yield 0.5, float(stats.norm.cdf(moved / 2.0)), {"users": users}
 
 
-def compared_at() -> Iterator[Pair]:
+def compared_at() -> Iterator[NumberPair]:
     """Yields the epsilon at which Figure 5 compares methods, and that of its row of DPLCF."""
-    first, second, third = Paper.of(__package__).table("Figure 5").rows["DPLCF"]
+    first, second, third = Paper.of(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

@@ -21,8 +21,8 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     guess_probability,
 )
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above, fixed_size_below
-from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower, fixed_size_upper
+from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import printed_epsilon
@@ -40,22 +40,22 @@ _TRAINED = ((4800, 30), (760, 15))  # users and clients per round, on MovieLens 
 _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
-def upper(*, clients: int, n_users: int, delta: float) -> float:
+def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
     """Proved epsilon of E1 = 1000 rounds of DP-PrivRec when one client's data are replaced.
 
     A round draws a fixed number ``clients`` of the ``n_users`` users.
     """
-    return fixed_size_above(
+    return fixed_size_upper(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
 
 
-def realisable(*, clients: int, n_users: int, delta: float) -> float:
+def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
     """Epsilon of E1 = 1000 rounds of DP-PrivRec that two neighbouring data sets attain.
 
-    This is a lower bound for the rounds for which ``upper`` gives an upper bound.
+    This is a lower bound for the rounds for which ``upper_bound`` gives an upper bound.
     """
-    return fixed_size_below(
+    return fixed_size_lower(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
 
@@ -92,21 +92,21 @@ class PrintedEpsilon:
     @property
     def lower(self) -> float:
         """Lower bound on epsilon for these settings, which two neighbouring data sets attain."""
-        return realisable(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return lower_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
         """Proved upper bound on epsilon for these settings."""
-        return upper(clients=self.clients, n_users=self.n_users, delta=self.delta)
+        return upper_bound(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
     """Yields all entries of Tables 3 and 4."""
     for number in (3, 4):
-        table = Paper.of(__package__).table(f"Table {number}")
+        table = Paper.of(__package__).find_table(f"Table {number}")
         for row in table.rows:
             clients, n_users = map(int, row.split("/"))
-            for delta, printed in table.row(row).items():
+            for delta, printed in table.get_row(row).items():
                 yield PrintedEpsilon(
                     table=number,
                     clients=clients,
@@ -124,7 +124,7 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
     """Distances of both averages between any two changes of one client, (pairs, 2)."""
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
-    moved = one.center(changes)
+    moved = one.noiseless(changes)
     return np.asarray(np.abs(moved[:, None] - moved[None]).reshape(-1, 2))
 
 
@@ -133,19 +133,19 @@ def _largest_move() -> NDArray[np.float64]:
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
-def average() -> Iterator[Pair]:
+def average() -> Iterator[NumberPair]:
     """Yields the printed and the computed sensitivity of the average change (Theorem 1)."""
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
-def share() -> Iterator[Pair]:
+def share() -> Iterator[NumberPair]:
     """Yields the printed and the computed sensitivity of the share of unclipped changes."""
     one = _round(DpPrivrec())
     yield 2 / one.batch, float(_largest_move()[1])
 
 
-def adaptive() -> Iterator[Pair]:
+def adaptive() -> Iterator[NumberPair]:
     """Yields two effects of the printed order of lines 22 and 23, where b follows the clipping.
 
     The first pair is 0 and the bit b of a change of twice the clipping bound. The second is
@@ -155,7 +155,7 @@ def adaptive() -> Iterator[Pair]:
     one = _round(system)
 
     def bit(norm: float) -> float:
-        share = float(one.center(np.array([norm]))[-1])
+        share = float(one.noiseless(np.array([norm]))[-1])
         return share * one.batch - (one.batch - 1)
 
     bound, rounds = system.initial_clip, 0
@@ -166,7 +166,7 @@ def adaptive() -> Iterator[Pair]:
     yield math.inf, float(rounds)
 
 
-def multipliers() -> Iterator[Pair]:
+def multipliers() -> Iterator[NumberPair]:
     """Yields the noise multiplier z, and the joint multiplier of both queries.
 
     The first pair is for the noise scales of the proof, the second for those of the algorithm.
@@ -183,7 +183,7 @@ def multipliers() -> Iterator[Pair]:
         yield z, 1 / float(np.linalg.norm(printed / noise)), {"said": said}
 
 
-def sampling() -> Iterator[Pair]:
+def sampling() -> Iterator[NumberPair]:
     """Yields the bound for Poisson sampling and the proved epsilon for a fixed number of clients.
 
     The fixed number attains the first bound, too, which is a lower bound here. There is one pair
@@ -191,10 +191,10 @@ def sampling() -> Iterator[Pair]:
     """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
-        yield realisable(**of, delta=1e-6), upper(**of, delta=1e-6), of
+        yield lower_bound(**of, delta=1e-6), upper_bound(**of, delta=1e-6), of
 
 
-def tables() -> Iterator[Pair]:
+def tables() -> Iterator[NumberPair]:
     """Yields the printed and the proved epsilon of the settings with which the paper trains.
 
     There is one pair per table. The command `auditor claims --tables` prints all entries.
@@ -204,13 +204,13 @@ def tables() -> Iterator[Pair]:
             yield cell.printed, cell.upper, asdict(cell)
 
 
-def counted() -> Iterator[Pair]:
+def counted() -> Iterator[NumberPair]:
     """Yields all 36 printed epsilons of Tables 3 and 4, and those by the authors' accounting."""
     for cell in printed_epsilons():
         yield cell.printed, cell.counted, asdict(cell)
 
 
-def sent() -> Iterator[Pair]:
+def sent() -> Iterator[NumberPair]:
     """Yields the expected 1 and the computed probability that the server sees the true upload.
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
@@ -221,7 +221,7 @@ def sent() -> Iterator[Pair]:
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())
 
 
-def joint_sensitivity() -> Iterator[Pair]:
+def joint_sensitivity() -> Iterator[NumberPair]:
     """Yields the printed and the computed joint sensitivity S* of both queries of a round."""
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
@@ -231,7 +231,7 @@ def joint_sensitivity() -> Iterator[Pair]:
     )
 
 
-def variance() -> Iterator[Pair]:
+def variance() -> Iterator[NumberPair]:
     """Yields the claimed and the computed noise deviation over the sensitivity, at z = 2.
 
     The paper states that z is the variance of the noise, which would make the ratio sqrt(z).
@@ -242,7 +242,7 @@ def variance() -> Iterator[Pair]:
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
 
 
-def adapted() -> Iterator[Pair]:
+def adapted() -> Iterator[NumberPair]:
     """Yields the joint noise multipliers of a round at the clipping bounds 40 and 5.
 
     The paper claims that they are equal.
@@ -256,22 +256,22 @@ def adapted() -> Iterator[Pair]:
     yield multiplier(40.0), multiplier(5.0)
 
 
-def number_of_rounds() -> Iterator[Pair]:
+def number_of_rounds() -> Iterator[NumberPair]:
     """Yields the proved epsilon of N/M rounds and the attained epsilon of E1 = 1000 rounds.
 
     The paper's proof counts N/M rounds, but Algorithm 2 runs E1 rounds. There is one pair per data
     set.
     """
     for n, m in _TRAINED:
-        fewer = fixed_size_above(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
+        fewer = fixed_size_upper(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
         yield (
             fewer,
-            realisable(clients=m, n_users=n, delta=1e-6),
+            lower_bound(clients=m, n_users=n, delta=1e-6),
             {"rounds": n // m, "m": m, "n": n},
         )
 
 
-def ever_drawn() -> Iterator[Pair]:
+def ever_drawn() -> Iterator[NumberPair]:
     """Yields the shares of users who are not drawn, and epsilon against colluding clients.
 
     The first pair has the share of users who are not drawn in one round and in a whole training.
@@ -285,7 +285,7 @@ def ever_drawn() -> Iterator[Pair]:
     def bound_against(colluding: int) -> float:
         one = system.round_mechanism(_MOVIELENS)
         others = 943 - colluding
-        return fixed_size_above(
+        return fixed_size_upper(
             n_users=others, sample=one.batch, rounds=rounds, multiplier=1.0 / one.mu, delta=1e-8
         )
 
@@ -293,19 +293,19 @@ def ever_drawn() -> Iterator[Pair]:
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}
 
 
-def training_users() -> Iterator[Pair]:
+def training_users() -> Iterator[NumberPair]:
     """Yields the printed number of training users of each data set, and 80% of its users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
-def without_delta() -> Iterator[Pair]:
+def without_delta() -> Iterator[NumberPair]:
     """Yields the tables' first epsilon, infinite at delta 0, and the computed one, per data set."""
     for n, m in _TRAINED:
-        yield math.inf, realisable(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
+        yield math.inf, lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
-def identified() -> Iterator[Pair]:
+def identified() -> Iterator[NumberPair]:
     """Yields the claimed accuracy 0.5 of guessing one bit of a user, and the largest possible one.
 
     The largest accuracy follows from the largest printed epsilon in the first pair, and from the
@@ -316,7 +316,7 @@ def identified() -> Iterator[Pair]:
         yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
 
 
-def named() -> Iterator[Pair]:
+def named() -> Iterator[NumberPair]:
     """Yields the expected 1 and the computed probability that an upload reveals an attribute.
 
     The upload is one of PrivRec, whose network reads users' attributes.

@@ -21,13 +21,18 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
 from fedrec_auditor.targets.wrapped.client import History, requires_arguments
-from fedrec_auditor.targets.wrapped.flower.flower_promise import TRAIN, Chain, is_app, masks
+from fedrec_auditor.targets.wrapped.flower.flower_promise import (
+    TRAIN_TYPE,
+    ModChain,
+    is_app,
+    is_secagg,
+)
 
 _ANSWERS: list[_Answer] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class DataLoader:
     """The function by which an app loads its data, replaced while the app runs on a history.
 
     loader: the app's function
@@ -42,7 +47,9 @@ class Partition:
     adapt: Callable[..., Any]
 
     @classmethod
-    def of(cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None) -> Partition:
+    def create(
+        cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None
+    ) -> DataLoader:
         """Creates a partition from a function or from its name.
 
         The name has the form "module:function" or "module.function". Raises InputError if the
@@ -70,7 +77,7 @@ class Partition:
         return str(self.loader.__qualname__)
 
     @contextmanager
-    def holding(self, history: History) -> Iterator[None]:
+    def replace_data(self, history: History) -> Iterator[None]:
         """Returns a context in which the loader returns the data of ``history``.
 
         Raises InputError at its end if the app has not called the loader.
@@ -132,9 +139,9 @@ def _asking(code: CodeType) -> CodeType:
 
 
 # Beginning of the names of those parts of a reply that are not its arrays.
-METADATA = "metadata."
+META_PREFIX = "metadata."
 # Number of a list's first numbers, or of a text's first bytes, that are parts of a message.
-LONGEST = 1_024
+MAX_ELEMENTS = 1_024
 _ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
@@ -153,15 +160,15 @@ class FlowerClient:
     config: configuration that the server sends; its "server-round" counts messages to the device
     run_config, node_config: configurations in the app's context, which also has the device's state
     metadata: whether the message also contains the parts of the reply that are not arrays, named by
-        record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as ``in_numbers``
-        converts them, and the fields of the reply's envelope that an app may set
+        record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as
+        ``encode_value`` converts them, and the fields of the reply's envelope that an app may set
 
     Mods of secure aggregation are left out: the result is the upload before masking.
     """
 
     app: Any
     mods: tuple[Any, ...] = ()
-    partition: Partition | None = None
+    partition: DataLoader | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     run_config: Mapping[str, Any] = field(default_factory=dict)
     node_config: Mapping[str, Any] = field(default_factory=dict)
@@ -171,7 +178,7 @@ class FlowerClient:
     @property
     def __code__(self) -> CodeType | None:
         """Code of the app's own function, so that errors name its lines."""
-        function = Chain.of(self.app).own if is_app(self.app) else self.app
+        function = ModChain.from_app(self.app).owner_fn if is_app(self.app) else self.app
         code: CodeType | None = getattr(function, "__code__", None)
         return code
 
@@ -180,7 +187,7 @@ class FlowerClient:
     ) -> Arrays:
         """Runs the app and returns the arrays that it sends, named like the arrays of ``model``."""
         app = self._app(history)
-        loading = nullcontext() if self.partition is None else self.partition.holding(history)
+        loading = nullcontext() if self.partition is None else self.partition.replace_data(history)
         state["asked"] = state.get("asked", 0) + 1
         with loading, _quiet():
             try:
@@ -195,7 +202,7 @@ class FlowerClient:
                 ) from error
             if reply.has_error():
                 raise InputError(f"Expected a reply of the app, got an error: {reply.error.reason}")
-        arrays = arrays_of(reply.content)
+        arrays = message_arrays(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
         return {**arrays, **(dict(_beside(request, reply)) if self.metadata else {})}
@@ -227,7 +234,7 @@ class FlowerClient:
         from flwr.app import Context, RecordDict
         from flwr.client.mod import make_ffn
 
-        chain = Chain.of(app)
+        chain = ModChain.from_app(app)
         context = Context(
             run_id=1,
             node_id=1,
@@ -235,15 +242,17 @@ class FlowerClient:
             state=state.setdefault("kept", RecordDict()),
             run_config=dict(self.run_config),
         )
-        request = message({"server-round": state["asked"], **self.config}, model, chain.legacy)
-        if not any(map(masks, chain.mods)):
+        request = train_message(
+            {"server-round": state["asked"], **self.config}, model, chain.is_legacy
+        )
+        if not any(map(is_secagg, chain.mods)):
             return request, app(request, context)
-        mods = [mod for mod in chain.mods if not masks(mod)]
+        mods = [mod for mod in chain.mods if not is_secagg(mod)]
         with app._lifespan(context):
-            return request, make_ffn(chain.call, mods)(request, context)
+            return request, make_ffn(chain.inner_call, mods)(request, context)
 
 
-def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
+def train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
     """Creates a TRAIN message with ``model``, as a strategy of the newer or the older API does.
 
     config: configuration for the client
@@ -257,12 +266,12 @@ def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -
         from flwr.compat.common.recorddict_compat import fitins_to_recorddict
 
         sent = FitIns(ndarrays_to_parameters(list(model.values())), dict(config))
-        return envelope(fitins_to_recorddict(sent, keep_input=True))
+        return wrap_content(fitins_to_recorddict(sent, keep_input=True))
     arrays = ArrayRecord({name: Array(np.asarray(each)) for name, each in model.items()})
-    return envelope(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
+    return wrap_content(RecordDict({"arrays": arrays, "config": ConfigRecord(dict(config))}))
 
 
-def envelope(content: Any, node: int = 1) -> Any:
+def wrap_content(content: Any, node: int = 1) -> Any:
     """Creates a message with ``content`` to or from a node, outside a run of Flower.
 
     ``node`` is the number of the node.
@@ -279,7 +288,7 @@ def envelope(content: Any, node: int = 1) -> Any:
         group_id="",
         created_at=time.time(),
         ttl=_TTL,
-        message_type=TRAIN,
+        message_type=TRAIN_TYPE,
     )
     return make_message(metadata=metadata, content=content)
 
@@ -298,7 +307,7 @@ def named(model: Any) -> Arrays:
     return {str(at): _array(each) for at, each in enumerate(model)}
 
 
-def arrays_of(content: Any) -> Arrays:
+def message_arrays(content: Any) -> Arrays:
     """Returns the arrays of a message by name.
 
     If the message has several records, names begin with the record's name.
@@ -320,16 +329,16 @@ def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
             for name, value in record.items() if len(record) else [("", 0)]:
-                yield f"{METADATA}{place}/{name}", in_numbers(value)
+                yield f"{META_PREFIX}{place}/{name}", encode_value(value)
     before, after = request.metadata, reply.metadata
     default = before.created_at + before.ttl - after.created_at  # seconds, as Flower sets it
     words = (after.message_type, after.group_id, after.dst_node_id, after.src_node_id)
-    yield f"{METADATA}envelope/words", in_numbers(repr(words))
+    yield f"{META_PREFIX}envelope/words", encode_value(repr(words))
     usual = abs(after.ttl - default) < _ALIKE
-    yield f"{METADATA}envelope/ttl", np.array([-1.0 if usual else after.ttl])
+    yield f"{META_PREFIX}envelope/ttl", np.array([-1.0 if usual else after.ttl])
 
 
-def in_numbers(value: Any) -> NDArray[np.float64]:
+def encode_value(value: Any) -> NDArray[np.float64]:
     """Converts a value of a record to numbers.
 
     A number has the shape (1,). A text or a list has the shape (LONGEST + 9,): its length, its
@@ -344,9 +353,9 @@ def in_numbers(value: Any) -> NDArray[np.float64]:
     else:
         text = value if isinstance(value, bytes) else str(value).encode()
         numbers = np.frombuffer(text, np.uint8).astype(np.float64)
-    first = np.zeros(LONGEST)
-    first[: len(numbers)] = numbers[:LONGEST]
-    digest = hashlib.sha256(numbers[LONGEST:].tobytes()).digest()[:8]
+    first = np.zeros(MAX_ELEMENTS)
+    first[: len(numbers)] = numbers[:MAX_ELEMENTS]
+    digest = hashlib.sha256(numbers[MAX_ELEMENTS:].tobytes()).digest()[:8]
     return np.concatenate([[len(numbers)], first, np.frombuffer(digest, np.uint8)])
 
 
@@ -403,14 +412,14 @@ class RecordUploads:
 
     def __call__(self, message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
         """Records one TRAIN message and its reply, as a mod."""
-        if message.metadata.message_type.partition(".")[0] != TRAIN:
+        if message.metadata.message_type.partition(".")[0] != TRAIN_TYPE:
             return call_next(message, context)
-        number, model = _round(message), arrays_of(message.content)
+        number, model = _round(message), message_arrays(message.content)
         reply = call_next(message, context)
         if not reply.has_error():
             self._begin(number, model)
             node = context.node_id if self.sender is None else context.node_config[self.sender]
-            self._writer.upload(node, arrays_of(reply.content))
+            self._writer.upload(node, message_arrays(reply.content))
         return reply
 
     def watch(self, strategy: Any) -> Any:
@@ -470,7 +479,7 @@ class RecordUploads:
     def _replies(self, replies: list[Any]) -> Iterable[tuple[int, dict[str, Any]]]:
         for reply in replies:
             if not reply.has_error():
-                yield reply.metadata.src_node_id, arrays_of(reply.content)
+                yield reply.metadata.src_node_id, message_arrays(reply.content)
 
     def _results(self, results: list[Any]) -> Iterable[tuple[Any, dict[str, Any]]]:
         for client, result in results:

@@ -26,7 +26,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 # Type of the messages that an audit of an app covers.
-TRAIN = "train"
+TRAIN_TYPE = "train"
 _DEFAULT = "train.default"
 _PUBLIC = tuple(
     f"flwr.{name}"
@@ -36,23 +36,23 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ModChain:
     """The functions that handle an app's TRAIN message: mods around a training function.
 
     mods: the mods, beginning with the outermost
-    call: the function inside the mods
-    own: the function that the app's owner wrote: ``call`` itself, or the ``client_fn`` that it
-        calls in the older interface
-    legacy: whether the app uses the older interface
+    inner_call: the function inside the mods
+    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or the ``client_fn``
+        that it calls in the older interface
+    is_legacy: whether the app uses the older interface
     """
 
     mods: tuple[Any, ...]
-    call: Callable[..., Any]
-    own: Callable[..., Any]
-    legacy: bool
+    inner_call: Callable[..., Any]
+    owner_fn: Callable[..., Any]
+    is_legacy: bool
 
     @classmethod
-    def of(cls, app: Any) -> Chain:
+    def from_app(cls, app: Any) -> ModChain:
         """Returns the chain of the app's training; InputError if the app does not train.
 
         ``ClientApp`` stores it as nested closures (flwr.client.mod.utils.make_ffn).
@@ -76,7 +76,7 @@ def is_app(value: Any) -> bool:
     return type(value).__name__ == "ClientApp" and hasattr(value, "_registered_funcs")
 
 
-def masks(mod: Any) -> bool:
+def is_secagg(mod: Any) -> bool:
     """Whether ``mod`` is Flower's mod of secure aggregation."""
     return name_in_flower(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
@@ -101,7 +101,7 @@ def is_trusted(mod: Any) -> bool:
     return name_in_flower(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
-def need_flower() -> None:
+def require_flower() -> None:
     """Checks that the package flwr is installed, and raises InputError if it is not."""
     if importlib.util.find_spec("flwr") is None:
         raise InputError("Expected the package flwr, got none. Install fedrec-auditor[flower].")
@@ -140,10 +140,11 @@ class FlowerPromise:
     statement: the promise in words
     source: the mod or strategy with its settings
     note: an explanation for the report
-    apart: distance between two users' contributions in standard deviations of the Gaussian noise,
-        for each quantity that a round publishes; the accountant uses it; empty if nothing is proved
+    distances: distance between two users' contributions in standard deviations of the Gaussian
+        noise, for each quantity that a round publishes; the accountant uses it; empty if nothing is
+        proved
     randomizer: the randomizer of a single message, if the client adds the noise
-    assumes: conditions of the proof
+    assumptions: conditions of the proof
     lacks: reason why the promise is not proved; "" if it is proved
     """
 
@@ -153,12 +154,12 @@ class FlowerPromise:
     statement: str
     source: str
     note: str = ""
-    apart: tuple[float, ...] = ()
+    distances: tuple[float, ...] = ()
     randomizer: VectorGaussian | None = None
-    assumes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     lacks: str = ""
 
-    def scoped(self, rounds: int) -> Iterator[ScopedClaim]:
+    def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
         """Yields the claim in its scope, for any pair of messages, and for all rounds together.
 
         The claim for any pair of messages exists only if the client adds the noise, and the claim
@@ -187,12 +188,12 @@ class FlowerPromise:
 
     def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
         """Returns the event of the noise in a scope, or None if it proves no guarantee there."""
-        apart = self.apart
+        apart = self.distances
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
         if self.lacks or not apart or scope.vantage is not self.scope.vantage:
             return None
-        if scope.is_presence != self.scope.is_presence:
+        if scope.is_user_presence != self.scope.is_user_presence:
             return None
         parts = [dp.GaussianDpEvent(1.0 / far) for far in apart]
         event = parts[0] if len(parts) == 1 else dp.ComposedDpEvent(parts)
@@ -201,7 +202,7 @@ class FlowerPromise:
         return event
 
 
-def promises(
+def find_promises(
     parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
 ) -> list[FlowerPromise]:
     """Returns the promises of mods, beginning with the outermost, and of strategies.
@@ -218,7 +219,7 @@ def promises(
         name, itself = name_in_flower(part)
         if name == "LocalDpMod":
             promise = _local(part)
-        elif masks(part):
+        elif is_secagg(part):
             promise = _masked(part, delta)
         elif name in _ASKED:
             promise = _central(part, name, rounds, delta, equal)
@@ -267,7 +268,7 @@ def _local(mod: Any) -> FlowerPromise:
         statement=f"Local differential privacy with epsilon {epsilon:g} at delta {delta:g}.",
         source=f"LocalDpMod({clip:g}, {stated:g}, {epsilon:g}, {delta:g})",
         note=" ".join(text),
-        apart=(2.0 * clip / sigma,) if sigma > 0 else (),
+        distances=(2.0 * clip / sigma,) if sigma > 0 else (),
         randomizer=VectorGaussian(sigma=sigma, clip=clip, dimension=1) if sigma > 0 else None,
     )
 
@@ -332,9 +333,9 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
         # An added user moves the sum by at most the clipping norm, and the count by at most 1.
-        apart=() if lacks else tuple(1.0 / noise for noise in noises),
+        distances=() if lacks else tuple(1.0 / noise for noise in noises),
         lacks=lacks,
-        assumes=assumes if _ASKED[name] else assumes[:1],
+        assumptions=assumes if _ASKED[name] else assumes[:1],
     )
 
 

@@ -19,12 +19,12 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import Message
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
-    METADATA,
+    META_PREFIX,
     Arrays,
     FlowerClient,
     _quiet,
-    envelope,
     named,
+    wrap_content,
 )
 from fedrec_auditor.targets.wrapped.flower.flower_promise import METADATA_NOTE, FlowerPromise
 from fedrec_auditor.targets.wrapped.probe import RepeatedMessages
@@ -72,7 +72,7 @@ def _newer(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> A
 
     strategy.current_arrays = record(model)
     replies = [
-        envelope(
+        wrap_content(
             RecordDict({"arrays": record(each), "metrics": MetricRecord(_metrics(each))}), node
         )
         for node, each in enumerate(uploads, 1)
@@ -99,9 +99,9 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers of the reply that are not arrays, with the weight under its name in strategies."""
     numbers = {
-        name.removeprefix(METADATA).rpartition("/")[2]: float(np.asarray(value).flat[0])
+        name.removeprefix(META_PREFIX).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
-        if name.startswith(METADATA) and np.size(value) == 1
+        if name.startswith(META_PREFIX) and np.size(value) == 1
     }
     weight = numbers.pop("num_examples", numbers.pop("num-examples", 1.0))
     return {"norm_bit": 0, **numbers, "num-examples": weight}
@@ -130,22 +130,22 @@ class FlowerSystem(WrappedSystem):
     @property
     def assumes(self) -> tuple[str, ...]:
         """The assumption that the app does what its proofs describe, and the proofs' conditions."""
-        proved = [promise for promise in self.promises if promise.apart and not promise.lacks]
-        conditions = (each for promise in proved for each in promise.assumes)
+        proved = [promise for promise in self.promises if promise.distances and not promise.lacks]
+        conditions = (each for promise in proved for each in promise.assumptions)
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
-    def unproved(self) -> str:
+    def why_unproved(self) -> str:
         """Reasons why promises of the app are not proved.
 
         Without promises, the reason is that of ``WrappedSystem``.
         """
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
-        return lacking if self.promises else super().unproved
+        return lacking if self.promises else super().why_unproved
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the stated claims, or else the promises, per round and for all rounds."""
-        promised = (each for promise in self.promises for each in promise.scoped(self.rounds))
+        promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated or tuple(promised)
         note = "" if self.client.metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
@@ -207,7 +207,7 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
         if number == 1:
             earlier = []
         apart = {}
-        for name in (name for name in sent[0] if not name.startswith(METADATA)):
+        for name in (name for name in sent[0] if not name.startswith(META_PREFIX)):
             values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
             apart[name] = (values - values.mean(axis=0)) / sigma
             freedom, spread = values.size - values.shape[1], float(np.square(apart[name]).sum())

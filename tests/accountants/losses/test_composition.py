@@ -14,27 +14,27 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.losses import composition
 from fedrec_auditor.accountants.losses.composition import (
-    Uses,
-    curve_below,
+    PairCounts,
     distribution_of_sum,
-    epsilon_above,
-    epsilon_below,
+    lower_curve,
+    lower_epsilon,
+    upper_epsilon,
 )
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
-    FixedSize,
+    FixedSizePair,
     GaussianPair,
     LaplacePair,
     ListedPair,
-    Poisson,
-    Revealed,
-    Reversed,
+    PoissonPair,
+    RevealedPair,
+    ReversedPair,
 )
 from tests.contracts.events import response
 
 STEP = 1e-4
-responses = AtomicPair.pure
+responses = AtomicPair.of_epsilon
 
 
 @pytest.mark.parametrize("delta", [1e-100, 1e-30, 1e-9, 1e-2, 0.4])
@@ -46,7 +46,7 @@ def test_gaussians_are_bracketed_however_rare_the_event(
 ) -> None:
     uses = ((GaussianPair(mu), count),)
     truth = gaussian_epsilon(delta, mu * math.sqrt(count))
-    above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
+    above, below = upper_epsilon(uses, delta), lower_epsilon(uses, delta)
     assert below <= truth * (1 + 1e-9) <= above * (1 + 2e-9) + 1e-12
     assert above <= truth * (1 + 2e-3) + 1e-4
     assert below >= truth * (1 - 1e-2) - 1e-3
@@ -57,8 +57,8 @@ def test_gaussians_are_bracketed_however_rare_the_event(
 def test_responses_are_bracketed(local: float, count: int, delta: float) -> None:
     uses = ((responses(local), count),)
     truth = response(local)(count, delta)
-    assert epsilon_below(uses, delta) <= truth * (1 + 1e-9) + 1e-9
-    assert truth <= epsilon_above(uses, delta) <= truth * (1 + 1e-5) + 1e-6
+    assert lower_epsilon(uses, delta) <= truth * (1 + 1e-9) + 1e-9
+    assert truth <= upper_epsilon(uses, delta) <= truth * (1 + 1e-5) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_poisson_samples_agree_with_the_library(rate: float, noise: float, count
     slow = library.from_gaussian_mechanism(
         noise, sampling_prob=rate, value_discretization_interval=STEP
     ).self_compose(count)
-    assert_equal_costs(slow, Poisson(GaussianPair(1 / noise), rate), count)
+    assert_equal_costs(slow, PoissonPair(GaussianPair(1 / noise), rate), count)
 
 
-def assert_equal_costs(slow: Any, pair: Poisson, count: int) -> None:
+def assert_equal_costs(slow: Any, pair: PoissonPair, count: int) -> None:
     for delta in (1e-8, 1e-5, 1e-2):
-        ours = max(epsilon_above(((one, count),), delta) for one in (pair, Reversed(pair)))
+        ours = max(upper_epsilon(((one, count),), delta) for one in (pair, ReversedPair(pair)))
         assert ours == pytest.approx(slow.get_epsilon_for_delta(delta), rel=1e-3, abs=1e-3)
 
 
@@ -82,7 +82,7 @@ def test_laplace_noise_agrees_with_the_library(rate: float) -> None:
     slow = library.from_laplace_mechanism(
         1.5, sampling_prob=rate, value_discretization_interval=STEP
     ).self_compose(40)
-    assert_equal_costs(slow, Poisson(LaplacePair(1 / 1.5), rate), 40)
+    assert_equal_costs(slow, PoissonPair(LaplacePair(1 / 1.5), rate), 40)
 
 
 def test_unlike_leaves_agree_with_the_library() -> None:
@@ -91,7 +91,7 @@ def test_unlike_leaves_agree_with_the_library() -> None:
     uses = ((LaplacePair(1 / 3.0), 40), (GaussianPair(1 / 1.3), 1))
     for delta in (1e-8, 1e-5, 1e-2):
         truth = slow.get_epsilon_for_delta(delta)
-        assert epsilon_above(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
+        assert upper_epsilon(uses, delta) == pytest.approx(truth, rel=1e-3, abs=1e-3)
 
 
 PAIRS = st.sampled_from(
@@ -99,11 +99,13 @@ PAIRS = st.sampled_from(
         GaussianPair(0.3),
         LaplacePair(0.5),
         responses(0.7),
-        AtomicPair.of((0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))),
-        Poisson(GaussianPair(0.9), 0.1),
-        Reversed(Poisson(GaussianPair(0.9), 0.1)),
-        FixedSize(LaplacePair(1.0), 0.2),
-        Revealed(GaussianPair(0.5), 0.3),
+        AtomicPair.of_atoms(
+            (0.4, 0.3), (0.0, 0.7 - 0.3 * math.exp(-0.4)), (-0.4, 0.3 * math.exp(-0.4))
+        ),
+        PoissonPair(GaussianPair(0.9), 0.1),
+        ReversedPair(PoissonPair(GaussianPair(0.9), 0.1)),
+        FixedSizePair(LaplacePair(1.0), 0.2),
+        RevealedPair(GaussianPair(0.5), 0.3),
     ]
 )
 
@@ -113,13 +115,13 @@ PAIRS = st.sampled_from(
     uses=st.lists(st.tuples(PAIRS, st.integers(1, 60)), min_size=1, max_size=3).map(tuple),
     delta=st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]),
 )
-def test_the_two_ends_meet(uses: Uses, delta: float) -> None:
-    below, above = epsilon_below(uses, delta), epsilon_above(uses, delta)
+def test_the_two_ends_meet(uses: PairCounts, delta: float) -> None:
+    below, above = lower_epsilon(uses, delta), upper_epsilon(uses, delta)
     assert below <= above
     assert above - below <= 0.05 * above + 0.05
     more = tuple((pair, count + 1) for pair, count in uses)
-    assert epsilon_above(more, delta) >= above - 1e-3
-    assert epsilon_above(uses, 2 * delta) <= above
+    assert upper_epsilon(more, delta) >= above - 1e-3
+    assert upper_epsilon(uses, 2 * delta) <= above
 
 
 @pytest.mark.parametrize(
@@ -129,24 +131,24 @@ def test_the_two_ends_meet(uses: Uses, delta: float) -> None:
         ((LaplacePair(60.0), 64 * 1682),),
         ((LaplacePair(1e6), 3), (GaussianPair(1e-3), 10**6)),
         ((GaussianPair(1e-5), 10**9),),
-        ((Poisson(GaussianPair(100.0), 1e-6), 10**6),),
-        ((Poisson(GaussianPair(0.01), 1e-5), 10**7),),
-        ((FixedSize(GaussianPair(1.0), 1e-3), 10**5),),
+        ((PoissonPair(GaussianPair(100.0), 1e-6), 10**6),),
+        ((PoissonPair(GaussianPair(0.01), 1e-5), 10**7),),
+        ((FixedSizePair(GaussianPair(1.0), 1e-3), 10**5),),
         ((responses(1e-6), 10**9), (responses(60.0), 100), (responses(0.1), 77)),
     ],
 )
-def test_extremes_take_less_than_a_second(uses: Uses) -> None:
+def test_extremes_take_less_than_a_second(uses: PairCounts) -> None:
     started = time.process_time()
-    above = epsilon_above(uses, 1e-6)
+    above = upper_epsilon(uses, 1e-6)
     assert time.process_time() - started < 1.0
-    assert epsilon_below(uses, 1e-6) <= above < math.inf
+    assert lower_epsilon(uses, 1e-6) <= above < math.inf
 
 
 def test_an_impossible_output_is_told_with_its_probability() -> None:
-    pair = AtomicPair.of((0.0, 0.99), infinite=0.01)
-    assert math.isinf(epsilon_above(((pair, 3),), 0.0297))
-    assert math.isinf(epsilon_below(((pair, 3),), 0.0297))
-    assert epsilon_above(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
+    pair = AtomicPair.of_atoms((0.0, 0.99), infinite=0.01)
+    assert math.isinf(upper_epsilon(((pair, 3),), 0.0297))
+    assert math.isinf(lower_epsilon(((pair, 3),), 0.0297))
+    assert upper_epsilon(((pair, 3),), 0.0298) == pytest.approx(0, abs=1e-9)
 
 
 @given(
@@ -160,7 +162,7 @@ def test_the_grid_dominates_and_keeps_both_masses(
     mass = np.array([float(w) for w, _ in outputs])
     mass /= mass.sum()
     loss = np.array([at for _, at in outputs])
-    pair = ListedPair.of(loss, np.log(mass))
+    pair = ListedPair.build(loss, np.log(mass))
     (grid,) = composition._discretized(((pair, 1),), [(loss.min(), loss.max())], step, True)
     exact = float(mass @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
     points = (grid.low + np.arange(len(grid.mass))) * step
@@ -173,16 +175,16 @@ def test_the_grid_dominates_and_keeps_both_masses(
     "uses",
     [
         ((GaussianPair(0.4), 30),),
-        ((Poisson(GaussianPair(1.0), 0.1), 200),),
+        ((PoissonPair(GaussianPair(1.0), 0.1), 200),),
         ((LaplacePair(0.5), 12), (GaussianPair(0.3), 5)),
-        ((AtomicPair.of((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
+        ((AtomicPair.of_atoms((0.0, 0.9), (0.3, 0.09), infinite=0.01), 3),),
     ],
 )
-def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: Uses) -> None:
+def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: PairCounts) -> None:
     """Below the proof at the same delta, and within 2% of the bound for this delta alone."""
-    curve = curve_below(uses)
+    curve = lower_curve(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
-        above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
+        above, below = upper_epsilon(uses, delta), lower_epsilon(uses, delta)
         if math.isfinite(above):
             assert curve.delta(above) <= delta
         if math.isfinite(below) and below > 0.1:
@@ -210,14 +212,14 @@ def test_sums_of_integers_have_the_convolved_law(
 
 
 @pytest.mark.parametrize(
-    "pair", [GaussianPair(0.7), LaplacePair(2.0), Poisson(GaussianPair(1.0), 0.1)]
+    "pair", [GaussianPair(0.7), LaplacePair(2.0), PoissonPair(GaussianPair(1.0), 0.1)]
 )
-def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | Poisson) -> None:
+def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | PoissonPair) -> None:
     """Masses of cells against a histogram of draws; a miss by six deviations has chance 1e-8."""
     rng, n = np.random.default_rng(5), 400_000
     if isinstance(pair, LaplacePair):
         x = rng.laplace(size=n)
-        loss = np.abs(x - pair.m) - np.abs(x)
+        loss = np.abs(x - pair.shift) - np.abs(x)
     else:
         noise = pair if isinstance(pair, GaussianPair) else pair.pair
         rate = 1.0 if isinstance(pair, GaussianPair) else pair.rate

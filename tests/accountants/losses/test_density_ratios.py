@@ -18,53 +18,55 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.densities import Mixture, Piece
+from fedrec_auditor.accountants.losses.densities import Mixture, MixturePart
 from fedrec_auditor.accountants.losses.density_ratios import (
     _supports,
+    distinguishing_event,
     divergence,
-    event_of_ratio,
-    log_ratio,
+    max_log_ratio,
 )
 
 INF = math.inf
 E = math.e
 
 
-def of(*pieces: Piece, **points: float) -> Mixture:
+def of(*pieces: MixturePart, **points: float) -> Mixture:
     return Mixture(pieces, {float(name[1:]): mass for name, mass in points.items()})
 
 
-def uniform(low: float, high: float, weight: float = 1.0) -> tuple[Piece, ...]:
-    return (Piece(weight, low, high),)
+def uniform(low: float, high: float, weight: float = 1.0) -> tuple[MixturePart, ...]:
+    return (MixturePart(weight, low, high),)
 
 
 def laplace(
     loc: float, scale: float = 1.0, weight: float = 1.0, low: float = -INF, high: float = INF
-) -> tuple[Piece, ...]:
+) -> tuple[MixturePart, ...]:
     """Cut to [low, high] and normalized."""
     left, right = (-math.expm1(-abs(end - loc) / scale) for end in (low, high))
     share = weight / (left + right)
     return (
-        Piece(share * left, low, loc, rate=1.0 / scale),
-        Piece(share * right, loc, high, rate=-1.0 / scale),
+        MixturePart(share * left, low, loc, rate=1.0 / scale),
+        MixturePart(share * right, loc, high, rate=-1.0 / scale),
     )
 
 
-def normal(loc: float, sd: float = 1.0, weight: float = 1.0) -> tuple[Piece, ...]:
-    return (Piece(weight, -INF, INF, mean=loc, sd=sd),)
+def normal(loc: float, sd: float = 1.0, weight: float = 1.0) -> tuple[MixturePart, ...]:
+    return (MixturePart(weight, -INF, INF, mean=loc, sd=sd),)
 
 
 def falling(low: float, scale: float) -> Mixture:
-    return of(Piece(1.0, low, INF, rate=-1.0 / scale))
+    return of(MixturePart(1.0, low, INF, rate=-1.0 / scale))
 
 
-def geometric(loc: float, rate: float, weight: float = 1.0, step: float = 1.0) -> tuple[Piece, ...]:
+def geometric(
+    loc: float, rate: float, weight: float = 1.0, step: float = 1.0
+) -> tuple[MixturePart, ...]:
     """Masses proportional to exp(-rate |k|) at loc + step k."""
     ratio = math.exp(-rate)
     below = weight * ratio / (1.0 + ratio)
     return (
-        Piece(below, -INF, loc - step, rate=rate / step, step=step),
-        Piece(weight - below, loc, INF, rate=-rate / step, step=step),
+        MixturePart(below, -INF, loc - step, rate=rate / step, step=step),
+        MixturePart(weight - below, loc, INF, rate=-rate / step, step=step),
     )
 
 
@@ -76,7 +78,7 @@ def piecewise(epsilon: float, x: float) -> Mixture:
     middle = s / (s + 1.0)
     rest = (1.0 - middle) / (c + 1.0)
     sides = [(-c, low), (low + c - 1.0, c)]
-    outer = [Piece(rest * (b - a), a, b) for a, b in sides if b - a > 1e-9]
+    outer = [MixturePart(rest * (b - a), a, b) for a, b in sides if b - a > 1e-9]
     return Mixture((*uniform(low, low + c - 1.0, middle), *outer))
 
 
@@ -86,7 +88,7 @@ def square_wave(epsilon: float, x: float) -> Mixture:
     b = (epsilon * e - e + 1.0) / (2.0 * e * (e - 1.0 - epsilon))
     far = 1.0 / (2.0 * b * e + 1.0)
     sides = [(-b, x - b), (x + b, 1.0 + b)]
-    outer = [Piece(far * (hi - lo), lo, hi) for lo, hi in sides if hi > lo]
+    outer = [MixturePart(far * (hi - lo), lo, hi) for lo, hi in sides if hi > lo]
     return Mixture((*uniform(x - b, x + b, 2.0 * b * e * far), *outer))
 
 
@@ -95,16 +97,16 @@ def clipped(loc: float) -> Mixture:
     ends = {0.0: math.exp(-loc) / 2.0, 1.0: math.exp(loc - 1.0) / 2.0}
     inner = []
     if loc > 0.0:
-        inner.append(Piece(0.5 - ends[0.0], 0.0, loc, rate=1.0))
+        inner.append(MixturePart(0.5 - ends[0.0], 0.0, loc, rate=1.0))
     if loc < 1.0:
-        inner.append(Piece(0.5 - ends[1.0], loc, 1.0, rate=-1.0))
+        inner.append(MixturePart(0.5 - ends[1.0], loc, 1.0, rate=-1.0))
     return Mixture(tuple(inner), ends)
 
 
 def hybrid(x: float, epsilon: float) -> Mixture:
     """Half of the time two points (Duchi's in one dimension), else the piecewise mechanism."""
     other = piecewise(epsilon, x)
-    pieces = tuple(Piece(p.weight / 2.0, p.low, p.high) for p in other.pieces)
+    pieces = tuple(MixturePart(p.weight / 2.0, p.low, p.high) for p in other.pieces)
     e = math.exp(epsilon)
     end = (e + 1.0) / (e - 1.0)
     up = ((e - 1.0) * x + e + 1.0) / (2.0 * e + 2.0)
@@ -114,7 +116,7 @@ def hybrid(x: float, epsilon: float) -> Mixture:
 UNIT = of(*laplace(0.0, 1.0, low=-2.0, high=3.0))
 CUT_AT_1 = of(*laplace(1.0, 1.0, low=-2.0, high=3.0))
 THREE = of(*laplace(0.0, 1.0, 0.5), *laplace(3.0, 2.0, 0.5))
-LONG = Piece(1.0, 0.0, 1e5, step=1.0)
+LONG = MixturePart(1.0, 0.0, 1e5, step=1.0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ LONG = Piece(1.0, 0.0, 1e5, step=1.0)
         # Normalizers 2 - e^-2 - e^-3 and 2 - e^-3 - e^-2, and those of [0, 3] around 0 and 1.
         (UNIT, CUT_AT_1, 1.0),
         (
-            of(Piece(1.0, 0.0, 3.0, rate=-1.0)),
+            of(MixturePart(1.0, 0.0, 3.0, rate=-1.0)),
             of(*laplace(1.0, low=0.0, high=3.0)),
             1.0 + math.log((2.0 - 1.0 / E - E**-2.0) / (1.0 - E**-3.0)),
         ),
@@ -153,10 +155,14 @@ LONG = Piece(1.0, 0.0, 1e5, step=1.0)
         (of(*normal(0.0, 1.0, 0.25)), of(*normal(0.0, 1.0, 0.75)), -math.log(3.0)),
         (of(*normal(0.0)), of(*laplace(0.0)), 0.5 + math.log(2.0 / math.sqrt(2.0 * math.pi))),
         (of(*laplace(0.0)), of(*normal(0.0)), INF),
-        (of(Piece(1.0, 0.0, 1.0, sd=1.0)), of(Piece(1.0, 0.0, 1.0, mean=1.0, sd=1.0)), 0.5),
+        (
+            of(MixturePart(1.0, 0.0, 1.0, sd=1.0)),
+            of(MixturePart(1.0, 0.0, 1.0, mean=1.0, sd=1.0)),
+            0.5,
+        ),
         (  # cut 1,000 deviations out
-            of(Piece(1.0, 0.0, 1.0, mean=-1e5, sd=100.0)),
-            of(Piece(1.0, 0.0, 1.0, rate=-10.0)),
+            of(MixturePart(1.0, 0.0, 1.0, mean=-1e5, sd=100.0)),
+            of(MixturePart(1.0, 0.0, 1.0, rate=-10.0)),
             math.log(-math.expm1(-10.0) / 10.0)
             - math.log(quad(lambda y: math.exp(-10.0 * y - 5e-5 * y * y), 0.0, 1.0)[0]),
         ),
@@ -164,9 +170,13 @@ LONG = Piece(1.0, 0.0, 1e5, step=1.0)
         (of(*geometric(0.05, 0.7, step=0.1)), of(*geometric(0.35, 0.7, step=0.1)), 2.1),
         (of(*geometric(0.0, 0.7)), of(*geometric(0.5, 0.7)), INF),
         (of(*geometric(0.0, 0.7)), of(*laplace(0.0)), INF),
-        (of(LONG), of(Piece(0.5, 0.0, 1e5, step=1.0), v7=0.5), math.log(2.0)),
-        (of(Piece(0.5, 0.0, 1e5, step=1.0), v7=0.5), of(LONG), math.log(0.5 + 50_000.5)),
-        (of(Piece(1.0, 0.0, 3.0, step=1.0)), of(v0=0.1, v1=0.2, v2=0.3, v3=0.4), math.log(2.5)),
+        (of(LONG), of(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), math.log(2.0)),
+        (of(MixturePart(0.5, 0.0, 1e5, step=1.0), v7=0.5), of(LONG), math.log(0.5 + 50_000.5)),
+        (
+            of(MixturePart(1.0, 0.0, 3.0, step=1.0)),
+            of(v0=0.1, v1=0.2, v2=0.3, v3=0.4),
+            math.log(2.5),
+        ),
         (of(v0=0.75, v1=0.25), of(v0=0.25, v1=0.75), math.log(3.0)),
         (of(v0=0.75, v1=0.25), of(v0=1.0), INF),
         (of(v0=1.0), of(*uniform(-1.0, 1.0)), INF),
@@ -174,10 +184,10 @@ LONG = Piece(1.0, 0.0, 1e5, step=1.0)
         (clipped(0.25), clipped(0.5), 0.25),
         (hybrid(0.5, 1.0), hybrid(-1.0, 1.0), 1.0),
         # Narrow: where differences of cumulative probabilities cancel.
-        (of(Piece(1.0, 0.0, 1e-9, sd=1.0)), of(*uniform(0.0, 1e-9)), 0.0),
+        (of(MixturePart(1.0, 0.0, 1e-9, sd=1.0)), of(*uniform(0.0, 1e-9)), 0.0),
         # A mean far outside of the support makes no two places equal.
         (
-            of(Piece(1.0, 0.0, 1e-3, mean=-1e12, sd=1e9)),
+            of(MixturePart(1.0, 0.0, 1e-3, mean=-1e12, sd=1e9)),
             of(*uniform(0.0, 1e-3 + 1e-9)),
             math.log1p(1e-6) + 5e-10,
         ),
@@ -192,7 +202,7 @@ LONG = Piece(1.0, 0.0, 1e5, step=1.0)
     ],
 )
 def test_the_log_ratio_is_the_closed_form(p: Mixture, q: Mixture, expected: float) -> None:
-    found = log_ratio(p, q)
+    found = max_log_ratio(p, q)
     slack = 1e-12 * max(1.0, abs(expected)) if math.isfinite(expected) else 0.0
     assert found.lower <= expected + slack
     assert found.upper >= expected - slack
@@ -212,7 +222,7 @@ def valley(bottom: float, low: float, high: float, rate: float, step: float = 0.
     ]
     return of(
         *(
-            Piece(mass / sum(masses), low, high, rate=r, step=step)
+            MixturePart(mass / sum(masses), low, high, rate=r, step=step)
             for r, mass in zip((rate, -rate), masses, strict=True)
         )
     )
@@ -222,10 +232,10 @@ def valley(bottom: float, low: float, high: float, rate: float, step: float = 0.
     ("p", "q", "place"),
     [
         (of(*uniform(0.0, 1.0)), valley(0.7, 0.0, 1.0, 20.0), 0.7),
-        (of(Piece(1.0, 0.0, 5e3, step=1.0)), valley(1233.0, 0.0, 5e3, 0.01, 1.0), 1233.0),
+        (of(MixturePart(1.0, 0.0, 5e3, step=1.0)), valley(1233.0, 0.0, 5e3, 0.01, 1.0), 1233.0),
         (
-            of(Piece(1.0, 0.0, 3.0, rate=-2.0)),
-            of(Piece(0.5, 0.0, 3.0, sd=1.0), Piece(0.5, 0.0, 3.0, sd=0.3)),
+            of(MixturePart(1.0, 0.0, 3.0, rate=-2.0)),
+            of(MixturePart(0.5, 0.0, 3.0, sd=1.0), MixturePart(0.5, 0.0, 3.0, sd=0.3)),
             None,
         ),
     ],
@@ -236,10 +246,10 @@ def test_a_maximum_between_the_ends_is_found(p: Mixture, q: Mixture, place: floa
 
     if place is None:
         place = minimize_scalar(lambda y: -ratio(y), bounds=(0.3, 1.0), options={"xatol": 1e-9}).x
-    found = log_ratio(p, q)
+    found = max_log_ratio(p, q)
     assert found.lower - 1e-12 <= ratio(place) <= found.upper + 1e-12
     assert found.upper - found.lower <= 1.01e-10 * max(1.0, found.lower)
-    assert found.place == pytest.approx(place, abs=1e-4)
+    assert found.location == pytest.approx(place, abs=1e-4)
 
 
 def balle_wang(epsilon: float, shift: float) -> float:
@@ -289,7 +299,7 @@ def two_sided(epsilon: float) -> float:
         (of(*geometric(0.5, 0.7, 0.5), v9=0.5), of(v9=1.0), 0.0, 0.5),
         (clipped(0.0), clipped(1.0), 0.0, 1.0 - E**-0.5),
         (
-            of(Piece(0.5, 0.0, 1e5, step=1.0), *geometric(0.0, 1.0, 0.5)),
+            of(MixturePart(0.5, 0.0, 1e5, step=1.0), *geometric(0.0, 1.0, 0.5)),
             of(v7=1.0),
             INF,
             1.0 - 0.5 / 100_001 - 0.5 * math.tanh(0.5) * math.exp(-7.0),
@@ -305,7 +315,7 @@ def test_the_divergence_is_the_closed_form(
     rounding = 1e-12 * expected  # of the closed form
     assert found.lower - rounding <= expected <= found.upper + rounding
     assert found.upper - found.lower <= min(1e-13, 1e-9 * expected)
-    counted = found.p - (math.exp(epsilon) * found.q if epsilon < INF else 0.0)
+    counted = found.mass_p - (math.exp(epsilon) * found.mass_q if epsilon < INF else 0.0)
     assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
@@ -325,27 +335,27 @@ def test_places_and_sizes_that_differ_by_rounding_are_equal() -> None:
     ]:
         expected = 3.0 if p.points.get(9.0) == 0.0 else 0.0
         for one, other in ((p, q), (q, p)):
-            assert log_ratio(one, other).upper == pytest.approx(expected, abs=1e-12)
+            assert max_log_ratio(one, other).upper == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_sliver_between_such_places_counts_nothing() -> None:
-    sliver = Mixture((*uniform(0.0, 1.0), Piece(1e-15, 1.0, 1.0 + 1e-15)))
-    assert log_ratio(sliver, of(*uniform(0.0, 1.0))).upper == 0.0
+    sliver = Mixture((*uniform(0.0, 1.0), MixturePart(1e-15, 1.0, 1.0 + 1e-15)))
+    assert max_log_ratio(sliver, of(*uniform(0.0, 1.0))).upper == 0.0
 
 
 @pytest.mark.parametrize("low", [-1e-13, 0.5, 3.0])
 def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
     """A leak with a probability of 1e-13 is not rounding: inside, denser, or far away."""
     sliver = Mixture(
-        (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), Piece(1e-13, low, low + 1e-13))
+        (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), MixturePart(1e-13, low, low + 1e-13))
     )
     with pytest.raises(InputError, match="Expected pieces wider"):
-        log_ratio(sliver, of(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
+        max_log_ratio(sliver, of(*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9)))
 
 
 def test_the_event_is_where_the_bound_is_attained() -> None:
     def ends(p: Mixture, q: Mixture) -> tuple[float, float]:
-        found = event_of_ratio(p, q)
+        found = distinguishing_event(p, q)
         return found.low, found.high
 
     assert ends(of(*uniform(0.0, 2.0)), of(*uniform(0.0, 1.0))) == (1.0, 2.0)
@@ -375,7 +385,7 @@ def two_sided_masses(loc: float, rate: float, step: float) -> Any:
     return log
 
 
-def component(kind: str, loc: float, scale: float, w: float) -> tuple[tuple[Piece, ...], Any]:
+def component(kind: str, loc: float, scale: float, w: float) -> tuple[tuple[MixturePart, ...], Any]:
     """A component as pieces, and as a distribution of scipy."""
     match kind:
         case "laplace":
@@ -384,20 +394,20 @@ def component(kind: str, loc: float, scale: float, w: float) -> tuple[tuple[Piec
         case "normal":
             return normal(loc, scale, w), stats.norm(loc, scale).logpdf
         case "exponential":
-            return (Piece(w, loc, INF, rate=-1.0 / scale),), stats.expon(loc, scale).logpdf
+            return (MixturePart(w, loc, INF, rate=-1.0 / scale),), stats.expon(loc, scale).logpdf
         case "uniform":
             return uniform(loc - 4.0, loc + 4.0, w), stats.uniform(loc - 4.0, 8.0).logpdf
         case "cut":
             cut = stats.truncnorm((-3.0 - loc) / scale, 4.0 / scale, loc, scale)
-            return (Piece(w, -3.0, loc + 4.0, mean=loc, sd=scale),), cut.logpdf
+            return (MixturePart(w, -3.0, loc + 4.0, mean=loc, sd=scale),), cut.logpdf
         case "falling":
             cut = stats.truncexpon((loc + 7.0) / scale, -3.0, scale)
-            return (Piece(w, -3.0, loc + 4.0, rate=-1.0 / scale),), cut.logpdf
+            return (MixturePart(w, -3.0, loc + 4.0, rate=-1.0 / scale),), cut.logpdf
         case "geometric":
             return geometric(loc, 1.0 / scale, w, 0.25), two_sided_masses(loc, 1.0 / scale, 0.25)
         case _:
             masses = stats.randint(round(4.0 * loc), round(4.0 * loc) + 9)
-            short = Piece(w, loc, loc + 2.0, step=0.25)
+            short = MixturePart(w, loc, loc + 2.0, step=0.25)
             return (short,), lambda y: masses.logpmf(np.rint(4.0 * y))
 
 
@@ -474,11 +484,11 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
     weights = (half * WEIGHTS).ravel()
     log_p, log_q = p.log(y), q.log(y)
     np.testing.assert_allclose(log_prob(p.mixture, y), log_p, rtol=1e-9, atol=1e-9)
-    found = log_ratio(p.mixture, q.mixture)
+    found = max_log_ratio(p.mixture, q.mixture)
     assert log_ratios(p, q, y).max() <= found.upper + 1e-9
     if found.lower < INF:
         assert found.upper - found.lower <= 1e-9
-        near = np.clip(found.place, -1e4, 1e4) + np.array([-1e-9, 1e-9])
+        near = np.clip(found.location, -1e4, 1e4) + np.array([-1e-9, 1e-9])
         assert log_ratios(p, q, near).max() >= found.lower - 1e-7
     else:
         tails = log_ratios(p, q, np.array([-1e4, -1e3, -1e2, 1e2, 1e3, 1e4]))
@@ -494,7 +504,10 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
 @given(laws(DENSITIES), laws(DENSITIES))
 def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
     apart = [-0.75, 0.5, 2.25]
-    ratio, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture, apart)
+    ratio, event = (
+        max_log_ratio(p.mixture, q.mixture),
+        distinguishing_event(p.mixture, q.mixture, apart),
+    )
     assert event.low < event.high
     assert not any(event.low < place < event.high for place in apart)
     low, high = max(event.low, -80.0), min(event.high, 80.0)
@@ -510,13 +523,13 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
 
 @given(laws(MASSES), laws(MASSES))
 def test_the_event_of_a_ratio_of_masses_is_a_point(p: Law, q: Law) -> None:
-    found, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture)
+    found, event = max_log_ratio(p.mixture, q.mixture), distinguishing_event(p.mixture, q.mixture)
     assert event.low == event.high
     place = np.array([event.low])
     expected = [math.exp(law.log(place)[0]) for law in (p, q)]
     assert np.exp([event.log_p, event.log_q]) == pytest.approx(expected, rel=1e-9)
     assert event.log_p > -INF
-    if found.lower < INF and abs(found.place) < INF:
+    if found.lower < INF and abs(found.location) < INF:
         assert event.log_p - event.log_q == pytest.approx(found.lower, abs=1e-9)
 
 
@@ -525,7 +538,7 @@ def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> 
     y = np.arange(-400, 401) / 4.0
     one, other = p.log(y), q.log(y)
     np.testing.assert_allclose(log_prob(p.mixture, y), one, rtol=1e-9)
-    found = log_ratio(p.mixture, q.mixture)
+    found = max_log_ratio(p.mixture, q.mixture)
     ratios = log_ratios(p, q, y)
     if found.lower < INF:
         assert found.upper - found.lower <= 1e-9
@@ -541,18 +554,18 @@ def test_random_lattices_against_enumeration(p: Law, q: Law, epsilon: float) -> 
 @pytest.mark.parametrize(
     "refused",
     [
-        lambda: Piece(0.0, 0.0, 1.0),
-        lambda: Piece(1.0, 1.0, 1.0),
-        lambda: Piece(1.0, 0.0, INF),
-        lambda: Piece(1.0, -INF, 0.0, rate=-1.0),
-        lambda: Piece(1.0, 0.0, INF, rate=1.0, step=1.0),
-        lambda: Piece(1.0, 0.0, 1.0, sd=1.0, step=1.0),
-        lambda: Piece(1.0, 0.0, math.nan),
+        lambda: MixturePart(0.0, 0.0, 1.0),
+        lambda: MixturePart(1.0, 1.0, 1.0),
+        lambda: MixturePart(1.0, 0.0, INF),
+        lambda: MixturePart(1.0, -INF, 0.0, rate=-1.0),
+        lambda: MixturePart(1.0, 0.0, INF, rate=1.0, step=1.0),
+        lambda: MixturePart(1.0, 0.0, 1.0, sd=1.0, step=1.0),
+        lambda: MixturePart(1.0, 0.0, math.nan),
         lambda: divergence(THREE, THREE, -0.1),
-        lambda: Piece(1.0, 0.0, 1.0, sd=1e200),
-        lambda: log_ratio(of(*uniform(0.0, 1e-14)), of(v9=1.0)),
-        lambda: log_ratio(of(*geometric(1e9, 1.0, step=1e-3)), of(v9=1.0)),
-        lambda: log_ratio(of(*geometric(0.0, 1.0)), of(*geometric(0.0, 1.0, step=2.0))),
+        lambda: MixturePart(1.0, 0.0, 1.0, sd=1e200),
+        lambda: max_log_ratio(of(*uniform(0.0, 1e-14)), of(v9=1.0)),
+        lambda: max_log_ratio(of(*geometric(1e9, 1.0, step=1e-3)), of(v9=1.0)),
+        lambda: max_log_ratio(of(*geometric(0.0, 1.0)), of(*geometric(0.0, 1.0, step=2.0))),
     ],
 )
 def test_what_is_no_distribution_is_refused(refused: Callable[[], object]) -> None:

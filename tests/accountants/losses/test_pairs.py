@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
-from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.composition import lower_epsilon, upper_epsilon
+from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
-    GaussianMixture,
+    GaussianMixturePair,
     GaussianPair,
-    Poisson,
-    Reversed,
+    PoissonPair,
+    ReversedPair,
     attained_pairs,
     shuffled_pairs,
 )
@@ -54,8 +54,8 @@ def test_shuffled_bits_are_those_enumerated(
         shuffled_pairs(missed, unlikely, n_users), ((p, q), (q, p)), strict=True
     ):
         order = np.argsort(-(one / other))
-        exact = least_epsilon(np.log(one[order]), np.log(other[order]), delta)
-        found = epsilon_below(((pair, 1),), delta)
+        exact = smallest_epsilon(np.log(one[order]), np.log(other[order]), delta)
+        found = lower_epsilon(((pair, 1),), delta)
         assert found <= exact + 1e-9
         assert found == pytest.approx(exact, rel=1e-3, abs=1e-5)
 
@@ -65,14 +65,14 @@ def test_a_flip_has_its_own_pair_either_way() -> None:
     pairs = attained_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
-        assert epsilon_below(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
+        assert lower_epsilon(((pair, 1),), 0.05) == pytest.approx(exact, rel=1e-6)
     certain = attained_pairs(BitFlipDpEvent(1.0, 0.2))
-    assert [pair.infinite for pair in certain] == [0.0, pytest.approx(0.8)]
+    assert [pair.infinite_mass for pair in certain] == [0.0, pytest.approx(0.8)]
 
 
 def test_a_report_alone_is_not_hidden() -> None:
     pairs = attained_pairs(ShuffledDpEvent(1.0, 1))
-    assert epsilon_below(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
+    assert lower_epsilon(((pairs[0], 1),), 1e-9) == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_of_others_none_is_known(event: object) -> None:
     assert attained_pairs(event) is None
 
 
-def group(rate: float, size: int, noise: float) -> GaussianMixture:
+def group(rate: float, size: int, noise: float) -> GaussianMixturePair:
     drawn = np.arange(size + 1)
     weights = stats.binom.logpmf(drawn, size, rate)
-    return GaussianMixture(tuple((drawn / noise).tolist()), tuple(weights.tolist()))
+    return GaussianMixturePair(tuple((drawn / noise).tolist()), tuple(weights.tolist()))
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_it_costs_what_another_library_says(
     pair = group(rate, size, noise)
     for delta in (1e-6, 1e-3):
         theirs = other.get_epsilon_for_delta(delta)
-        shown = epsilon_below(((pair, uses),), delta)
-        proved = max(epsilon_above(((way, uses),), delta) for way in (pair, Reversed(pair)))
+        shown = lower_epsilon(((pair, uses),), delta)
+        proved = max(upper_epsilon(((way, uses),), delta) for way in (pair, ReversedPair(pair)))
         assert shown <= theirs * (1 + 1e-9)
         assert shown <= proved
         assert proved == pytest.approx(shown, rel=1e-3, abs=1e-4)
@@ -125,7 +125,7 @@ def test_it_costs_what_another_library_says(
 )
 def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: list[float]) -> None:
     points = np.concatenate([[-np.inf], np.sort(edges), [np.inf]])
-    ours, known = group(rate, 1, noise), Poisson(GaussianPair(1 / noise), rate)
+    ours, known = group(rate, 1, noise), PoissonPair(GaussianPair(1 / noise), rate)
     for found, expected in zip(ours.between(points), known.between(points), strict=True):
         assert np.exp(found) == pytest.approx(np.exp(expected), abs=1e-12)
 

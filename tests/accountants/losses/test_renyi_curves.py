@@ -22,10 +22,10 @@ from scipy import integrate, stats
 
 from fedrec_auditor.accountants.losses.renyi_curves import (
     _moments,
-    fixed_size,
-    fixed_size_gaussian,
+    fixed_size_curve,
+    fixed_size_gaussian_curve,
     gaussian,
-    poisson_gaussian,
+    poisson_gaussian_curve,
 )
 
 WHOLE = np.array([2.0, 3.0, 4.0, 7.0, 12.0, 33.0, 64.0, 130.0, 256.0])
@@ -44,7 +44,7 @@ RATES = [(0.01, 1.0), (0.1, 2.0), (1e-4, 0.5), (0.9, 5.0), (1e-6, 1.0), (0.02, 0
 def test_poisson_samples_are_the_librarys_at_whole_orders(rate: float, noise: float) -> None:
     event = PoissonSampledDpEvent(rate, GaussianDpEvent(noise))
     theirs = library(event, NeighboringRelation.ADD_OR_REMOVE_ONE, WHOLE)
-    assert poisson_gaussian(rate, noise, WHOLE) == pytest.approx(theirs, rel=1e-7)
+    assert poisson_gaussian_curve(rate, noise, WHOLE) == pytest.approx(theirs, rel=1e-7)
 
 
 @pytest.mark.parametrize("order", [1.001, 1.1, 1.5, 2.0, 2.5, 4.7, 10.3])
@@ -62,7 +62,7 @@ def test_poisson_samples_are_the_integral_at_any_order(
     total = integrate.quad(excess, -13, 5, limit=400, epsabs=0, epsrel=1e-10)[0]
     total += integrate.quad(excess, 5, order * mu + 13, limit=400, epsabs=0, epsrel=1e-10)[0]
     truth = math.log1p(total) / (order - 1)
-    found = float(poisson_gaussian(rate, noise, np.array([order]))[0])
+    found = float(poisson_gaussian_curve(rate, noise, np.array([order]))[0])
     assert truth * (1 - 1e-6) <= found <= truth * (1 + 1e-5) + 1e-12
     event = PoissonSampledDpEvent(rate, GaussianDpEvent(noise))
     theirs = library(event, NeighboringRelation.ADD_OR_REMOVE_ONE, np.array([order]))
@@ -80,7 +80,7 @@ def test_samples_of_fixed_size_are_the_librarys_or_what_is_not_sampled(
     event = SampledWithoutReplacementDpEvent(size, sample, GaussianDpEvent(noise))
     orders = np.append(WHOLE[WHOLE < 200], [1.3, 2.6, 5.5])
     theirs = library(event, NeighboringRelation.REPLACE_ONE, orders)
-    ours = fixed_size_gaussian(sample / size, noise, orders)
+    ours = fixed_size_gaussian_curve(sample / size, noise, orders)
     assert ours == pytest.approx(np.minimum(theirs, gaussian(noise, orders)), rel=1e-5)
 
 
@@ -100,7 +100,7 @@ def test_the_general_bound_is_the_sum_as_printed() -> None:
             for j in range(3, order + 1):
                 gap = min(2, math.expm1(min(largest, 9)) ** j)
                 total += q**j * math.comb(order, j) * math.exp((j - 1) * curve(j)) * gap
-            ours = fixed_size(
+            ours = fixed_size_curve(
                 q,
                 lambda a, top=largest: np.minimum(a / (2 * noise**2), top),
                 np.array([float(order)]),
@@ -114,21 +114,21 @@ def test_the_general_bound_is_the_sum_as_printed() -> None:
 def test_bounds_hold_what_they_bound(rate: float, noise: float, order: float) -> None:
     """Tight bound <= general bound <= unsampled; Poisson, which is attained, is below all."""
     at = np.array([order])
-    reached = float(poisson_gaussian(rate, noise, at)[0])
-    tight = float(fixed_size_gaussian(rate, noise, at)[0])
-    general = float(fixed_size(rate, lambda a: gaussian(noise, a), at)[0])
+    reached = float(poisson_gaussian_curve(rate, noise, at)[0])
+    tight = float(fixed_size_gaussian_curve(rate, noise, at)[0])
+    general = float(fixed_size_curve(rate, lambda a: gaussian(noise, a), at)[0])
     plain = float(gaussian(noise, at)[0])
     assert reached <= tight * (1 + 1e-6) + 1e-12
     assert tight <= general * (1 + 1e-6)
     assert general <= plain * (1 + 1e-9)
     more = min(1.0, 1.5 * rate)
-    assert poisson_gaussian(more, noise, at)[0] >= reached * (1 - 1e-6)
-    assert poisson_gaussian(rate, noise / 1.1, at)[0] >= reached * (1 - 1e-6)
+    assert poisson_gaussian_curve(more, noise, at)[0] >= reached * (1 - 1e-6)
+    assert poisson_gaussian_curve(rate, noise / 1.1, at)[0] >= reached * (1 - 1e-6)
 
 
 def test_no_sample_costs_nothing_and_a_whole_one_costs_all() -> None:
     orders = np.array([1.5, 2.0, 40.0])
-    for curve in (poisson_gaussian, fixed_size_gaussian):
+    for curve in (poisson_gaussian_curve, fixed_size_gaussian_curve):
         assert np.all(curve(0.0, 1.3, orders) == 0)
         assert curve(1.0, 1.3, orders) == pytest.approx(gaussian(1.3, orders))
         assert np.all(np.isinf(curve(0.5, 0.0, orders)))
@@ -138,7 +138,7 @@ def test_losses_beyond_the_doubles_count_between_whole_orders() -> None:
     """ln E[r^a] >= a ln q + a (a - 1) mu^2/2: the sampled record alone."""
     rate, noise, order = 0.5, 0.125, 10.9
     least = (order * math.log(rate) + order * (order - 1) / 2 / noise**2) / (order - 1)
-    found = poisson_gaussian(rate, noise, np.array([order]))[0]
+    found = poisson_gaussian_curve(rate, noise, np.array([order]))[0]
     assert least * (1 - 1e-12) <= found <= least * 1.001
 
 
@@ -156,5 +156,5 @@ def test_moments_of_the_ratio_are_their_alternating_sum(mu: float, level: int) -
 
 
 def test_noise_without_end_tells_nothing() -> None:
-    for curve in (poisson_gaussian, fixed_size_gaussian):
+    for curve in (poisson_gaussian_curve, fixed_size_gaussian_curve):
         assert not curve(0.5, math.inf, WHOLE).any()

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.losses import tables
-from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.composition import lower_epsilon
+from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
 from fedrec_auditor.accountants.losses.tables import (
-    AGREEMENT,
-    edges_around,
+    MAX_DIFFERENCE,
     integrate_cells,
+    integration_edges,
     loss_pair,
 )
 
@@ -35,7 +35,7 @@ LAWS = {
 
 def _cells(law: Any, seed: int = 0) -> Any:
     draws = law.rvs(1000, random_state=np.random.default_rng(seed))
-    return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], edges_around(draws))
+    return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], integration_edges(draws))
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -44,9 +44,9 @@ def test_every_cell_kept_has_its_mass(name: str) -> None:
     cells = _cells(law)
     known = law.cdf(cells.high) - law.cdf(cells.low)
     seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
-    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * AGREEMENT)
-    assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.doubt[0] + 1e-9)
-    assert cells.doubt[0] < 1e-6
+    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * MAX_DIFFERENCE)
+    assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.lost_mass[0] + 1e-9)
+    assert cells.lost_mass[0] < 1e-6
     assert (cells.low[1:] != cells.low[:-1]).all()
 
 
@@ -55,8 +55,8 @@ def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
     cells = integrate_cells(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
     order = np.argsort(cells.low)
     assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
-    assert (edges[cells.cell] <= cells.low).all()
-    assert (cells.high <= edges[cells.cell + 1]).all()
+    assert (edges[cells.interval] <= cells.low).all()
+    assert (cells.high <= edges[cells.interval + 1]).all()
 
 
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
@@ -69,7 +69,7 @@ def test_no_jump_hides(at: float, height: float) -> None:
     known = height * np.clip(at - cells.low, 0.0, cells.high - cells.low)
     assert (cells.masses[0] <= known * (1 + 1e-9) + 1e-15).all()
     assert cells.masses.sum() == pytest.approx(height * (at + 4.0), rel=1e-5)
-    assert abs(cells.masses.sum() - height * (at + 4.0)) <= cells.doubt[0] + 1e-9
+    assert abs(cells.masses.sum() - height * (at + 4.0)) <= cells.lost_mass[0] + 1e-9
 
 
 def test_a_density_that_is_nan_somewhere_is_left_out_there() -> None:
@@ -91,8 +91,8 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
     def delta_of(epsilon: float) -> float:
         return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
 
-    truth = last_failure(lambda epsilon: delta_of(epsilon) <= 1e-3, close=1e-12)
-    found = epsilon_below(((loss_pair(*laws), 100),), 1e-3)
+    truth = bisect_threshold(lambda epsilon: delta_of(epsilon) <= 1e-3, close=1e-12)
+    found = lower_epsilon(((loss_pair(*laws), 100),), 1e-3)
     assert truth - 0.1 <= found <= truth + 1e-9
 
 
@@ -102,12 +102,12 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
 ) -> None:
     """Bits of rates 0.5 and 0.55: on a grid, and with the likely counts instead of all."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
-    on_grid = epsilon_below(((loss_pair(*pair), count),), 1e-6)
+    on_grid = lower_epsilon(((loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)
-    bulk = tables.counted(*pair, count)
+    bulk = tables.statistic(*pair, count)
     assert len(bulk[0]) < count
     monkeypatch.setattr(tables, "_MANY_COPIES", count)
-    whole = tables.counted(*pair, count) if count < 10**6 else bulk
-    truth, short = (least_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
+    whole = tables.statistic(*pair, count) if count < 10**6 else bulk
+    truth, short = (smallest_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
     assert short == pytest.approx(truth, rel=1e-7)

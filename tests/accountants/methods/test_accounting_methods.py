@@ -41,7 +41,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
 )
 from fedrec_auditor.accountants.losses import composition, pairs
-from fedrec_auditor.accountants.losses.pairs import ClonePair, Poisson, dominating_pair
+from fedrec_auditor.accountants.losses.pairs import ClonePair, PoissonPair, dominating_pair
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
 from fedrec_auditor.accountants.methods import accounting_methods
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
@@ -193,12 +193,16 @@ def test_opposite_flips_are_covered() -> None:
 
 @pytest.mark.parametrize(("p", "q"), [(0.7, 0.2), (0.2, 0.7), (0.9, 0.3), (1.0, 0.4), (0.3, 0.3)])
 def test_the_three_point_pair_is_the_larger_of_both_directions(p: float, q: float) -> None:
-    pair = ThreePointLoss.of(BitFlipDpEvent(p, q))
-    rest = pair.uninformative
+    pair = ThreePointLoss.of_event(BitFlipDpEvent(p, q))
+    rest = pair.p_uninformative
     for a in np.geomspace(1e-3, 1e3, 61):
         ours = sum(
             max(0.0, x - a * y)
-            for x, y in ((pair.likely, pair.unlikely), (rest, rest), (pair.unlikely, pair.likely))
+            for x, y in (
+                (pair.p_likely, pair.p_unlikely),
+                (rest, rest),
+                (pair.p_unlikely, pair.p_likely),
+            )
         )
         both = [max(0.0, x - a * y) + max(0.0, 1 - x - a * (1 - y)) for x, y in ((p, q), (q, p))]
         assert ours == pytest.approx(max(both), abs=1e-12)
@@ -273,8 +277,8 @@ def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
     for one in (*seen, SampledWithoutReplacementDpEvent(10, 3, event)):
         pair = dominating_pair(one)
         log_p, log_q = pair.between(edges)
-        assert np.exp(log_p).sum() + pair.infinite == pytest.approx(1, abs=1e-12)
-        told_by_q = 0.0 if isinstance(pair, Poisson) else pair.infinite
+        assert np.exp(log_p).sum() + pair.infinite_mass == pytest.approx(1, abs=1e-12)
+        told_by_q = 0.0 if isinstance(pair, PoissonPair) else pair.infinite_mass
         assert np.exp(log_q).sum() + told_by_q == pytest.approx(1, abs=1e-12)
 
 
@@ -362,7 +366,7 @@ def test_a_curve_is_computed_once_for_all_deltas(monkeypatch: pytest.MonkeyPatch
         horizon=Horizon.TRAINING,
     )
     first = Rdp().bound(event, delta=1e-6, scope=scope).epsilon
-    monkeypatch.setattr(accounting_methods, "fixed_size_gaussian", None)
+    monkeypatch.setattr(accounting_methods, "fixed_size_gaussian_curve", None)
     assert Rdp().bound(event, delta=1e-4, scope=scope).epsilon < first
     assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon == first
 
@@ -461,9 +465,9 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
 
 
 def pair_delta(pair: ClonePair, epsilon: float) -> float:
-    listed = pair.listed()
+    listed = pair.list_losses()
     told = -np.expm1(np.minimum(epsilon - listed.losses, 0.0))
-    return float(np.exp(listed.log_p) @ told) + pair.infinite
+    return float(np.exp(listed.log_p) @ told) + pair.infinite_mass
 
 
 @pytest.mark.parametrize("local", [0.3, 1.0, 2.5])
@@ -595,12 +599,12 @@ def test_a_shuffle_of_millions_is_accounted_in_a_second(users: int, times: int) 
 
 def test_the_pair_is_a_law_and_its_mirror() -> None:
     for local, users, binary in ((2.5, 943, True), (0.1, 50, False), (4.0, 100_000, True)):
-        pair = ClonePair(local, users, binary).listed()
+        pair = ClonePair(local, users, binary).list_losses()
         mass, loss = np.exp(pair.log_p), pair.losses
         assert mass.sum() == pytest.approx(1.0, abs=1e-11)
         assert (mass * np.exp(-loss)).sum() == pytest.approx(1.0, abs=1e-11)
         assert np.abs(loss).max() <= local + 1e-12
-        assert 0 < ClonePair(local, users, binary).infinite < 1e-15
+        assert 0 < ClonePair(local, users, binary).infinite_mass < 1e-15
 
 
 def test_more_than_a_million_shuffles_are_bounded_by_their_moments() -> None:
@@ -611,7 +615,7 @@ def test_more_than_a_million_shuffles_are_bounded_by_their_moments() -> None:
     found = epsilon_of(1.0, 100, 10**9, 1e-6)
     assert time.process_time() - start < 1.0
     assert found > 10**5 * composed / 3
-    pair = ClonePair(1.0, 100, True).listed()
+    pair = ClonePair(1.0, 100, True).list_losses()
     mean = 10**9 * float(np.exp(pair.log_p) @ pair.losses)
     assert mean <= found <= 1.1 * mean
 

@@ -22,14 +22,14 @@ from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
     attained_assumptions,
-    epsilon_attained,
-    shuffled_epsilon,
+    attained_epsilon,
+    lower_shuffle_epsilon,
 )
 from fedrec_auditor.auditor.judging.accounting import all_accountants
 from tests.contracts.events import DELTAS, PRESENCE, SAMPLED, USES
 
+# Events whose proved epsilon is larger than the attained one.
 TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
-"""Events whose proved epsilon is larger than the attained one."""
 
 
 @pytest.mark.parametrize("name", USES)
@@ -38,7 +38,7 @@ TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
 def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
     use = USES[name]
     event = SelfComposedDpEvent(use.event, count)
-    shown = epsilon_attained(event, delta)
+    shown = attained_epsilon(event, delta)
     proofs = [
         accountant.bound(event, delta=delta, scope=use.scope).epsilon
         for accountant in all_accountants()
@@ -54,7 +54,7 @@ def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
 def test_draws_of_the_losses_show_as_much(name: str) -> None:
     """The divergence slightly below the epsilon, estimated from 400,000 draws, is above delta."""
     sampled, delta = SAMPLED[name], 0.02
-    epsilon = epsilon_attained(sampled.event, delta)
+    epsilon = attained_epsilon(sampled.event, delta)
     assert epsilon > 0
     rng = np.random.default_rng(0)
     best = -math.inf
@@ -82,7 +82,7 @@ def test_draws_of_the_losses_show_as_much(name: str) -> None:
     ids=str,
 )
 def test_known_epsilons(event: DpEvent, delta: float, known: float) -> None:
-    assert epsilon_attained(event, delta) == pytest.approx(known, rel=1e-9)
+    assert attained_epsilon(event, delta) == pytest.approx(known, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-160, 1e-300])
@@ -92,7 +92,7 @@ def test_noise_that_doubles_have_no_room_for_shows_no_more_than_is_proved(
     noise: float, rate: float, kind: type[DpEvent]
 ) -> None:
     event = kind(noise) if rate == 1 else PoissonSampledDpEvent(rate, kind(noise))
-    shown = epsilon_attained(SelfComposedDpEvent(event, 10), 1e-6)
+    shown = attained_epsilon(SelfComposedDpEvent(event, 10), 1e-6)
     proved = Pld().bound(SelfComposedDpEvent(event, 10), delta=1e-6, scope=PRESENCE).epsilon
     assert 1e6 < shown <= proved
 
@@ -102,9 +102,9 @@ def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
     flipped = math.exp(-1.0) / 2.0
     own = math.log((1.0 - flipped) / flipped)
     assert own < 2.0
-    assert shuffled_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
-    assert shuffled_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
-        epsilon_attained(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
+    assert lower_shuffle_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
+    assert lower_shuffle_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
+        attained_epsilon(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
     )
 
 
@@ -118,6 +118,6 @@ def test_what_is_supposed_is_said() -> None:
 
 def test_senseless_input_is_refused() -> None:
     with pytest.raises(InputError, match="noise_multiplier=-1"):
-        epsilon_attained(GaussianDpEvent(-1.0), 1e-5)
+        attained_epsilon(GaussianDpEvent(-1.0), 1e-5)
     with pytest.raises(InputError, match="delta=1"):
-        epsilon_attained(GaussianDpEvent(1.0), 1.0)
+        attained_epsilon(GaussianDpEvent(1.0), 1.0)

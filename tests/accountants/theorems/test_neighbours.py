@@ -28,9 +28,9 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.neighbours import (
-    epsilon_attained,
-    event_under,
-    fixed_size_above,
+    attained_epsilon,
+    convert_event,
+    fixed_size_upper,
     group_event,
 )
 from tests.contracts.events import PRESENCE, REPLACED
@@ -80,18 +80,18 @@ MIXTURE = MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5))
 def test_what_an_adjacency_asks(
     event: DpEvent, present: DpEvent, replaced: DpEvent | str | None
 ) -> None:
-    assert event_under(event, Adjacency.ADD_REMOVE) == present
+    assert convert_event(event, Adjacency.ADD_REMOVE) == present
     expected = LaplaceDpEvent(1.5) if replaced == "half" else replaced
-    assert event_under(event, Adjacency.REPLACE) == expected
+    assert convert_event(event, Adjacency.REPLACE) == expected
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
 def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> None:
     """The noise is that of a replacement: half the multiplier."""
-    event = event_under(SelfComposedDpEvent(FIXED, 50), adjacency)
+    event = convert_event(SelfComposedDpEvent(FIXED, 50), adjacency)
     scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
     found = Pld().bound(event, delta=1e-5, scope=scope).epsilon
-    expected = fixed_size_above(
+    expected = fixed_size_upper(
         n_users=100, sample=10, rounds=50, multiplier=1.0, delta=1e-5, adjacency=adjacency
     )
     assert found == pytest.approx(expected, rel=1e-9)
@@ -116,7 +116,7 @@ def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
 
 def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
     """dp-accounting 0.6.0: its PLD accountant halves the multiplier, its RDP accountant not."""
-    event = event_under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    event = convert_event(GaussianDpEvent(1.0), Adjacency.REPLACE)
     exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
     theirs = {}
     for kind in (PLDAccountant, RdpAccountant):
@@ -124,7 +124,7 @@ def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
         other.compose(GaussianDpEvent(1.0))
         theirs[kind] = other.get_epsilon(1e-5)
     assert theirs[PLDAccountant] == pytest.approx(exact, rel=1e-4)
-    assert theirs[RdpAccountant] < 0.5 * epsilon_attained(event, 1e-5)
+    assert theirs[RdpAccountant] < 0.5 * attained_epsilon(event, 1e-5)
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
@@ -143,7 +143,7 @@ def test_two_gaussians_on_one_sample_are_what_a_grid_of_both_messages_says(
         return (1 - rate) * still + rate * moved
 
     away = density(-1.0 if adjacency is Adjacency.REPLACE else 0.0)
-    known = event_under(event, adjacency)
+    known = convert_event(event, adjacency)
     assert known is not None
     scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
     found = Pld().bound(known, delta=1e-3, scope=scope).epsilon

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.attacks.parts.item_features import TENTHS, ListStatistics, seen_codes
+from fedrec_auditor.attacks.parts.item_features import TENTHS, ListStatistics, listed_codes
 from fedrec_auditor.attacks.readers.listed_items import _Classes
 from fedrec_auditor.targets.components import LIST_PADDING, Component, Dense, Kind
 from fedrec_auditor.targets.transcript import View
@@ -73,26 +73,29 @@ def test_lists_are_counted_like_by_a_loop(
     expected = by_entry(logs, numbers, turned)
     for user in range(USERS):
         took_part = [one[user] for one in logs if user in one]
-        assert seen.rounds[user, 0] == len(took_part)
+        assert seen.n_rounds[user, 0] == len(took_part)
         order = [[code for code, _ in entries if code < CODES] for entries in took_part]
-        assert seen.size[user] == max((len(set(each)) for each in order), default=0)
+        assert seen.max_codes[user] == max((len(set(each)) for each in order), default=0)
         first = [list(dict.fromkeys(each)) for each in order]
-        assert seen.ascending[user] == sum(each == sorted(each) for each in first)
+        assert seen.n_sorted[user] == sum(each == sorted(each) for each in first)
         for code in range(CODES):
             entries = expected.get((user, code), [])
             more = sum(again for *_, again in entries)
-            assert (seen.once[user, code], seen.more[user, code]) == (len(entries) - more, more)
+            assert (seen.n_single[user, code], seen.n_repeated[user, code]) == (
+                len(entries) - more,
+                more,
+            )
             if len(entries) < len(took_part):
-                assert seen.place[user, code] == np.inf
+                assert seen.last_place[user, code] == np.inf
             elif entries:
-                assert seen.place[user, code] == max(place for place, *_ in entries)
-    assert [divmod(int(key), CODES) for key in seen.key] == sorted(expected)
+                assert seen.last_place[user, code] == max(place for place, *_ in entries)
+    assert [divmod(int(key), CODES) for key in seen.pair_keys] == sorted(expected)
     for key, counts in zip(sorted(expected), np.moveaxis(seen.tenths, 2, 0), strict=True):
         for kind in (0, 1):
             held = Counter(entry[1 + kind] for entry in expected[key])
             assert counts[kind].tolist() == [held[tenth] for tenth in range(TENTHS)]
     listed = {3 * code for one in logs for entries in one.values() for code, _ in entries}
-    assert seen_codes(view, "list").tolist() == sorted(listed)
+    assert listed_codes(view, "list").tolist() == sorted(listed)
 
 
 @given(rounds, st.integers(0, 2**32))
@@ -102,7 +105,7 @@ def test_evidence_of_tenths_is_that_of_all_their_entries(
     """The shares, correlation and sums of ``_Classes``, computed from each entry of each list."""
     seen = ListStatistics.of(made(logs, True), "list", 3 * np.arange(CODES), np.arange(USERS))
     mine = np.random.default_rng(seed).random((USERS, CODES))
-    often = (seen.once + seen.more).ravel()[seen.key]
+    often = (seen.n_single + seen.n_repeated).ravel()[seen.pair_keys]
     classes = _Classes.maximise(seen, mine, np.ones(3), often)
     by_code = by_entry(logs, True, False)
     whose = [key for key in by_code for _ in by_code[key]]

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, SECONDS, ShadowReader
+from fedrec_auditor.attacks.parts.shadow_reader import MAX_SECONDS, MIN_SHADOWS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.components import Dense, Kind
@@ -32,10 +32,10 @@ class Device:
     """A device that sends ``message`` of its items, and counts its messages."""
 
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
-    seconds: float = 0.1
+    call_seconds: float = 0.1
     kind: Kind = Kind.CHANGE
-    others: bool = True
-    sizes: tuple[int, int] = (1, ITEMS)
+    is_external: bool = True
+    size_range: tuple[int, int] = (1, ITEMS)
     sent: list[int] = field(default_factory=list)
 
     def __call__(
@@ -134,7 +134,7 @@ def histories() -> NDArray[np.bool_]:
 def view(device: Device, rounds: int = 1) -> View:
     rng = np.random.default_rng(4)
     seen = (Round(None, device(histories(), None, rng)) for _ in range(rounds))
-    return view_of(*seen, users=USERS, items=ITEMS, client=device)
+    return view_of(*seen, users=USERS, items=ITEMS, device_code=device)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_plain_histories_are_read_in_any_form(
 
 
 def test_messages_of_several_rounds_are_intersected() -> None:
-    seen = view(Device(touched, seconds=0.0), rounds=4)
+    seen = view(Device(touched, call_seconds=0.0), rounds=4)
     in_all = np.ones((USERS, ITEMS), np.bool_)
-    for _, sent in seen.component("item"):
+    for _, sent in seen.find_component("item"):
         in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)
     guess = sets_of(seen)
     reached = metrics.set_f1(in_all, histories()).mean()
@@ -174,7 +174,7 @@ def test_the_learned_evidence_is_the_likelihood_ratio(rounds: int) -> None:
     seen = view(Device(flipped), rounds)
     found = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert found is not None
-    bits = [sent.dense(np.arange(USERS)) for _, sent in seen.component("bits")]
+    bits = [sent.dense(np.arange(USERS)) for _, sent in seen.find_component("bits")]
     exact = np.log(3.0) * sum(2.0 * each - 1.0 for each in bits)
     slope, offset = np.polyfit(exact.ravel(), found.ravel(), 1)
     assert 0.8 < slope < 1.25
@@ -189,7 +189,7 @@ def test_third_party_devices_are_read_better_than_by_their_form(
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts], kind: Kind
 ) -> None:
     def f1(others: bool) -> float:
-        seen = view(Device(message, kind=kind, others=others))
+        seen = view(Device(message, kind=kind, is_external=others))
         assert isinstance(reading.readers_of(seen)[0], ShadowReader) == others
         guess = sets_of(seen)
         return float(metrics.set_f1(guess, histories()).mean())
@@ -203,7 +203,7 @@ def test_nothing_is_learned_if_a_reader_makes_no_mistake() -> None:
         return {"bits": np.isin(np.arange(ITEMS), items).astype(np.int8)}
 
     device = Device(bits, kind=Kind.BITS)
-    ratio = reading.evidence(view(device), np.arange(USERS)).log_ratio
+    ratio = reading.read_evidence(view(device), np.arange(USERS)).log_ratio
     assert ratio is not None
     assert ((ratio > 0) == histories()).all()
     assert device.sent[1:] == [MIN_SHADOWS]
@@ -230,21 +230,21 @@ def test_evidence_does_not_depend_on_the_request_and_is_learned_once() -> None:
 
 
 def test_slow_devices_are_simulated_less_often() -> None:
-    device = Device(noise, seconds=SECONDS)
+    device = Device(noise, call_seconds=MAX_SECONDS)
     ShadowReader().read(view(device), np.arange(USERS))
     assert device.sent[1:] == [MIN_SHADOWS, MIN_SHADOWS]
 
 
 def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
     """AUC of the evidence on a wrapped client's messages, and the notes about it."""
-    held = Interactions.of(histories().astype(np.float32))
+    held = Interactions.create(histories().astype(np.float32))
     system = WrappedSystem(client=client)
     sent = system.upload(held, None, np.random.default_rng(4))
-    simulated = SimulatedClient.of(system, held)
-    seen = view_of(Round(None, sent), users=USERS, items=ITEMS, client=simulated)
+    simulated = SimulatedClient.make(system, held)
+    seen = view_of(Round(None, sent), users=USERS, items=ITEMS, device_code=simulated)
     ratio = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert ratio is not None
-    return float(roc_auc_score(histories().ravel(), ratio.ravel())), seen.how
+    return float(roc_auc_score(histories().ravel(), ratio.ravel())), seen.notes
 
 
 def failing(fails: Callable[[History], bool]) -> Callable[..., object]:

@@ -15,18 +15,18 @@ from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconst
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.profile_fit import (
-    can_solve,
+    can_solve_sums,
     fit_features,
     has_readable_model,
     solve_participation,
 )
 from fedrec_auditor.attacks.parts.uploads import (
     as_pseudonymous,
+    estimate_popularity,
     item_messages,
     item_steps,
     match_senders,
     model_messages,
-    popularity_of,
     read_rounds,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
@@ -37,7 +37,15 @@ from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.transcript import Kind, Public, Round, RoundView, Uploads, View, Wire
+from fedrec_auditor.targets.transcript import (
+    Kind,
+    PartView,
+    Public,
+    Round,
+    RoundView,
+    Uploads,
+    View,
+)
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.made import SKEWED, Flip, reported, scored, sent, view_of
 
@@ -59,13 +67,13 @@ def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
 def played(
     truth: np.ndarray, view: View, play: Callable[[Game], tuple[AttackRow, ...]]
 ) -> AttackRow:
-    whole = play is membership.play
+    whole = play is membership.run_attack
     game = Game(
         target="bits",
         name="made",
         attack=InteractionMembership() if whole else InteractionReconstruction(),
         view=view,
-        interactions=Interactions.of(truth.astype(np.float32)),
+        interactions=Interactions.create(truth.astype(np.float32)),
         quick=True,
         confidence=0.95,
         rng=np.random.default_rng(8),
@@ -85,8 +93,8 @@ def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
     sets, areas = [], []
     for flip in (0.001, 0.05, 0.2, 0.5):
         view = shuffled(SKEWED, np.random.default_rng(2), flip)
-        sets.append(played(SKEWED, view, reconstruction.play).value)
-        areas.append(played(SKEWED, view, membership.play).value)
+        sets.append(played(SKEWED, view, reconstruction.run_attack).value)
+        areas.append(played(SKEWED, view, membership.run_attack).value)
     assert sets[0] > 0.8
     assert sets == sorted(sets, reverse=True)
     assert areas[0] > 0.95
@@ -98,10 +106,10 @@ def test_messages_of_others_do_not_beat_popularity() -> None:
     """Messages that depend on the popularity of items only, and not on a user's set."""
     rng = np.random.default_rng(3)
     other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
-    row = played(SKEWED, shuffled(other, rng, 0.01), membership.play)
-    assert row.ahead.ci_low <= 0.0
+    row = played(SKEWED, shuffled(other, rng, 0.01), membership.run_attack)
+    assert row.net_gain.ci_low <= 0.0
     assert "The adversary knows 5 items per user" in row.note
-    assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
+    assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.run_attack).value < 0.02
 
 
 def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
@@ -112,7 +120,7 @@ def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
 
 
 def test_known_items_are_not_candidates() -> None:
-    data = Interactions.of(SKEWED.astype(np.float32))
+    data = Interactions.create(SKEWED.astype(np.float32))
     met, rest = membership.split_known_items(data, np.random.default_rng(5))
     assert ((met + rest.ratings) != data.ratings).nnz == 0
     sizes = np.diff(data.ratings.indptr)
@@ -132,7 +140,7 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     hidden = as_pseudonymous(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
-    row = played(SKEWED, view, reconstruction.play)
+    row = played(SKEWED, view, reconstruction.run_attack)
     assert row.value == pytest.approx(len(set().union(*senders)) / 120, abs=0.01)
     assert "of the last 6 rounds" in row.note
 
@@ -149,7 +157,7 @@ STEP[:, 1] = 0.5
 STEP[1, 4] = -0.25
 
 
-def server_view(*messages: Wire, users: int = 3) -> View:
+def server_view(*messages: PartView, users: int = 3) -> View:
     model = {"V": BASE, "other": np.zeros((2, 2))}
     return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
 
@@ -157,13 +165,13 @@ def server_view(*messages: Wire, users: int = 3) -> View:
 @pytest.mark.parametrize(
     ("wire", "sign"),
     [
-        (Wire.of(BASE + STEP, Kind.MODEL, 0.1), 1),
-        (Wire.of(STEP, Kind.CHANGE, 0.1), 1),
-        (Wire.of(STEP, Kind.GRADIENT, 0.5), 1),  # already downhill
-        (Wire.of(STEP, Kind.GRADIENT, -1.0), -1),
+        (PartView.create(BASE + STEP, Kind.MODEL, 0.1), 1),
+        (PartView.create(STEP, Kind.CHANGE, 0.1), 1),
+        (PartView.create(STEP, Kind.GRADIENT, 0.5), 1),  # already downhill
+        (PartView.create(STEP, Kind.GRADIENT, -1.0), -1),
     ],
 )
-def test_every_kind_gives_the_change_of_the_model(wire: Wire, sign: int) -> None:
+def test_every_kind_gives_the_change_of_the_model(wire: PartView, sign: int) -> None:
     (table,) = item_messages(server_view(wire))
     ((_, change, moved),) = table.changes()
     np.testing.assert_array_equal(change, sign * STEP)
@@ -173,34 +181,37 @@ def test_every_kind_gives_the_change_of_the_model(wire: Wire, sign: int) -> None
 @pytest.mark.parametrize(
     ("wire", "said"),
     [
-        (Wire.of(np.zeros((3, 5, 3)), Kind.MODEL), "sent (model, 5 x 3)"),  # of an unknown part
-        (Wire.of(STEP, "hashes"), "sent (hashes, 5 x 2)"),
+        (
+            PartView.create(np.zeros((3, 5, 3)), Kind.MODEL),
+            "sent (model, 5 x 3)",
+        ),  # of an unknown part
+        (PartView.create(STEP, "hashes"), "sent (hashes, 5 x 2)"),
     ],
 )
-def test_messages_of_unknown_form_are_refused(wire: Wire, said: str) -> None:
+def test_messages_of_unknown_form_are_refused(wire: PartView, said: str) -> None:
     assert not model_messages(server_view(wire))
     assert said in reading.refusal(server_view(wire))
 
 
 def test_rounds_are_read_up_to_one_message_per_user() -> None:
-    wires = [Wire.of(STEP, Kind.CHANGE) for _ in range(5)]
+    wires = [PartView.create(STEP, Kind.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
         assert len(read_rounds(server_view(*wires, users=users), "sent")) == rounds
-    bits = [Wire.of(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
+    bits = [PartView.create(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
     assert len(read_rounds(server_view(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
-    ratings = Wire.of(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
+    ratings = PartView.create(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
     pairs = np.array([[0, 1], [2, 0], [1, 3]])
     found = scored(server_view(ratings), pairs)
     assert found[0] == found[2] > found[1]
-    rated = reading.evidence(server_view(ratings), np.array([0])).ratings
+    rated = reading.read_evidence(server_view(ratings), np.array([0])).ratings
     np.testing.assert_array_equal(rated, [[0, 5, 0, 3, 0]])
 
 
 def test_messages_that_move_nothing_score_nothing() -> None:
-    still = server_view(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
+    still = server_view(PartView.create(np.zeros((3, 5, 2)), Kind.CHANGE))
     pairs = np.array([[0, 1], [2, 0]])
     for negatives in (0, 1, 4):
         public = replace(still.public, settings={"negatives": negatives})
@@ -224,7 +235,7 @@ def test_rounds_that_broke_down_are_skipped(broken: range, known: bool) -> None:
         vantage=Vantage.PEERS,
         settings={"negatives": 4.0},
     )
-    order = popularity_of(view)
+    order = estimate_popularity(view)
     assert np.isfinite(order).all()
     assert order.any() == known
     assert not known or np.corrcoef(order, COUNTS)[0, 1] > 0.99
@@ -302,7 +313,7 @@ def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
     """This holds for models and for changes, although a sum does not state its kind."""
     changes = 0.1 * RNG.normal(size=(4, M, D))
     moved = changes + TABLES[0] if kind is Kind.MODEL else changes
-    one = sent({"items": Wire.of(moved, kind)}, {"items": TABLES[0]})
+    one = sent({"items": PartView.create(moved, kind)}, {"items": TABLES[0]})
     rng = np.random.default_rng(1)
     ((table, (step,)),) = item_steps(view_of(one, users=N, items=M, vantage=vantage, rng=rng))
     np.testing.assert_allclose(table, TABLES[0])
@@ -311,8 +322,8 @@ def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
 
 def test_messages_of_parties_are_separate_steps() -> None:
     changes = RNG.normal(size=(2, M, D))
-    one = sent({"items": Wire.of(changes + TABLES[0], Kind.MODEL)}, {"items": TABLES[0]})
-    ((_, steps),) = item_steps(view_of(one, users=N, items=M, parties=2))
+    one = sent({"items": PartView.create(changes + TABLES[0], Kind.MODEL)}, {"items": TABLES[0]})
+    ((_, steps),) = item_steps(view_of(one, users=N, items=M, n_silos=2))
     np.testing.assert_allclose(steps, changes, atol=1e-12)
 
 
@@ -330,7 +341,7 @@ def test_the_order_of_popularity_is_found_where_users_agree(settings: dict[str, 
     if "alpha" in settings:
         moved -= TABLES[0] @ np.diag([3.0, 1.0, 1.0])
     view = peers(TABLES[0], moved)
-    found = popularity_of(replace(view, public=replace(PUBLIC, settings=settings)))
+    found = estimate_popularity(replace(view, public=replace(PUBLIC, settings=settings)))
     assert np.corrcoef(found, truth.sum(axis=0))[0, 1] > (0.8 if "alpha" in settings else 0.98)
 
 
@@ -394,9 +405,11 @@ def seen_training(
     """The view of a training on the members, for an adversary with the devices' code."""
     settings = {"rounds": 4, "kinds": {"": Kind.GRADIENT}, **settings}
     system: Target = WrappedSystem(client=client, model=first, **settings)
-    run = system.run(DATA.take(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
+    run = system.run(DATA.take_users(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
     view = run.transcript.view(vantage, np.random.default_rng(4))
-    return replace(view, public=replace(view.public, client=SimulatedClient.of(system, DATA)))
+    return replace(
+        view, public=replace(view.public, device_code=SimulatedClient.make(system, DATA))
+    )
 
 
 @pytest.mark.parametrize(
@@ -413,7 +426,7 @@ def seen_training(
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],
 )
 def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
-    assert can_solve(view)
+    assert can_solve_sums(view)
     found = solve_participation(view, DATA.ratings)
     assert found[MEMBERS].min() > 0.9 * found[MEMBERS].max() > 10 * abs(found[~MEMBERS]).max()
 
@@ -421,17 +434,19 @@ def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
 def test_unknown_profiles_act_as_noise() -> None:
     """With half of the profiles known, the result is better than chance but not exact."""
     view, known = seen_training(exact, server=decaying), np.arange(0, DATA.n_users, 2)
-    area = metrics.auc(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
+    area = metrics.roc_area(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
     assert 0.6 < area < 1.0
 
 
 def test_views_without_computable_sums_are_refused() -> None:
     view = seen_training(exact, server=decaying)
-    assert not can_solve(seen_training(noisy, server=decaying))  # drawn at random
-    assert not can_solve(replace(view, public=replace(view.public, client=None)))
-    assert not can_solve(replace(view, rounds=view.rounds[-1:]))  # a single model shows no step
-    assert not can_solve(view, 10**6)  # more than fit memory
-    area = metrics.auc(
+    assert not can_solve_sums(seen_training(noisy, server=decaying))  # drawn at random
+    assert not can_solve_sums(replace(view, public=replace(view.public, device_code=None)))
+    assert not can_solve_sums(
+        replace(view, rounds=view.rounds[-1:])
+    )  # a single model shows no step
+    assert not can_solve_sums(view, 10**6)  # more than fit memory
+    area = metrics.roc_area(
         solve_participation(seen_training(exact, server=signs), DATA.ratings), MEMBERS
     )
     assert area < 1.0

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.local_steps import distances
+from fedrec_auditor.attacks.parts.local_steps import fill_distances
 from fedrec_auditor.attacks.readers import coordinate_reports
 from fedrec_auditor.attacks.readers.rating_rows import RatingRows
-from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -40,7 +40,7 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     view = view_of(rated, other, users=N, items=M)
     readers, found = read_all(view)
     assert readers == ["ClearEntries"]
-    assert auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
+    assert roc_area(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
 
 
@@ -52,7 +52,9 @@ def test_an_item_needs_all_of_its_rows() -> None:
     for column in rows.T:
         bits[:, column] = own
     bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
-    seen = view_of(sent({"b": Dense(bits, Kind.BITS)}), users=N, items=M, rows=rows).by_item()
+    seen = view_of(
+        sent({"b": Dense(bits, Kind.BITS)}), users=N, items=M, item_rows=rows
+    ).align_items()
     readers, found = read_all(seen)
     assert readers == ["ClearEntries"]
     assert ((found > 0) == own).all()
@@ -69,7 +71,7 @@ def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
         for column in rows.T:
             bits[:, column] = some
         rounds.append(sent({"b": Dense(bits, Kind.BITS)}))
-    _, found = read_all(view_of(*rounds, users=N, items=M, rows=rows).by_item())
+    _, found = read_all(view_of(*rounds, users=N, items=M, item_rows=rows).align_items())
     assert not (found > 0)[~own].any()
     assert (found > 0)[own].mean() > 0.97
 
@@ -83,7 +85,7 @@ def test_reports_with_little_noise_are_informative_but_no_proof(epsilon: float) 
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     _, found = read_all(view)
     assert np.isfinite(found).all()
-    assert auc(found.ravel(), DATA.ratings.toarray().ravel() != 0) > 0.7
+    assert roc_area(found.ravel(), DATA.ratings.toarray().ravel() != 0) > 0.7
 
 
 def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +115,7 @@ def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -
         assert not read_all(view)[1].any()
         public = replace(view.public, popularity=truth.mean(axis=0))
         found = read_all(replace(view, public=public))[1]
-        gains += [auc(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
+        gains += [roc_area(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
     assert np.mean(gains) > 5 * np.std(gains) / np.sqrt(len(gains))
 
 
@@ -135,7 +137,7 @@ def played(**settings: float) -> tuple[View, np.ndarray]:
     """One round of devices that rate about half of the items uniformly from 1 to 5."""
     rng = np.random.default_rng(0)
     held = (rng.random((USERS, ITEMS)) < 0.5) * rng.integers(1, 6, (USERS, ITEMS))
-    run = FmfLfl(rounds=1, **settings).run(Interactions.of(held.astype(float)), rng)
+    run = FmfLfl(rounds=1, **settings).run(Interactions.create(held.astype(float)), rng)
     return run.transcript.view(Vantage.SERVER), held
 
 
@@ -174,7 +176,7 @@ def test_distances_follow_the_step_of_the_paper(seed: int, steps: int, d: int, r
     rates = np.full(3, rate, np.float32)
     ratings = np.arange(1, 6, dtype=np.float32)
     out = np.empty((3, 4, 5), np.float32)
-    distances(rows, after, vectors, rates, ratings, steps, np.float32(5), out)
+    fill_distances(rows, after, vectors, rates, ratings, steps, np.float32(5), out)
     now = np.repeat(rows[:, :, None], 5, axis=2).astype(float)
     u = vectors[:, None, None].astype(float)
     for _ in range(steps):

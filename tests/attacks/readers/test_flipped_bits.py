@@ -26,21 +26,21 @@ def test_asymmetric_flipping_proves_every_reported_zero() -> None:
     view = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=np.exp(-1))
     bits = view.rounds[0].uploads.components["bits"].dense(np.arange(120))
     found = reconstructed(view)
-    np.testing.assert_array_equal(found.certain, bits == 0)
-    assert not found.items[found.certain].any()
-    assert not SKEWED[found.certain].any()
+    np.testing.assert_array_equal(found.is_proved, bits == 0)
+    assert not found.items[found.is_proved].any()
+    assert not SKEWED[found.is_proved].any()
 
 
 def test_no_flipping_gives_the_truth() -> None:
     found = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0))
     np.testing.assert_array_equal(found.items, SKEWED)
-    assert found.certain.all()
+    assert found.is_proved.all()
 
 
 def test_log_odds_add_up_over_uploads() -> None:
     """T (2 mean - 1) ln((1 - q) / q) in closed form, for symmetric flipping."""
     view = flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1, rounds=7)
-    mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.component("bits")], axis=0)
+    mean = np.mean([sent.dense(np.arange(120)) for _, sent in view.find_component("bits")], axis=0)
     np.testing.assert_allclose(evidence(view).log_ratio, 7 * (2 * mean - 1) * 1.0, atol=1e-9)
     once = reconstructed(flipped(SKEWED, np.random.default_rng(0), p=P1, q=Q1))
     often = reconstructed(view)
@@ -65,7 +65,7 @@ def test_posteriors_are_calibrated() -> None:
 def test_an_uninformative_channel_leaves_the_prior() -> None:
     found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
-    assert not found.items.any()
+    assert not found.item_odds.any()
     assert not found.activity.any()
 
 
@@ -113,7 +113,7 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
     best, plain = (
         np.sqrt(np.mean((each - shares) ** 2)) for each in (means, (ones / 80 - q) / (p - q))
     )
-    assert np.sqrt(np.mean((expit(found.items) - shares) ** 2)) < 1.2 * best < 0.9 * plain
+    assert np.sqrt(np.mean((expit(found.item_odds) - shares) ** 2)) < 1.2 * best < 0.9 * plain
     assert np.abs(found.activity).max() < 0.3  # all users are equally active
 
 

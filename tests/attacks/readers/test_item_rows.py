@@ -12,19 +12,19 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import step_mixture
-from fedrec_auditor.attacks.parts.meta_gradient import own_probability
+from fedrec_auditor.attacks.parts.meta_gradient import positive_probability
 from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
 from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fit_evidence
 from fedrec_auditor.attacks.parts.uploads import item_messages
-from fedrec_auditor.attacks.readers.base import SURE
+from fedrec_auditor.attacks.readers.base import CERTAIN
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
-from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
@@ -35,14 +35,16 @@ DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 
 def server_view(name: str, negatives: int, noise: float = 0.0) -> View:
     """The server's view of one round of 50 devices."""
-    learner = FAMILIES["learners"].member(name)(dimension=8)
+    learner = FAMILIES["learners"].member_class(name)(dimension=8)
     features = user_features(DATA).values
-    catalogue = Catalogue(n_items=120, n_user_features=features.shape[1])
+    catalogue = ModelSizes(n_items=120, n_user_features=features.shape[1])
     rng = np.random.default_rng(0)
-    model = learner.initial(catalogue, rng)
+    model = learner.init_model(catalogue, rng)
     users = np.arange(5, 55)
     streams = Streams.spawn(rng, 50)
-    clients = Clients(interactions=DATA.take(users), features=features[users], streams=streams)
+    clients = Clients(
+        interactions=DATA.take_users(users), features=features[users], streams=streams
+    )
     local = LocalTraining(negatives=negatives)
     messages = learner.train(model, clients, local, Compute())
     if noise:
@@ -60,7 +62,7 @@ def server_view(name: str, negatives: int, noise: float = 0.0) -> View:
 def test_own_items_score_above_sampled_and_untouched_ones(name: str, negatives: int) -> None:
     _, found = read_all(server_view(name, negatives))
     own = DATA.ratings.toarray()[5:55] != 0
-    each = [auc(found[5 + user], own[user]) for user in range(50)]
+    each = [roc_area(found[5 + user], own[user]) for user in range(50)]
     # LightGCN's own items lie on a line too: with few negatives the two are hard to distinguish
     least = {("light-gcn", 1): 0.6, ("gcn", 4): 0.8}
     assert np.mean(each) > least.get((name, negatives), 0.95)
@@ -72,7 +74,7 @@ def test_noise_of_the_size_of_the_change_hides_it() -> None:
     found = read_all(server_view("mf", 4, noise=1.0))[1][5:55]
     own = DATA.ratings.toarray()[5:55] != 0
     # 50 users' mean AUC of about 15 x 105 pairs has standard deviation .012 without a signal
-    assert abs(np.mean([auc(found[u], own[u]) for u in range(50)]) - 0.5) < 0.07
+    assert abs(np.mean([roc_area(found[u], own[u]) for u in range(50)]) - 0.5) < 0.07
 
 
 def planted(moved: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
@@ -89,7 +91,7 @@ def test_moved_rows_are_read_for_any_kind_of_message(kind: Kind) -> None:
     readers, found = read_all(view_of(one, users=30, items=50))
     assert readers == ["ItemRows"]
     np.testing.assert_array_equal(found > 0, own)
-    assert (found[~own] == -SURE).all()
+    assert (found[~own] == -CERTAIN).all()
 
 
 def test_an_own_item_need_not_move_in_every_round() -> None:
@@ -135,7 +137,9 @@ def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) 
     assert readers == ["NoisyRows"]
     assert not found[idle].any()
     others = np.arange(30) != idle
-    before, after = (auc(ratio[others].ravel(), own[others].ravel()) for ratio in (whole, found))
+    before, after = (
+        roc_area(ratio[others].ravel(), own[others].ravel()) for ratio in (whole, found)
+    )
     assert after > before - 0.01
     assert before > 0.9
 
@@ -179,8 +183,8 @@ def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
     view = view_of(one, users=senders, items=items, settings={"negatives": 4})
     found = ItemRows().read(view, np.arange(senders)).log_ratio
     assert found is not None
-    assert (found[:, 20:] == (0.0 if senders == 200 else -SURE)).all()
-    assert auc(found[:, :20].ravel(), own.ravel()) > 0.95
+    assert (found[:, 20:] == (0.0 if senders == 200 else -CERTAIN)).all()
+    assert roc_area(found[:, :20].ravel(), own.ravel()) > 0.95
 
 
 USERS, ITEMS, WIDTH, NEGATIVES, ROUNDS = 120, 150, 16, 4, 3
@@ -242,7 +246,7 @@ def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
     view, met, best = played(step, 1, alike=alike, tilt=tilt)
     readers, ratio = read_all(view)
     assert readers == ["NoisyRows"]
-    reached, ceiling = auc(ratio.ravel(), met.ravel()), auc(best.ravel(), met.ravel())
+    reached, ceiling = roc_area(ratio.ravel(), met.ravel()), roc_area(best.ravel(), met.ravel())
     assert ceiling > 0.75
     assert ceiling - reached < 0.06
 
@@ -251,7 +255,8 @@ def test_known_popularity_helps_with_small_steps() -> None:
     view, met, _ = played(0.5, 7, tilt=0.5)
     public = replace(view.public, popularity=met.mean(axis=0))
     areas = [
-        auc(read_all(each)[1].ravel(), met.ravel()) for each in (view, replace(view, public=public))
+        roc_area(read_all(each)[1].ravel(), met.ravel())
+        for each in (view, replace(view, public=public))
     ]
     assert areas[1] > areas[0] > 0.75
 
@@ -298,7 +303,7 @@ def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> No
         view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
         readers, ratio = read_all(view)
         assert readers == ["NoisyRows"]
-        found[known] = np.array([auc(ratio[user], met[user]) for user in range(USERS)])
+        found[known] = np.array([roc_area(ratio[user], met[user]) for user in range(USERS)])
     assert found[True].min() > 0.95
     assert alike or 0.3 < found[False].mean() < 0.7
 
@@ -353,7 +358,7 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
     settings = {"negatives": float(NEGATIVES)}
     popularity = met.mean(axis=0) if known else None
     view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
-    return auc(read_all(view)[1].ravel(), met.ravel())
+    return roc_area(read_all(view)[1].ravel(), met.ravel())
 
 
 @pytest.mark.parametrize("negatives", [0, 1, 4])
@@ -361,20 +366,24 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
 def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, negatives: int) -> None:
     """No division by zero if no row moves down, or if no negative is drawn twice."""
     held = RowPositions(
-        np.arange(3), np.full((3, 8), place, np.float32), signed=True, alike=True, up=False
+        np.arange(3),
+        np.full((3, 8), place, np.float32),
+        is_aligned=True,
+        is_similar=True,
+        has_sign=False,
     )
     first = StepMixture(
-        end=1.0,
-        turned=np.inf,
-        step=5.0,
-        variance=25.0,
-        share=0.05,
-        counts=10.0,
-        items=np.full(8, -3.0),
-        tilts=np.zeros(8),
-        reach=np.arange(4.0),
+        step_sign=1.0,
+        flip_above=np.inf,
+        mean_step=5.0,
+        step_variance=25.0,
+        mean_share=0.05,
+        prior_weight=10.0,
+        item_odds=np.full(8, -3.0),
+        step_excess=np.zeros(8),
+        moved_steps=np.arange(4.0),
     )
-    assert np.isfinite(fit_evidence(held, negatives, first, learning=True).ratio).all()
+    assert np.isfinite(fit_evidence(held, negatives, first, learning=True).log_ratio).all()
 
 
 MANY, FEW, SHARE, DRAWN, STEP = 300, 60, 0.15, 4, 2.0
@@ -389,11 +398,17 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
     drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
     found = step_mixture.fit_mixture(
-        RowPositions(np.arange(MANY), places.astype(np.float32), signed=True, alike=True, up=True),
+        RowPositions(
+            np.arange(MANY),
+            places.astype(np.float32),
+            is_aligned=True,
+            is_similar=True,
+            has_sign=True,
+        ),
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
-    assert np.sqrt(np.mean((found.tilts - tilts) ** 2)) < 0.12
+    assert np.sqrt(np.mean((found.step_excess - tilts) ** 2)) < 0.12
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])
@@ -405,12 +420,16 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
     places = STEP * np.where(met, 1, -fade * drawn) + rng.normal(size=met.shape)
     places[:upside_down] *= -1
     held = RowPositions(
-        np.arange(MANY), places.astype(np.float32), signed=True, alike=False, up=upside_down == 0
+        np.arange(MANY),
+        places.astype(np.float32),
+        is_aligned=True,
+        is_similar=False,
+        has_sign=upside_down == 0,
     )
     mixture = step_mixture.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
-    ratio = step_mixture.fit_evidence(held, DRAWN, mixture).ratio
+    ratio = step_mixture.fit_evidence(held, DRAWN, mixture).log_ratio
     halves = np.split(np.arange(MANY), 2)
-    assert min(auc(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
+    assert min(roc_area(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
 
 
 def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -434,20 +453,22 @@ def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize("halves", [1, 2])
 def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
     change, own = in_groups(halves, np.random.default_rng(halves))
-    found = own_probability(change)
+    found = positive_probability(change)
     assert found.min() >= 0
     assert found.max() <= 1 + 1e-9
     assert not found[~change.any(axis=2)].any()
     for user in range(6):
         moved = change[user].any(axis=1)
-        assert auc(found[user, moved], own[user, moved]) > 0.95
+        assert roc_area(found[user, moved], own[user, moved]) > 0.95
 
 
 def test_other_senders_have_no_influence() -> None:
     change, _ = in_groups(2, np.random.default_rng(0))
     change[0, 100:] = 0.0  # so that senders moved different numbers of rows
-    np.testing.assert_allclose(own_probability(change)[3], own_probability(change[3:4])[0])
+    np.testing.assert_allclose(
+        positive_probability(change)[3], positive_probability(change[3:4])[0]
+    )
 
 
 def test_without_moved_rows_there_are_no_own_items() -> None:
-    assert not own_probability(np.zeros((2, 5, 3))).any()
+    assert not positive_probability(np.zeros((2, 5, 3))).any()

@@ -191,14 +191,14 @@ def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
 @pytest.mark.parametrize("width", [1, 2])
 def test_codes_are_read_by_the_public_function(width: int) -> None:
     codes = CODES[:, :width]
-    assert f1(view(alone, 1, codes, rows=codes)) >= 0.99
+    assert f1(view(alone, 1, codes, item_rows=codes)) >= 0.99
 
 
 def test_lists_of_random_items_give_no_evidence() -> None:
     for rounds in (1, 4):
-        ratio = reading.evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
+        ratio = reading.read_evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
         assert ratio is not None
-        assert abs(metrics.auc(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
+        assert abs(metrics.roc_area(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
 
 
 def test_evidence_on_a_user_does_not_depend_on_the_request() -> None:
@@ -223,13 +223,13 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
     ratio, guessed = (
-        posterior(each, known) for each in (reading.evidence(seen, np.arange(USERS)), silent)
+        posterior(each, known) for each in (reading.read_evidence(seen, np.arange(USERS)), silent)
     )
-    area, prior = (metrics.auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
+    area, prior = (metrics.roc_area(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (ratio, guessed))
     assert sets > popular + (0.1 if there == 1 else 0)
-    assert seen.how == ["Matches codes to items by how many users have each."]
+    assert seen.notes == ["Matches codes to items by how many users have each."]
 
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
@@ -249,6 +249,6 @@ def test_uninformative_codes_break_no_tie_of_the_prior(listed: int) -> None:
         items=ITEMS,
         popularity=HELD.mean(axis=0),
     )
-    ratio = reading.evidence(seen, np.arange(USERS)).log_ratio
+    ratio = reading.read_evidence(seen, np.arange(USERS)).log_ratio
     assert ratio is not None
     assert not ((ratio != 0) & (np.abs(ratio) < 1e-6)).any()

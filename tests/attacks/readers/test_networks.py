@@ -41,7 +41,7 @@ def view(**settings: Any) -> View:
     held = np.zeros((USERS, ITEMS))
     for user, taste in enumerate(TASTE):
         held[user, rng.permutation(np.flatnonzero(taste == GENRE))[:10]] = 1.0
-    interactions = Interactions.of(
+    interactions = Interactions.create(
         held,
         attributes={"gender": Attribute(codes=rng.integers(2, size=USERS), categories=("F", "M"))},
         genres=np.arange(GENRES) == GENRE[:, None],
@@ -62,7 +62,7 @@ def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None
 def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
     """The mean of the ratio over the distribution of negatives is 1."""
     found = FeatureNetwork().read(view(), np.array([7]))
-    assert np.exp(found.log_ratio[0] + found.items).mean() == pytest.approx(1.0)
+    assert np.exp(found.log_ratio[0] + found.item_odds).mean() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("mean", [False, True])
@@ -90,7 +90,7 @@ def test_form_is_known_without_names() -> None:
 
 def test_networks_without_public_features_or_with_item_rows_are_refused() -> None:
     seen = view()
-    blind = replace(seen, public=replace(seen.public, features=None))
+    blind = replace(seen, public=replace(seen.public, item_features=None))
     assert "public features" in FeatureNetwork().refusal(blind)
     assert FeatureNetwork().refusal(view(item_ids=True))
 
@@ -132,9 +132,9 @@ def planted(
         weight = rng.standard_normal(weight.shape)
     table = Rows(
         indptr=np.arange(N + 1),
-        ids=np.arange(N) % CATALOGUE,
+        row_ids=np.arange(N) % CATALOGUE,
         values=rng.standard_normal((N, D)),
-        count=CATALOGUE,
+        n_rows=CATALOGUE,
         kind=Kind.GRADIENT,
     )
     parts = {
@@ -163,7 +163,7 @@ def test_messages_without_the_rank_are_refused() -> None:
 
 
 def trained(**settings: Any) -> Run:
-    target: Any = FAMILIES["targets"].member("fedncf")(rounds=2, **settings)
+    target: Any = FAMILIES["targets"].member_class("fedncf")(rounds=2, **settings)
     return target.run(DATA, np.random.default_rng(0))
 
 
@@ -187,6 +187,6 @@ def test_private_vectors_are_read_without_a_matrix_that_spans_them() -> None:
 
 
 def test_noise_on_the_layer_is_recognised_by_the_rank() -> None:
-    target: Any = FAMILIES["targets"].member("fedncf-ldp")(rounds=1)
+    target: Any = FAMILIES["targets"].member_class("fedncf-ldp")(rounds=1)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     assert FirstLayer().refusal(view)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.readers.base import SURE, Evidence
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
-from fedrec_auditor.attacks.readers.rank_one_gradients import directions
+from fedrec_auditor.attacks.readers.rank_one_gradients import main_directions
 from fedrec_auditor.attacks.readers.small_readers import (
     InputWeights,
     Participation,
@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.readers.small_readers import (
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import set_f1
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, RoundView, View, Wire
+from fedrec_auditor.targets.transcript import PartView, Public, RoundView, View
 from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
 
 ITEMS, USERS = 40, 12
@@ -55,7 +55,7 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
     readers, found = read_all(trained(hidden))
     assert "InputWeights" in readers
-    np.testing.assert_array_equal(found, np.where(HISTORIES, SURE, -SURE))
+    np.testing.assert_array_equal(found, np.where(HISTORIES, CERTAIN, -CERTAIN))
 
 
 def test_a_device_that_moved_nothing_gives_no_evidence() -> None:
@@ -90,7 +90,7 @@ def summed(
     for _ in range(rounds):
         users = np.sort(rng.permutation(CROWD)[: int(share * CROWD)])
         moved = items + own[users] + noise * rng.normal(size=(len(users), CATALOGUE, WIDTH))
-        seen.append(sent({"items": Wire.of(moved, Kind.MODEL)}, {"items": items}, users))
+        seen.append(sent({"items": PartView.create(moved, Kind.MODEL)}, {"items": items}, users))
     where = Vantage.AGGREGATE
     return view_of(*seen, users=CROWD, items=CATALOGUE, vantage=where, route=where)
 
@@ -98,7 +98,7 @@ def summed(
 def area(view: View, truth: np.ndarray) -> float:
     ratio = Participation().read(view, np.arange(CROWD)).log_ratio
     assert np.isfinite(ratio).all()
-    return metrics.auc(ratio.ravel(), truth.ravel())
+    return metrics.roc_area(ratio.ravel(), truth.ravel())
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_table_of_users_has_a_row_of_each(count: int, read: bool) -> None:
     public = Public(algorithm="made", n_users=SENDERS, n_items=COLUMNS)
     model = {"items": np.ones((COLUMNS, 2)), "users": np.ones((count, 2))}
     view = View(vantage=Vantage.PEERS, public=public, rounds=(RoundView(broadcast=model),))
-    assert UserRows().reads(view) is read
+    assert UserRows().can_read(view) is read
 
 
 @settings(max_examples=30)
@@ -329,7 +329,7 @@ def test_a_user_without_items_has_none() -> None:
 def test_directions_are_singular_vectors() -> None:
     rng = np.random.default_rng(0)
     matrices = rng.normal(size=(6, 30, 4))
-    found = directions(matrices)
+    found = main_directions(matrices)
     for matrix, direction in zip(matrices, found, strict=True):
         expected = np.linalg.svd(matrix)[2][0]
         assert abs(direction @ expected) == pytest.approx(1, abs=1e-10)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fedrec_auditor.auditor.judging import catalogue as catalogue
-from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli, refusal
@@ -89,8 +89,8 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
 
 def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdicts may have any spelling; files for CI contain all entries."""
-    some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
-    monkeypatch.setattr(catalogue, "entries", lambda _: some)
+    some = tuple(e for e in catalogue.list_entries() if e.number in ("6", "7b", "8", "20b"))
+    monkeypatch.setattr(catalogue, "list_entries", lambda _: some)
     for given, expected in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
         words = [word for text in given for word in ("--only", text)]
         code, out, _ = cli("claims", "--all", *words)
@@ -106,7 +106,7 @@ def test_the_entries_of_a_paper() -> None:
     code, out, _ = cli("claims", "--paper", "fedgnn", "--json")
     assert code == 0
     found = {row["number"] for row in json.loads(out)}
-    assert found == {entry.number for entry in papers()["fedgnn"].entries if entry.number}
+    assert found == {entry.number for entry in load_papers()["fedgnn"].entries if entry.number}
 
 
 def no_constant(name: str) -> float:
@@ -157,7 +157,9 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     )
     (folder / "numbers.py").write_text(TABLED)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(catalogue, "papers", lambda: {**papers(), "x": Paper.of("tabled_paper")})
+    monkeypatch.setattr(
+        catalogue, "load_papers", lambda: {**load_papers(), "x": Paper.of("tabled_paper")}
+    )
     for words in ((), ("theirs",)):
         code, out, _ = cli("claims", *words, "--tables", "--jobs", "1")
         said = "2.0000; Counted epsilon: 3.0000; Correct epsilon: 1 to 1.5"

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
-from fedrec_auditor.auditor.run.checkpoints import FOLDER
+from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
 from fedrec_auditor.auditor.run.tasks import TaskResult
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.record import Record
@@ -156,7 +156,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     with pytest.raises(KeyboardInterrupt):
         runner.run_plan(plan, make_resources(1), out=tmp_path)
     assert not (tmp_path / "report.json").exists()
-    one, other, *_ = sorted((tmp_path / FOLDER).iterdir())
+    one, other, *_ = sorted((tmp_path / TASKS_FOLDER).iterdir())
     one.unlink()
     os.mkfifo(one)
     flipped = bytearray(other.read_bytes())
@@ -168,11 +168,11 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
         plan, make_resources(1), out=tmp_path, observe=lambda s: seen.append(s.done)
     )
     assert seen[-1] > 5
-    assert not (tmp_path / FOLDER).exists()
+    assert not (tmp_path / TASKS_FOLDER).exists()
 
     def stripped(one: Record) -> bytes:
         provenance = one.provenance.model_copy(update={"timing": {}, "machine": {}})
-        return store.encode(one.model_copy(update={"provenance": provenance}))
+        return store.encode_json(one.model_copy(update={"provenance": provenance}))
 
     assert stripped(record).splitlines() == stripped(Record.read(done)).splitlines()
 
@@ -188,7 +188,7 @@ def test_an_interrupt_is_one_line_and_exit_code_3(
     code, _, err = cli(*words)
     assert code == 3
     assert err.strip().count("\n") == 0
-    assert "resumes" in err
+    assert "to resume" in err
     assert not (tmp_path / "report.json").exists()
 
 
@@ -258,7 +258,7 @@ def test_listings_in_text_and_json() -> None:
 def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     code, said, _ = cli("list", "fmf-ldp")
     assert code == 0
-    assert said.startswith("fmf-ldp: FMF-LDP: Theorem 3")
+    assert said.startswith("fmf-ldp: FMF-LDP: the claimed epsilon of one report (Theorem 3)")
     assert "\nPaper  Minto" in said
     line = next(line for line in said.splitlines() if line.startswith("  reports "))
     assert line.startswith(
@@ -385,7 +385,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
     assert said in done.stderr
-    assert sorted(path.name for path in out.iterdir()) == sorted(store.FILES)
+    assert sorted(path.name for path in out.iterdir()) == sorted(store.FILE_NAMES)
 
 
 @pytest.mark.parametrize(

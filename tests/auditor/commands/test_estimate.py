@@ -115,11 +115,14 @@ def test_only_what_is_asked_for_is_shown(scores: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--curve", "--one-run"], "with the estimator all-thresholds, got --one-run"),
+        (
+            ["--curve", "--one-run"],
+            "estimator all-thresholds for --curve and --renyi, got --one-run",
+        ),
         (["--renyi", "2", "--estimator", "joint-binomial"], "got --estimator joint-binomial"),
-        (["--renyi", "1"], "a Renyi order above 1, got 1."),
-        (["--renyi", "nan"], "a Renyi order above 1, got nan"),
-        (["--renyi", "inf"], "a Renyi order above 1, got inf"),
+        (["--renyi", "1"], "a Renyi order above 1, got order=1."),
+        (["--renyi", "nan"], "a Renyi order above 1, got order=nan"),
+        (["--renyi", "inf"], "a Renyi order above 1, got order=inf"),
         (["--renyi", "two"], "two"),
     ],
 )

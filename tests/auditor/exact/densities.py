@@ -25,8 +25,8 @@ from fedrec_auditor.targets.mechanisms.base import Domain
 Rows = NDArray[np.float64] | Sequence[NDArray[np.float64]]
 FEW = settings(max_examples=25, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)
+# Draws per input to find rare outputs: no distribution here has rarer ones.
 DRAWS = 20_000
-"""Draws per input to find rare outputs: no distribution here has rarer ones."""
 
 
 def search(
@@ -38,7 +38,10 @@ def search(
     samples: int = DRAWS,
 ) -> Bound:
     """The search with a third of its usual Hypothesis examples, which suffice here."""
-    with mock.patch.object(LogRatio, "examples", 60), mock.patch.object(Divergence, "examples", 30):
+    with (
+        mock.patch.object(LogRatio, "max_examples", 60),
+        mock.patch.object(Divergence, "max_examples", 30),
+    ):
         return exact_search(
             mechanism,
             epsilon=epsilon,

@@ -192,7 +192,7 @@ def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
 @pytest.mark.calibration
 def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a level of 20%, honest samplers fail at most that often: one bound for all tests."""
-    monkeypatch.setattr(fit, "LEVEL", 0.2)
+    monkeypatch.setattr(fit, "ERROR_RATE", 0.2)
     runs = [
         check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
         for name in ("bits", "numbers", "vectors")
@@ -215,7 +215,7 @@ def test_a_sampler_that_raises_is_an_error_of_input() -> None:
 
 
 def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
-    fine = DiscreteLaplace.calibrated(1.0, low=-1, high=1, step=2.0**-20)
+    fine = DiscreteLaplace.calibrate(1.0, low=-1, high=1, step=2.0**-20)
     found = check_fit(
         Sampler.of(fine),
         OutputDistribution.of(fine),

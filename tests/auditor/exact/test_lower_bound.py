@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, any_pair
@@ -266,7 +266,7 @@ def test_many_ratios_in_copies_are_bounded_closely_from_below(
     mechanism = Table((tuple(p), tuple(q)), copies=copies)
     found = exact_lower_bound(mechanism, SCOPE, delta).epsilon
     joint = [functools.reduce(np.multiply.outer, [law] * copies).ravel() for law in (p, q)]
-    truth = last_failure(lambda epsilon: slow_delta(joint, epsilon) <= delta, close=1e-12)
+    truth = bisect_threshold(lambda epsilon: slow_delta(joint, epsilon) <= delta, close=1e-12)
     assert truth - 0.11 <= found <= truth + 1e-9
 
 

@@ -16,12 +16,12 @@ from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.exact.output_distribution import (
-    DEEPEST,
+    MAX_LOG_DEPTH,
     Density,
     is_single_precision,
     without_underflow,
 )
-from fedrec_auditor.auditor.verification.checks.support import support
+from fedrec_auditor.auditor.verification.checks.support import check_support
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from tests.auditor.exact.densities import (
     FEW,
@@ -109,7 +109,7 @@ def test_an_underflow_is_no_impossible_output(inputs: list[int]) -> None:
     law = geometric(1000)
     assert not refuted(law, 996.0, inputs)
     assert refuted(law, 590.0, inputs)
-    found = support(evidence(law, inputs, epsilon=996.0, samples=3_000, law=True))
+    found = check_support(evidence(law, inputs, epsilon=996.0, samples=3_000, law=True))
     assert found.status is Status.PASSED
 
 
@@ -149,7 +149,7 @@ def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
     changed = raised != laws
     high = np.broadcast_to(laws.max(axis=0), laws.shape)
     assert (high[changed] - raised[changed] <= claim).all()
-    assert (high < claim - DEEPEST)[changed].all()
+    assert (high < claim - MAX_LOG_DEPTH)[changed].all()
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.02, 0.01])

@@ -17,8 +17,8 @@ from fedrec_auditor.targets.transcript import View
 
 DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
 POPULATION = small_population(DATA, 8, 10)
+# A confidence that no test misses by chance.
 SURE = 1 - 1e-6
-"""A confidence that no test misses by chance."""
 
 
 def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **more: Any) -> Game:

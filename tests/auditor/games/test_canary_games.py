@@ -22,27 +22,27 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection
-from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, candidates
+from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, extreme_canaries
 from fedrec_auditor.auditor.games.canary_game import (
-    RESOLVED,
-    Draws,
+    FORMULA_DELTA,
     Features,
     GameInputs,
-    Memory,
+    MemoryStore,
+    RunSampler,
     Setting,
     Store,
 )
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.crowd_game import Trainings, first_broadcast, opening
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
+from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator, first_broadcast, first_round
 from fedrec_auditor.auditor.games.one_run import SharedTraining
-from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, WeightedSum
+from fedrec_auditor.auditor.worlds.pilot_rules import N_VOTES, WeightedSum
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
@@ -69,20 +69,22 @@ def bound(
 ) -> Bound:
     """At a confidence that no test misses by chance; what is in ``store`` is not run again."""
     first, second = np.random.default_rng(0).spawn(2)
-    worlds = Draws(simulation=simulation, name="test", chunk=20, store=store or Memory()).worlds(
+    worlds = RunSampler(
+        simulation=simulation, name="test", chunk_size=20, store=store or MemoryStore()
+    ).make_worlds(
         ("in", "out"),
         USER,
         source=str(seen),
         statistic="a rule",
         pilot=20,
         rng=first,
-        budget=SampleBudget(draws=2 * runs, delta=delta, alpha=0.05),
+        budget=TestBudget(draws=2 * runs, delta=delta, alpha=0.05),
     )
     return JointBinomial().bound(worlds, delta=delta, confidence=SURE, samples=runs, rng=second)
 
 
-def trainings(target: Target, canary: Canaries, *vantages: Vantage) -> Trainings:
-    return Trainings(target=target, canary=canary, vantages=vantages)
+def trainings(target: Target, canary: Canaries, *vantages: Vantage) -> TrainingSimulator:
+    return TrainingSimulator(target=target, canary=canary, vantages=vantages)
 
 
 def test_nobody_of_the_population_has_rated_a_new_item() -> None:
@@ -107,15 +109,15 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
     unit: Unit, adjacency: Adjacency
 ) -> None:
     scope = Scope(unit=unit, adjacency=adjacency, vantage=Vantage.PEERS, horizon=Horizon.TRAINING)
-    found = list(candidates(scope, POPULATION))
+    found = list(extreme_canaries(scope, POPULATION))
     assert found
     for canary in found:
-        one, other = canary.worlds
+        one, other = canary.populations
         assert one.n_users == other.n_users == POPULATION.n_users + 1
         before, after = one.ratings.toarray(), other.ratings.toarray()
         np.testing.assert_array_equal(before[:-1], after[:-1])
         np.testing.assert_array_equal(before[:-1], POPULATION.ratings.toarray())
-        histories = canary.profiles.ratings.toarray()
+        histories = canary.histories.ratings.toarray()
         np.testing.assert_array_equal(np.stack([before[-1], after[-1]]), histories)
         changed = np.count_nonzero(before[-1] != after[-1])
         if unit is not Unit.USER:
@@ -128,9 +130,9 @@ def test_worlds_differ_in_the_canary_and_by_what_the_scope_allows(
 def test_claims_of_a_round_and_of_a_training_are_asked_at_either_horizon() -> None:
     claims = FmfLdp().scoped_claims(Population(n_users=9, n_items=9))
     for name, game in CANARY_GAMES.items():
-        found = game.scopes(claims)
+        found = game.scope_deltas(claims)
         assert {scope.horizon for scope in found} == {game.horizon}
-        shuffled = {} if name == LOCAL else {Vantage.SHUFFLED: (1e-6,)}
+        shuffled = {} if name == LOCAL_NAME else {Vantage.SHUFFLED: (1e-6,)}
         assert {scope.vantage: delta for scope, delta in found.items()} == {
             Vantage.SERVER: (0.0,),
             **shuffled,
@@ -181,7 +183,7 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
         common = rng.normal(0, 1000.0, size)
         return np.stack([common + rng.normal(2.0 * (world == 0), 1.0, size), common / 50], axis=1)
 
-    rule = WeightedSum.fitted(seen(0, 400), seen(1, 400))
+    rule = WeightedSum.fit_logistic(seen(0, 400), seen(1, 400))
     ours, theirs = rule(seen(0, 2000)), rule(seen(1, 2000))
     shift = (ours.mean() - theirs.mean()) / np.sqrt((ours.var() + theirs.var()) / 2)
     assert shift > 1.8
@@ -189,12 +191,12 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
 
 def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
     """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
-    canary = next(candidates(PRESENCE, POPULATION))
+    canary = next(extreme_canaries(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
-    broadcast = first_broadcast(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(first_round(system, POPULATION, rng))
     shifts = []
     for length in (1, 9):
-        rounds = Rounds.of(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
+        rounds = RoundSimulator.learn(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
         ours, theirs = (
             rounds(world, 400, np.random.SeedSequence(world))["aggregate"][:, 0] for world in (0, 1)
         )
@@ -206,8 +208,10 @@ def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
 def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
     """In every round of a training as if it were the first one, but for noise."""
     system = LflSgdmf(factors=2, rounds=3, noise_multiplier=1e-9)
-    assert system.steerable
-    one = POPULATION.take(np.array([0])).keep(np.arange(POPULATION.ratings[[0]].nnz) == 0)
+    assert system.is_steerable
+    one = POPULATION.take_users(np.array([0])).keep_where(
+        np.arange(POPULATION.ratings[[0]].nnz) == 0
+    )
     found = system.run(one, np.random.default_rng(0), None, DEFAULT).transcript
     for seen in found.rounds:
         assert seen.uploads is not None
@@ -220,7 +224,7 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
 def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
-    honest = first_broadcast(opening(system, POPULATION, rng))
+    honest = first_broadcast(first_round(system, POPULATION, rng))
     sent = crowd_game.malicious_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
     found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
@@ -228,31 +232,31 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.expect(system, canary.profiles, chosen, rng, 4).apart
+    along = projection.estimate(system, canary.histories, chosen, rng, 4).difference
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
 
 def test_claims_that_are_formulas_are_judged_where_runs_tell_most() -> None:
     sizes = Population(n_users=9, n_items=9)
-    scopes = CANARY_GAMES["training"].scopes(LflSgdmf().scoped_claims(sizes))
-    assert set(scopes.values()) == {(1e-5, RESOLVED)}
-    assert set(CANARY_GAMES["one-run"].scopes(LflSgdmf().scoped_claims(sizes)).values()) == {
+    scopes = CANARY_GAMES["training"].scope_deltas(LflSgdmf().scoped_claims(sizes))
+    assert set(scopes.values()) == {(1e-5, FORMULA_DELTA)}
+    assert set(CANARY_GAMES["one-run"].scope_deltas(LflSgdmf().scoped_claims(sizes)).values()) == {
         (1e-5,)
     }
-    at = LflSgdmf().scoped_claims(sizes)[0].at(0.1)
+    at = LflSgdmf().scoped_claims(sizes)[0].at_delta(0.1)
     assert at is not None
     assert at.delta == at.claim.delta == 0.1
     np.testing.assert_allclose(at.claim.epsilon, LflSgdmf(delta=0.1).claimed)
 
 
 def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
-    canary = next(candidates(PRESENCE, POPULATION))
+    canary = next(extreme_canaries(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
-    broadcast = first_broadcast(opening(quiet, POPULATION, rng))
-    profiles = canary.profiles
-    along = projection.expect(loud, profiles, broadcast, rng, 4).apart
+    broadcast = first_broadcast(first_round(quiet, POPULATION, rng))
+    profiles = canary.histories
+    along = projection.estimate(loud, profiles, broadcast, rng, 4).difference
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
@@ -260,17 +264,17 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
 
 
 def test_without_a_difference_between_the_worlds_nothing_is_found() -> None:
-    first = next(candidates(PRESENCE, POPULATION))
-    same = replace(first, profiles=first.profiles.take(np.array([0, 0])))
-    played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), Memory()
+    first = next(extreme_canaries(PRESENCE, POPULATION))
+    same = replace(first, histories=first.histories.take_users(np.array([0, 0])))
+    played, store = trainings(Fcf(rounds=2, factors=2), same, *Vantage), MemoryStore()
     for vantage in Vantage:
         assert bound(played, vantage, store=store).epsilon == 0.0, vantage
 
 
 def test_a_training_without_protection_gives_the_canary_away() -> None:
-    canary = next(candidates(PRESENCE, POPULATION))
+    canary = next(extreme_canaries(PRESENCE, POPULATION))
     told = [vantage for vantage in Vantage if vantage is not Vantage.RELEASE]
-    played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), Memory()
+    played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryStore()
     for vantage in told:
         assert bound(played, vantage, store=store).epsilon > 1.0, vantage
 
@@ -278,7 +282,7 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
 @pytest.mark.calibration
 def test_meta_learning_without_protection_gives_the_canary_away() -> None:
     target = Privrec(rounds=1, embedding=1, width=16, local_epochs=1)
-    canary = list(candidates(PRESENCE, POPULATION))[-1]
+    canary = list(extreme_canaries(PRESENCE, POPULATION))[-1]
     found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS, runs=60)
     assert found.epsilon > 1.0
 
@@ -286,36 +290,36 @@ def test_meta_learning_without_protection_gives_the_canary_away() -> None:
 @pytest.mark.calibration
 def test_noise_that_hides_everything_hides_the_canary() -> None:
     target = LflSgdmf(factors=2, rounds=2, noise_multiplier=1e6)
-    canary = next(candidates(PRESENCE, POPULATION))
+    canary = next(extreme_canaries(PRESENCE, POPULATION))
     found = bound(trainings(target, canary, Vantage.AGGREGATE), Vantage.AGGREGATE, delta=1e-5)
     assert found.epsilon == 0.0
 
 
 def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
-    canary = next(candidates(USER, POPULATION))
+    canary = next(extreme_canaries(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
-    broadcast = first_broadcast(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(first_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
-    rounds = Rounds.of(system, canary, broadcast, vantages, rng)
+    rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
-    assert features["shuffled"].shape == (7, 1 + VOTES)
+    assert features["shuffled"].shape == (7, 1 + N_VOTES)
     assert not features["shuffled"][:, 1:].any()
     assert features["server"].shape[1] > 1  # whose reports these are is seen
 
 
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
-    canary = next(candidates(PRESENCE, POPULATION))
+    canary = next(extreme_canaries(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
-    broadcast = first_broadcast(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(first_round(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
-    rounds = Rounds.of(system, canary, broadcast, vantages, rng)
-    everybody = canary.worlds[0]
+    rounds = RoundSimulator.learn(system, canary, broadcast, vantages, rng)
+    everybody = canary.populations[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
-    values = projection.project(sent, rounds.along["gradient"])
+    values = projection.project(sent, rounds.directions["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
-    read = rounds.readings["gradient"]
-    own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.apart / read.variance)
+    read = rounds.statistics["gradient"]
+    own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.difference / read.variance)
     np.testing.assert_allclose(features["server"][:, 0], np.full(2, own))
     np.testing.assert_allclose(features["aggregate"][:, :1], np.full((2, 1), values.sum()))
     both = [[values.sum(), values.max()]] * 2
@@ -336,20 +340,22 @@ class _Counted:
 
 
 def test_runs_depend_on_the_generator_alone_and_are_made_once() -> None:
-    counted, store = _Counted(), Memory()
+    counted, store = _Counted(), MemoryStore()
 
     def backwards(function: Any, arguments: Sequence[tuple[Any, ...]]) -> Any:
         return (function(*each) for each in reversed(arguments))
 
-    draws = Draws(simulation=counted, name="one", chunk=3, store=store)
-    first = draws.features("it", 0, 10, np.random.default_rng(5))
-    again = draws.features("it", 0, 10, np.random.default_rng(5))
+    draws = RunSampler(simulation=counted, name="one", chunk_size=3, store=store)
+    first = draws.draw_features("it", 0, 10, np.random.default_rng(5))
+    again = draws.draw_features("it", 0, 10, np.random.default_rng(5))
     assert counted.runs == 10
     np.testing.assert_array_equal(first, again)
-    other = Draws(simulation=_Counted(), name="one", chunk=3, parallel=backwards, store=None)
-    np.testing.assert_array_equal(other.features("it", 0, 10, np.random.default_rng(5)), first)
-    assert not np.array_equal(draws.features("it", 1, 10, np.random.default_rng(5)), first)
-    assert not np.array_equal(draws.features("it", 0, 10, np.random.default_rng(6)), first)
+    other = RunSampler(
+        simulation=_Counted(), name="one", chunk_size=3, run_chunks=backwards, store=None
+    )
+    np.testing.assert_array_equal(other.draw_features("it", 0, 10, np.random.default_rng(5)), first)
+    assert not np.array_equal(draws.draw_features("it", 1, 10, np.random.default_rng(5)), first)
+    assert not np.array_equal(draws.draw_features("it", 0, 10, np.random.default_rng(6)), first)
 
 
 CASES: dict[str, tuple[Target, str, Vantage]] = {
@@ -370,12 +376,12 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
-    game, ground = CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, size=(4, 6))
+    game, ground = CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, shape=(4, 6))
     compared, every = 0, accounting.all_accountants()
     for setting in game.settings(ground, np.random.default_rng(1)):
         assert isinstance(setting, Setting)
-        store = Memory()
-        for scope, delta in setting.bounds:
+        store = MemoryStore()
+        for scope, delta in setting.bound_scopes:
             if scope.vantage is not vantage:
                 continue
             # One seed, so that all bounds use the same runs.
@@ -417,13 +423,13 @@ def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plan", "stop"), [(Trainings, PLAN, 5), (SharedTraining, ONE_RUN, 1)]
+    ("kind", "plan", "stop"), [(TrainingSimulator, PLAN, 5), (SharedTraining, ONE_RUN, 1)]
 )
 def test_an_audit_that_is_cut_off_goes_on_where_it_was_and_ends_as_by_two_workers(
     record: Record,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    kind: type[Trainings] | type[SharedTraining],
+    kind: type[TrainingSimulator] | type[SharedTraining],
     plan: Plan,
     stop: int,
 ) -> None:
@@ -472,9 +478,9 @@ def test_a_broadcast_with_a_row_a_user_reaches_everybody() -> None:
 
 @pytest.mark.parametrize("text", ["24", "x3", "24x", "24x3.5", "axb", "-1x3"])
 def test_a_population_is_two_numbers(text: str) -> None:
-    assert amend(None, {"population": "24x32"}).population == (24, 32)
+    assert amend_plan(None, {"population": "24x32"}).population == (24, 32)
     with pytest.raises(InputError, match="USERSxITEMS"):
-        amend(None, {"population": text})
+        amend_plan(None, {"population": text})
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import FEWEST_OF_GROUP, LEVELS, _quantile, users_row
+from fedrec_auditor.auditor.games.game import MIN_GROUP_SIZE, QUANTILES, _quantile, users_row
 from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -30,8 +30,8 @@ from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
+# The attributes by their number of categories, in the order of rows.
 KEYS = {2: "gender", 3: "age_group", 4: "occupation"}
-"""The attributes by their number of categories, in the order of rows."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,21 @@ def view_of(interactions: Interactions) -> View:
 
 
 def play(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
-    return room.play(game(attack, view_of(interactions), interactions))
+    return room.run_attack(game(attack, view_of(interactions), interactions))
 
 
 def others(background: Background) -> np.ndarray:
-    return np.setdiff1d(np.arange(DATA.n_users), background.known)
+    return np.setdiff1d(np.arange(DATA.n_users), background.known_users)
 
 
 def test_attribute_rows_of_a_perfect_and_a_majority_guesser() -> None:
     def oracle(view: View, background: Background, rng: np.random.Generator) -> Labels:
         key = KEYS[background.n_classes]
         users = others(background)
-        if not view.component("bits"):
-            frequent = np.bincount(background.labels).argmax()
-            return Labels(users=users, codes=np.full(len(users), frequent))
-        return Labels(users=users, codes=DATA.attributes[key].codes[users])
+        if not view.find_component("bits"):
+            frequent = np.bincount(background.classes).argmax()
+            return Labels(users=users, classes=np.full(len(users), frequent))
+        return Labels(users=users, classes=DATA.attributes[key].codes[users])
 
     rows = play(attribute, Scripted(AttackFamily.ATTRIBUTE, oracle))
     of_all = [row.metric.split()[0] for row in rows if "," not in row.metric]  # not of one reading
@@ -96,15 +96,17 @@ def test_attribute_backgrounds_hold_no_answer() -> None:
     def script(view: View, background: Background, rng: np.random.Generator) -> Labels:
         seen.append(background)
         users = others(background)
-        return Labels(users=users, codes=np.zeros(len(users), dtype=np.int64))
+        return Labels(users=users, classes=np.zeros(len(users), dtype=np.int64))
 
     play(attribute, Scripted(AttackFamily.ATTRIBUTE, script))
     categories = {k: len(a.categories) for k, a in DATA.attributes.items()}
     for background in seen:
-        assert len(background.known) == len(background.labels) == round(0.3 * DATA.n_users)
+        assert len(background.known_users) == len(background.classes) == round(0.3 * DATA.n_users)
         key = KEYS[background.n_classes]
-        assert background.side.shape[1] == sum(categories.values()) - categories[key]
-    assert len({tuple(b.known) for b in seen}) == 3 * attribute.QUICK_DRAWS  # of three attributes
+        assert background.attributes.shape[1] == sum(categories.values()) - categories[key]
+    assert (
+        len({tuple(b.known_users) for b in seen}) == 3 * attribute.QUICK_N_DRAWS
+    )  # of three attributes
 
 
 def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
@@ -150,7 +152,7 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
     assert area.gain.value == pytest.approx(area.value - area.baseline)
     assert area.gain.ci_low > 0.0
     assert area.ci_low < area.baseline  # which alone would show nothing
-    assert area.ahead == area.gain
+    assert area.net_gain == area.gain
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -164,7 +166,7 @@ def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
     users = np.unique(pairs[:, 0])
     assert len(users) == 50
     sizes = held.sum(axis=1)
-    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.PAIRS)[users]
+    expected = np.minimum(np.minimum(sizes, DATA.n_items - sizes), membership.MAX_MEMBERS)[users]
     for kind in (members, ~members):
         np.testing.assert_array_equal(
             np.bincount(pairs[kind, 0], minlength=DATA.n_users)[users], expected
@@ -192,7 +194,7 @@ def test_reconstruction_rows() -> None:
     held = DATA.ratings.toarray() != 0
 
     def perfect(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
-        return Reconstruction(users=np.arange(len(held)), items=held, certain=held)
+        return Reconstruction(users=np.arange(len(held)), items=held, is_proved=held)
 
     rows = {
         r.metric: r for r in play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, perfect))
@@ -214,7 +216,7 @@ def test_where_nothing_is_told_the_popular_items_are_guessed() -> None:
     view = view_of(DATA)
     channel = BitFlip(0.5, 0.5)
     blind = replace(view, public=replace(view.public, channel=channel))
-    (row, *_) = reconstruction.play(game(InteractionReconstruction(), blind, DATA))
+    (row, *_) = reconstruction.run_attack(game(InteractionReconstruction(), blind, DATA))
     assert row.baseline == row.baselines["popular items"] > row.baselines["all items"]
     assert row.value == pytest.approx(row.baseline, abs=0.01)
     assert row.gain.ci_low <= 0.0 <= row.gain.ci_high + 0.01
@@ -237,8 +239,8 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
 
     (all_of, *_) = play(play_one, Scripted(family, guess))
     assert "were attacked" not in all_of.note
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.NUMBERS", 20 * DATA.n_items + 3)
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.FEWEST", 5)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_ENTRIES", 20 * DATA.n_items + 3)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MIN_USERS", 5)
     monkeypatch.setattr("fedrec_auditor.auditor.games.game._MANY", 50)
     (some, *_) = play(play_one, Scripted(family, guess))
     assert "The attack was run on 20 of 80 users." in some.note
@@ -255,9 +257,9 @@ def test_too_many_messages_without_senders_are_not_searched(
     one = Round(None, Uploads(np.arange(DATA.n_users), bits))
     transcript = Transcript(public=public, rounds=(one,))
     view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
-    monkeypatch.setattr("fedrec_auditor.auditor.games.game.SEARCHED", 80 * 60 - 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_SEARCHED", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
-    (row,) = room.play(game(Scripted(family, None), view, DATA))
+    (row,) = room.run_attack(game(Scripted(family, None), view, DATA))
     assert "4,800 entries (users times items) exceed the 4,799" in row.reason
 
 
@@ -265,7 +267,7 @@ def test_a_wrong_certainty_stops_the_audit() -> None:
     held = DATA.ratings.toarray() != 0
 
     def liar(view: View, background: Background, rng: np.random.Generator) -> Reconstruction:
-        return Reconstruction(users=np.arange(len(held)), items=~held, certain=np.ones_like(held))
+        return Reconstruction(users=np.arange(len(held)), items=~held, is_proved=np.ones_like(held))
 
     with pytest.raises(AssertionError, match="certain"):
         play(reconstruction, Scripted(AttackFamily.RECONSTRUCTION, liar))
@@ -279,7 +281,7 @@ def test_popular_set_is_the_best_prefix() -> None:
         guess = np.isin(np.arange(DATA.n_items), order[:size])
         f1 = 2 * (held & guess).sum(axis=1) / (held.sum(axis=1) + size)
         best = max(best, f1.mean())
-    chosen = reconstruction.popular_set(held)
+    chosen = reconstruction.is_popular(held)
     found = 2 * (held & chosen).sum(axis=1) / (held.sum(axis=1) + chosen.sum())
     assert found.mean() == pytest.approx(best)
 
@@ -301,7 +303,7 @@ def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
     scores = Scripted(
         AttackFamily.MEMBERSHIP, lambda _, b, rng: Scores(values=np.full(len(b.candidates), np.nan))
     )
-    with pytest.raises(ArithmeticError, match="Expected numbers from scripted, got NaN"):
+    with pytest.raises(ArithmeticError, match="Expected numbers from attack scripted, got NaN"):
         play(membership, scores)
 
 
@@ -309,7 +311,7 @@ def test_guesses_that_are_not_numbers_are_a_fault_of_the_attack() -> None:
 def test_who_met_everything_or_nothing_leaves_a_reason(met: int) -> None:
     table = np.zeros((1, 60))
     table[:, :met] = 1
-    (row,) = play(membership, Scripted(AttackFamily.MEMBERSHIP, None), Interactions.of(table))
+    (row,) = play(membership, Scripted(AttackFamily.MEMBERSHIP, None), Interactions.create(table))
     assert isinstance(row, SkippedRow)
     assert "Too few candidates" in row.reason
 
@@ -351,7 +353,7 @@ def test_groups_are_of_those_who_are_alike() -> None:
     for key, groups in found.items():
         if key in CROWD.attributes:
             sizes = np.bincount(CROWD.attributes[key].codes)
-            assert len(groups) == np.count_nonzero(sizes >= FEWEST_OF_GROUP)
+            assert len(groups) == np.count_nonzero(sizes >= MIN_GROUP_SIZE)
 
 
 def test_users_without_a_success_are_left_out() -> None:
@@ -367,7 +369,7 @@ def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", QUANTILES)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:
     """The quantile of a known distribution lies outside the interval in 5% of samples at most."""

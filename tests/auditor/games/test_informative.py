@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import read_rounds, senders
-from fedrec_auditor.auditor.games.informative import LARGEST, informative
+from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -50,32 +50,32 @@ def test_messages_that_move_nothing_are_left_out(kind: Kind, row: int) -> None:
         "bias": Dense(np.zeros((6, 2), np.float32), Kind.CHANGE),
         "bit": Dense(np.ones(6, np.float32), Kind.BITS),
     }
-    told = informative(view_of(Uploads(np.arange(6), sent)))
-    assert (told.sent, told.empty, told.oversized) == (6, 2, 0)
-    ((uploads, left),) = told.view.component("table")
+    told = filter_view(view_of(Uploads(np.arange(6), sent)))
+    assert (told.n_messages, told.n_empty, told.n_oversized) == (6, 2, 0)
+    ((uploads, left),) = told.view.find_component("table")
     np.testing.assert_array_equal(uploads.users, [0, 2, 3, 5])
     expected = sent["table"].dense(np.array([0, 2, 3, 5]))
     np.testing.assert_array_equal(left.dense(np.arange(4)), expected)
-    assert told.left_out == "Left out of 6 messages: 2 left the model as it was."
+    assert told.removal_note == "Left out of 6 messages: 2 left the model as it was."
 
 
 def test_what_moves_another_part_or_says_more_than_a_number_is_heard() -> None:
     bias = np.zeros((6, 2), np.float32)
     bias[1, 1] = 1e-9
     moved = {"table": Dense(changes(3), Kind.CHANGE), "bias": Dense(bias, Kind.CHANGE)}
-    assert informative(view_of(Uploads(np.arange(6), moved))).empty == 1
+    assert filter_view(view_of(Uploads(np.arange(6), moved))).n_empty == 1
     bits = moved | {"bits": Dense(np.zeros((6, 20), np.float32), Kind.BITS)}
-    assert informative(view_of(Uploads(np.arange(6), bits))).empty == 0
+    assert filter_view(view_of(Uploads(np.arange(6), bits))).n_empty == 0
 
 
-@pytest.mark.parametrize("number", [3e38, -3e38, 2 * LARGEST])
+@pytest.mark.parametrize("number", [3e38, -3e38, 2 * MAX_NUMBER])
 @pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.RATINGS])
 def test_a_message_that_nobody_can_compute_with_is_left_out(number: float, kind: Kind) -> None:
     sent = np.ones((6, 20, 3), np.float32)
     sent[4, 17, 2] = number
-    told = informative(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
-    assert (told.empty, told.oversized) == (0, 1)
-    ((uploads, _),) = told.view.component("table")
+    told = filter_view(view_of(Uploads(np.arange(6), {"table": Dense(sent, kind)})))
+    assert (told.n_empty, told.n_oversized) == (0, 1)
+    ((uploads, _),) = told.view.find_component("table")
     assert 4 not in uploads.users
 
 
@@ -84,8 +84,8 @@ def test_messages_without_senders_are_looked_at_too() -> None:
     (one,) = seen.rounds
     assert one.uploads is not None
     hidden = replace(one, uploads=None, shuffled=one.uploads.components)
-    told = informative(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
-    assert (told.sent, told.empty) == (6, 2)
+    told = filter_view(replace(seen, vantage=Vantage.SHUFFLED, rounds=(hidden,)))
+    assert (told.n_messages, told.n_empty) == (6, 2)
     (left,) = told.view.rounds
     assert left.uploads is None
     assert left.shuffled is not None
@@ -94,8 +94,8 @@ def test_messages_without_senders_are_looked_at_too() -> None:
 
 def test_where_all_is_silence_that_is_the_reason() -> None:
     still = Uploads(np.arange(6), {"table": Dense(np.zeros((6, 20, 3)), Kind.CHANGE)})
-    told = informative(view_of(still, still))
-    assert told.refusal == told.left_out
+    told = filter_view(view_of(still, still))
+    assert told.refusal == told.removal_note
     assert "12" in told.refusal
     assert not len(senders(told.view))
 
@@ -113,13 +113,13 @@ def rounds_of(rows: int, silent_after: int) -> list[Uploads]:
 
 
 def test_the_first_round_of_a_thousand_is_read_though_all_later_ones_are_empty() -> None:
-    told = informative(view_of(*rounds_of(40, silent_after=1), n_users=40))
-    assert (told.sent, told.empty) == (2000, 1998)
+    told = filter_view(view_of(*rounds_of(40, silent_after=1), n_users=40))
+    assert (told.n_messages, told.n_empty) == (2000, 1998)
     view = replace(told.view, public=replace(told.view.public, n_items=5))
     found = AttributeRows().infer(view, Background(n_classes=2), np.random.default_rng(0))
     np.testing.assert_array_equal(found.users, [0, 1])
-    assert found.certain is not None
-    assert found.certain.all()
+    assert found.is_proved is not None
+    assert found.is_proved.all()
 
 
 def test_first_and_last_rounds_are_read_by_turns() -> None:
@@ -139,8 +139,8 @@ def test_who_moved_no_category_is_guessed_and_not_certain() -> None:
     view = view_of(Uploads(np.arange(6), sent))
     view = replace(view, public=replace(view.public, n_items=5))
     found = AttributeRows().infer(view, Background(n_classes=20), np.random.default_rng(0))
-    np.testing.assert_array_equal(found.codes, [11, 11, 12, 11, 11, 11])
-    np.testing.assert_array_equal(found.certain, [1, 0, 1, 1, 0, 1])
+    np.testing.assert_array_equal(found.classes, [11, 11, 12, 11, 11, 11])
+    np.testing.assert_array_equal(found.is_proved, [1, 0, 1, 1, 0, 1])
 
 
 def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +152,6 @@ def test_messages_that_are_stored_as_factors_are_not_read(monkeypatch: pytest.Mo
         raise AssertionError("read")
 
     monkeypatch.setattr(RankOne, "dense", read)
-    for part in (made, made.tail(1)):
-        told = informative(view_of(Uploads(np.arange(6), {"table": part})))
-        assert (told.sent, told.oversized) == (6, 0)
+    for part in (made, made.drop_rows(1)):
+        told = filter_view(view_of(Uploads(np.arange(6), {"table": part})))
+        assert (told.n_messages, told.n_oversized) == (6, 0)

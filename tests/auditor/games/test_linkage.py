@@ -36,7 +36,7 @@ def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
 def play(
     view: View, vantage: Vantage = SERVER, seed: int = 0, attack: Any = ATTACK
 ) -> dict[str, Any]:
-    rows = linkage.play(game(attack, replace(view, vantage=vantage), DATA, seed, quick=False))
+    rows = linkage.run_attack(game(attack, replace(view, vantage=vantage), DATA, seed, quick=False))
     return {row.metric: row for row in rows if isinstance(row, AttackRow)}
 
 
@@ -87,8 +87,8 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
     for n in (users, users + 1):
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
         view = bits((whose, sent), (whose, sent))
-        rows = linkage.play(game(ATTACK, view, DATA, quick=False, confidence=confidence))
-        if linkage.too_few(n, confidence):
+        rows = linkage.run_attack(game(ATTACK, view, DATA, quick=False, confidence=confidence))
+        if linkage.too_few_text(n, confidence):
             (row,) = rows
             assert isinstance(row, SkippedRow)
             assert f"{n} sent in the last round" in row.reason
@@ -97,7 +97,7 @@ def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> 
             assert isinstance(top, AttackRow)
             assert top.baseline is not None
             assert top.ci_low > top.baseline
-    assert linkage.too_few(users, confidence)
+    assert linkage.too_few_text(users, confidence)
 
 
 def test_ties_count_as_broken_at_random() -> None:
@@ -142,7 +142,7 @@ def test_hidden_messages_carry_no_sender() -> None:
     users = np.arange(5, 35)
     view = bits((users, np.eye(30)), (users, np.eye(30)))
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-        hidden = linkage.hide(view, vantage, 100, np.random.default_rng(0))
+        hidden = linkage.anonymize(view, vantage, 100, np.random.default_rng(0))
         assert hidden is not None
         last = hidden.view.rounds[-1]
         if vantage is Vantage.SERVER:
@@ -154,25 +154,25 @@ def test_hidden_messages_carry_no_sender() -> None:
             sent = last.shuffled["bits"]
         whose = sent.dense(np.arange(30)).argmax(axis=1)
         assert (whose != np.arange(30)).any()
-        assert np.array_equal(whose, hidden.truth)
+        assert np.array_equal(whose, hidden.senders)
 
 
 def test_a_single_round_and_split_reports_are_refused_in_a_sentence() -> None:
     once = bits((np.arange(3), np.eye(3)))
     assert "only one round" in ATTACK.refusal(once)
-    target = FAMILIES["targets"].member("fmf-ldp")(rounds=2)
+    target = FAMILIES["targets"].member_class("fmf-ldp")(rounds=2)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     split = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
     assert "a separate message" in ATTACK.refusal(split)
     linked = transcript.view(Vantage.SERVER)
     assert not ATTACK.refusal(linked)
-    parties = replace(linked, public=replace(linked.public, parties=3))
+    parties = replace(linked, public=replace(linked.public, n_silos=3))
     assert "come from parties" in ATTACK.refusal(parties)
 
 
 @cache
 def gradients() -> View:
-    target = FAMILIES["targets"].member("fcf")(rounds=3)
+    target = FAMILIES["targets"].member_class("fcf")(rounds=3)
     run = target.run(DATA, np.random.default_rng(0))
     return as_arrays(run.transcript.view(Vantage.SERVER))
 

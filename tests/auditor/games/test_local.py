@@ -21,16 +21,16 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import local, reading
-from fedrec_auditor.auditor.games.canary_game import Draws, Features, GameInputs, Setting
-from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.crowd_game import first_broadcast, opening
-from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.canary_game import Features, GameInputs, RunSampler, Setting
+from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL_NAME
+from fedrec_auditor.auditor.games.crowd_game import first_broadcast, first_round
+from fedrec_auditor.auditor.games.round import RoundSimulator
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
-from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.targets.components import Component, Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
@@ -97,11 +97,11 @@ def leaking(leak: str) -> Specimen:
     return type("Leaking", (Specimen,), {"leak": leak})()
 
 
-GAME = CANARY_GAMES[LOCAL]
+GAME = CANARY_GAMES[LOCAL_NAME]
 
 
 def setting(target: Target, data: Interactions = DATA) -> Setting:
-    ground = GameInputs(target=target, interactions=data, size=(8, 10), quick=True)
+    ground = GameInputs(target=target, interactions=data, shape=(8, 10), quick=True)
     made = next(iter(GAME.settings(ground, np.random.default_rng(0))))
     assert isinstance(made, Setting)
     return made
@@ -109,7 +109,7 @@ def setting(target: Target, data: Interactions = DATA) -> Setting:
 
 def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
     made = setting(target)
-    (scope,) = made.scopes
+    (scope,) = made.scope_deltas
     played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
     return played.measured.bound
 
@@ -117,7 +117,7 @@ def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: flo
 def measured(name: str, settings: dict[str, Any] | None = None, **plan: Any) -> TaskResult:
     chosen = {name: settings} if settings else {}
     made = Plan(targets=(name,), settings=chosen, quick=True, population=(8, 10), runs=SIZE, **plan)
-    return AuditedTarget(Audit.of(made, DATA), name).run(LOCAL)
+    return AuditedTarget(Audit.of(made, DATA), name).run(LOCAL_NAME)
 
 
 @pytest.mark.parametrize("leak", ["wrong tensor", "zeros", "variance"])
@@ -144,13 +144,13 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
     """The bound is of unit Gaussians at distance d, at delta 0.1; pilot runs find the direction."""
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
-    broadcast = first_broadcast(opening(Fcf(rounds=1, factors=2), POPULATION, rng))
-    canary = list(canaries.candidates(USER, POPULATION))[1]
-    profiles = canary.profiles
+    broadcast = first_broadcast(first_round(Fcf(rounds=1, factors=2), POPULATION, rng))
+    canary = list(canaries.extreme_canaries(USER, POPULATION))[1]
+    profiles = canary.histories
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
     first, second = sent.dense(np.arange(2))
     apart = float(np.linalg.norm(first - second))
-    rounds = Rounds.of(system, canary, broadcast, (Vantage.SERVER,), rng)
+    rounds = RoundSimulator.learn(system, canary, broadcast, (Vantage.SERVER,), rng)
     ours, theirs = (
         rounds(world, 4000, np.random.SeedSequence(world))["server"][:, 0] for world in (0, 1)
     )
@@ -173,8 +173,8 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
         )
         for each in clean
     )
-    found = reading.Reading.of((first, second), np.zeros(3))
-    np.testing.assert_allclose(found.apart, [1.0, 0.5, 0.0])
+    found = reading.MessageStats.learn((first, second), np.zeros(3))
+    np.testing.assert_allclose(found.difference, [1.0, 0.5, 0.0])
 
 
 def test_the_search_finds_the_broadcast_that_tells_most() -> None:
@@ -182,9 +182,9 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    honest = first_broadcast(opening(system, POPULATION, rng))
+    honest = first_broadcast(first_round(system, POPULATION, rng))
     kept, steered = (
-        local.search(
+        local.search_pair(
             system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
         )
         for steered in (False, True)
@@ -193,26 +193,26 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered is not None
     assert kept.text == ""
     assert "malicious" in steered.text
-    assert steered.tried > kept.tried + 2 * local.STEPS
+    assert steered.n_tried > kept.n_tried + 2 * local.STEPS
     lengths = []
     for found in (kept, steered):
-        read = reading.readings(system, found.canary.profiles, found.broadcast, rng, 64)
-        lengths.append(np.linalg.norm(read["update"].apart))
+        read = reading.learn_stats(system, found.canary.histories, found.broadcast, rng, 64)
+        lengths.append(np.linalg.norm(read["update"].difference))
     assert lengths[1] > 1.1 * lengths[0]
 
 
 def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
     """The claim of DP-PrivRec is not one of the local model, and its clients keep state."""
     system = DpPrivrec(rounds=1, embedding=1, width=16, local_epochs=1)
-    assert "malicious" not in setting(system).text
-    assert "malicious" in setting(LflLdp(factors=2)).text
+    assert "malicious" not in setting(system).run_text
+    assert "malicious" in setting(LflLdp(factors=2)).run_text
 
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
-    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.claim_population(POPULATION, 0))
+    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.population_of_claims(POPULATION, 0))
     for game in CANARY_GAMES.values():
-        found = {s.adjacency for s in game.scopes(claims) if s.unit is Unit.INTERACTION}
+        found = {s.adjacency for s in game.scope_deltas(claims) if s.unit is Unit.INTERACTION}
         assert found == {Adjacency.ADD_REMOVE}
     result = measured("dplcf-sp")
     verdicts = {f.scope.unit: f.verdict for f in result.findings}
@@ -222,7 +222,7 @@ def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
 def _flipped(canary: canaries.Canaries) -> tuple[str, ...]:
     return tuple(
         name
-        for name, attribute in canary.profiles.attributes.items()
+        for name, attribute in canary.histories.attributes.items()
         if attribute.codes[0] != attribute.codes[1]
     )
 
@@ -230,16 +230,16 @@ def _flipped(canary: canaries.Canaries) -> tuple[str, ...]:
 def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
     scope = replace(USER, unit=Unit.ATTRIBUTE)
     several = [n for n, a in POPULATION.attributes.items() if len(a.categories) > 1]
-    found = list(canaries.candidates(scope, POPULATION))
+    found = list(canaries.extreme_canaries(scope, POPULATION))
     assert {_flipped(each) for each in found} == {(name,) for name in several}
     assert several
     for each in found:
-        np.testing.assert_array_equal(*each.profiles.ratings.toarray())
+        np.testing.assert_array_equal(*each.histories.ratings.toarray())
     assert "attribute" in {str(scope.unit) for scope in _asked(FedRecApm())}
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scopes(target.scoped_claims(canaries.claim_population(POPULATION, 0)))
+    return GAME.scope_deltas(target.scoped_claims(canaries.population_of_claims(POPULATION, 0)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
@@ -248,10 +248,10 @@ def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> Non
     found = measured(name)
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
-    target: Target = FAMILIES["targets"].member(name)()
-    ground = GameInputs(target=target, interactions=DATA, size=(8, 10), quick=True)
+    target: Target = FAMILIES["targets"].member_class(name)()
+    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), quick=True)
     for made in CANARY_GAMES["round"].settings(ground, np.random.default_rng(0)):
-        assert not isinstance(made, Setting) or not isinstance(made.simulation, Rounds)
+        assert not isinstance(made, Setting) or not isinstance(made.simulation, RoundSimulator)
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -276,7 +276,7 @@ def test_every_target_has_a_row_or_a_reason(name: str) -> None:
     if name in REFUSED:
         assert not found.measurements
         assert REFUSED[name] in found.skipped[0].reason
-        assert found.skipped[0].attack == LOCAL
+        assert found.skipped[0].attack == LOCAL_NAME
     else:
         assert found.measurements
         assert not found.skipped
@@ -296,10 +296,10 @@ def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
     """Naming an attack selects among attacks, and does not switch off a game."""
     for attacks in (None, (), ("interaction-reconstruction",)):
         audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
-        assert LOCAL in {task.step for task in audit.tasks()}
+        assert LOCAL_NAME in {task.step for task in audit.tasks()}
         assert not any(task.is_parallel for task in audit.tasks())
     shared = Audit.of(Plan(targets=("fcf", "fmf-ldp")), DATA)
-    bounds = sum(GAME.count(target) for target in shared.targets.values())
+    bounds = sum(GAME.max_bounds(target) for target in shared.targets.values())
     assert shared.confidence == pytest.approx(1 - 0.05 / bounds)
 
 
@@ -328,14 +328,14 @@ class _Shifted:
 
 @pytest.mark.parametrize(("simulation", "trees"), [(_Ring(), True), (_Shifted(), False)])
 def test_trees_are_taken_where_they_tell_more(simulation: Any, trees: bool) -> None:
-    worlds = Draws(simulation=simulation, name="test", chunk=100).worlds(
+    worlds = RunSampler(simulation=simulation, name="test", chunk_size=100).make_worlds(
         ("in", "out"),
         USER,
         source="it",
         statistic="numbers",
         pilot=400,
         rng=np.random.default_rng(0),
-        budget=SampleBudget(draws=2_000, delta=0.0, alpha=0.05),
+        budget=TestBudget(draws=2_000, delta=0.0, alpha=0.05),
         trees=True,
     )
     assert ("trees" in worlds.statistic) is trees
@@ -351,7 +351,7 @@ def test_every_family_of_targets_is_played_in_some_test() -> None:
 def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
         made = setting(target)
-        (scope,), (deltas,) = made.scopes, made.scopes.values()
+        (scope,), (deltas,) = made.scope_deltas, made.scope_deltas.values()
         proved = accounting.smallest_upper_bound(
             made.target, scope, made.population, deltas[0], accounting.all_accountants()
         )
@@ -361,17 +361,17 @@ def test_no_local_bound_is_above_the_proof() -> None:
 
 def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
     found = list(
-        canaries.candidates(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
+        canaries.extreme_canaries(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), POPULATION)
     )
     assert any(_flipped(each) for each in found)
     gone = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    assert not any(_flipped(each) for each in canaries.candidates(gone, POPULATION))
+    assert not any(_flipped(each) for each in canaries.extreme_canaries(gone, POPULATION))
 
 
 def own_setting(client: Any) -> Setting:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
-    ground = GameInputs(target=target, interactions=DATA, size=(8, 10), quick=True)
+    ground = GameInputs(target=target, interactions=DATA, shape=(8, 10), quick=True)
     (setting,) = GAME.settings(ground, np.random.default_rng(0))
     assert isinstance(setting, Setting)
     return setting
@@ -383,7 +383,7 @@ def flips(history: Any, model: Any, rng: np.random.Generator) -> Any:
 
 def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
     setting = own_setting(flips)
-    (scope,) = setting.scopes
+    (scope,) = setting.scope_deltas
     (finding,) = play(GAME, setting, scope, runs=200, confidence=0.95).findings
     assert finding.verdict is Verdict.VIOLATED
     assert finding.measured is not None
@@ -391,7 +391,7 @@ def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
     assert (finding.measured.confidence, finding.measured.scope) == (1.0, scope)
     assert finding.measured.witness is not None
     witness = finding.measured.witness
-    assert {witness.input_a, witness.input_b} == set(setting.names)
+    assert {witness.input_a, witness.input_b} == set(setting.world_names)
 
 
 def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> None:
@@ -401,7 +401,7 @@ def test_a_client_that_keeps_something_is_sampled_and_the_note_says_why() -> Non
         calls.append(1)
         return flips(history, model, rng)
 
-    prove = own_setting(counts).prove
+    prove = own_setting(counts).exact_bound
     assert prove is not None
     proof = prove(0.0)
     assert proof.bound is None

@@ -14,11 +14,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.supervised import macro_f1
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import (
-    CLASS_KNOWN,
     GAIN,
-    MACRO,
+    KNOWN_CLASS_CODE,
+    MACRO_F1,
     Guesses,
-    estimates,
+    estimate_all,
     mean_macro_f1,
 )
 from tests.points import later
@@ -37,7 +37,9 @@ def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> 
     scores = rng.integers(levels, size=n).astype(float)
     members = rng.random(n) < 0.5
     members[:2] = [True, False]
-    assert metrics.auc(scores, members) == pytest.approx(reference.roc_auc_score(members, scores))
+    assert metrics.roc_area(scores, members) == pytest.approx(
+        reference.roc_auc_score(members, scores)
+    )
     negatives = int((~members).sum())
     fpr, tpr, _ = reference.roc_curve(members, scores, drop_intermediate=False)
     for accused in range(1, negatives):
@@ -62,8 +64,8 @@ def test_a_few_users_make_an_interval_as_wide_as_students(n: int, confidence: fl
 
 def test_infinite_scores_rank_first_and_last() -> None:
     scores = np.array([np.inf, 1.0, -np.inf, -np.inf])
-    assert metrics.auc(scores, np.array([True, True, False, False])) == 1.0
-    assert metrics.auc(scores, np.array([True, False, True, False])) == 0.625
+    assert metrics.roc_area(scores, np.array([True, True, False, False])) == 1.0
+    assert metrics.roc_area(scores, np.array([True, False, True, False])) == 0.625
 
 
 @settings(max_examples=60)
@@ -88,12 +90,12 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
         return gain * m + rng.normal(size=m.size), m
 
     scores, truth = draw(200_000)
-    expected_auc = metrics.auc(scores, truth)
+    expected_auc = metrics.roc_area(scores, truth)
     expected_tpr = metrics.tpr_at_fpr(scores, truth, 0.1)
     area = height = 0
     for _ in range(150):
         values, _ = draw(80)
-        found = metrics.roc(values, members, users, fprs=[0.1], confidence=0.95, rng=rng)
+        found = metrics.roc_curve(values, members, users, fprs=[0.1], confidence=0.95, rng=rng)
         area += found.auc.low <= expected_auc <= found.auc.high
         height += found.tpr[0.1].low <= expected_tpr <= found.tpr[0.1].high
     assert covered(area, 150)
@@ -107,17 +109,17 @@ def test_a_gain_is_of_the_same_users() -> None:
     scores = members + rng.normal(size=600) + rng.normal(size=60)[users]
     better = scores + 0.2 * members
     asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng}
-    found = metrics.roc(better, members, users, baseline=scores, **asked)
-    areas = [metrics.auc(each, members) for each in (better, scores)]
+    found = metrics.roc_curve(better, members, users, baseline=scores, **asked)
+    areas = [metrics.roc_area(each, members) for each in (better, scores)]
     heights = [metrics.tpr_at_fpr(each, members, 0.1) for each in (better, scores)]
     assert found.auc_gain.value == pytest.approx(areas[0] - areas[1])
     assert found.tpr_gain[0.1].value == pytest.approx(heights[0] - heights[1])
     assert 0.0 < found.auc_gain.low < found.auc_gain.high
     narrower = (found.auc.high - found.auc.low) / (found.auc_gain.high - found.auc_gain.low)
     assert narrower > 3
-    same = metrics.roc(scores, members, users, baseline=scores, **asked).auc_gain
+    same = metrics.roc_curve(scores, members, users, baseline=scores, **asked).auc_gain
     assert same.low < same.value == 0.0 < same.high
-    assert metrics.roc(scores, members, users, **asked).auc_gain is None
+    assert metrics.roc_curve(scores, members, users, **asked).auc_gain is None
 
 
 @pytest.mark.calibration
@@ -130,8 +132,8 @@ def test_interval_over_trainings_covers_what_they_share() -> None:
         members = rng.random(480) < 0.5
         scores = rng.normal(size=480) + np.repeat(rng.normal(0, 0.4, 8), 60) * members
         seeds = {"fprs": [], "confidence": 0.95, "rng": rng}
-        one = metrics.roc(scores, members, users, **seeds)  # type: ignore[arg-type]
-        two = metrics.roc(scores, members, users, **seeds, trainings=trainings)  # type: ignore[arg-type]
+        one = metrics.roc_curve(scores, members, users, **seeds)  # type: ignore[arg-type]
+        two = metrics.roc_curve(scores, members, users, **seeds, trainings=trainings)  # type: ignore[arg-type]
         alone += one.auc.low <= 0.5 <= one.auc.high
         both += two.auc.low <= 0.5 <= two.auc.high
     assert not covered(alone, 40)
@@ -148,11 +150,11 @@ def test_roc_replicates_against_a_loop() -> None:
     members = np.tile([True, True, False, False, True, False], 30)
     gain = np.repeat(rng.normal(1.0, 3.0, 30), 6)
     scores = np.round(rng.normal(size=180) + gain * members, 1)
-    found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.9, rng=rng)
+    found = metrics.roc_curve(scores, members, users, fprs=[0.1], confidence=0.9, rng=rng)
     replicates = []
     for _ in range(2000):
         rows = (rng.integers(30, size=30)[:, None] * 6 + np.arange(6)).ravel()
-        replicates.append(metrics.auc(scores[rows], members[rows]))
+        replicates.append(metrics.roc_area(scores[rows], members[rows]))
     low, high = np.quantile(replicates, [0.05, 0.95])
     # Quantiles of 1000 and 2000 replicates: about 0.05 standard deviations of error each.
     assert found.auc.low == pytest.approx(low, abs=0.3 * np.std(replicates))
@@ -163,17 +165,17 @@ def test_mean_interval_covers_and_perfection_is_not_certainty() -> None:
     rng = np.random.default_rng(4)
     hits = 0
     for _ in range(200):
-        found = metrics.mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
+        found = metrics.user_mean(rng.beta(2, 5, size=60), confidence=0.95, rng=rng)
         hits += found.low <= 2 / 7 <= found.high
     assert covered(hits, 200)
-    perfect = metrics.mean(np.ones(50), confidence=0.95, rng=rng)
+    perfect = metrics.user_mean(np.ones(50), confidence=0.95, rng=rng)
     assert (perfect.low, perfect.high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
-    nothing = metrics.mean(np.zeros(50), confidence=0.95, rng=rng)
+    nothing = metrics.user_mean(np.zeros(50), confidence=0.95, rng=rng)
     assert (nothing.low, nothing.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
 
 
 def test_share_is_clopper_pearson() -> None:
-    found = metrics.share(np.arange(20) < 3, confidence=0.95)
+    found = metrics.user_share(np.arange(20) < 3, confidence=0.95)
     assert found.value == 0.15
     assert found.low == pytest.approx(stats.beta.ppf(0.025, 3, 18))
     assert found.high == pytest.approx(stats.beta.ppf(0.975, 4, 17))
@@ -184,7 +186,7 @@ def test_no_rate_below_the_resolution(fpr: float) -> None:
     scores, members = np.arange(200.0), np.arange(200) % 2 == 0
     with pytest.raises(InputError, match="1/100"):
         metrics.tpr_at_fpr(scores, members, fpr)
-    found = metrics.roc(
+    found = metrics.roc_curve(
         scores,
         members,
         np.arange(200),
@@ -200,7 +202,9 @@ def test_the_curve_against_thresholds_one_by_one() -> None:
     rng = np.random.default_rng(6)
     members = rng.random(400) < 0.5
     scores = np.round(rng.normal(size=400) + members, 1)
-    found = metrics.roc(scores, members, np.arange(400), fprs=[0.05, 0.5], confidence=0.9, rng=rng)
+    found = metrics.roc_curve(
+        scores, members, np.arange(400), fprs=[0.05, 0.5], confidence=0.9, rng=rng
+    )
     band = found.band
     assert band.fpr[0] == pytest.approx(1 / np.count_nonzero(~members))
     for fpr, tpr in zip(band.fpr[:-1], band.tpr, strict=False):
@@ -217,25 +221,25 @@ def test_the_area_of_each_user_is_that_of_its_pairs() -> None:
     members = rng.random(120) < 0.4
     members[users == 3] = True
     scores = np.round(rng.normal(size=120), 1)
-    found = metrics.auc_of_users(scores, members, users)
+    found = metrics.roc_area_per_user(scores, members, users)
     for place, user in enumerate(np.unique(users)):
         mine = users == user
         if user == 3:
             assert np.isnan(found[place])
         else:
-            assert found[place] == pytest.approx(metrics.auc(scores[mine], members[mine]))
+            assert found[place] == pytest.approx(metrics.roc_area(scores[mine], members[mine]))
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="NaN"):
-        metrics.auc(np.array([1.0, np.nan]), np.array([True, False]))
+        metrics.roc_area(np.array([1.0, np.nan]), np.array([True, False]))
     with pytest.raises(InputError, match="only one of both"):
-        metrics.auc(np.arange(2.0), np.array([True, True]))
+        metrics.roc_area(np.arange(2.0), np.array([True, True]))
     with pytest.raises(InputError, match="finite"):
-        metrics.mean(np.array([]), confidence=0.9, rng=rng)
+        metrics.user_mean(np.array([]), confidence=0.9, rng=rng)
     with pytest.raises(InputError, match="confidence"):
-        metrics.mean(np.ones(3), confidence=1.0, rng=rng)
+        metrics.user_mean(np.ones(3), confidence=1.0, rng=rng)
 
 
 @pytest.mark.calibration
@@ -247,7 +251,7 @@ def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
     above = 0
     for _ in range(150):
         scores = rng.normal(size=40 * n)
-        found = metrics.roc(scores, members, users, fprs=[0.1], confidence=0.95, rng=rng)
+        found = metrics.roc_curve(scores, members, users, fprs=[0.1], confidence=0.95, rng=rng)
         above += found.auc.low > 0.5
         assert found.auc.low <= found.auc.value <= found.auc.high
         assert (found.band.low <= found.band.tpr).all()
@@ -263,10 +267,10 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     truth, guessed = rng.integers(classes, size=n), rng.integers(classes, size=(draws, n))
     asked = rng.random((draws, n)) < 0.7
     asked[:, 0] = True
-    guessed[~asked] = CLASS_KNOWN
+    guessed[~asked] = KNOWN_CLASS_CODE
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
-    case = Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
-    found = estimates(case, confidence=0.9, rng=rng)
+    case = Guesses(true_codes=truth, guessed_codes=guessed, n_classes=classes, scores=scores)
+    found = estimate_all(case, confidence=0.9, rng=rng)
     expected: dict[str, list[float]] = {name: [] for name in found}
     for draw in range(draws):
         t, g, s = truth[asked[draw]], guessed[draw][asked[draw]], scores[draw][asked[draw]]
@@ -284,8 +288,8 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
     for name, one in found.items():
         assert one.value == pytest.approx(np.mean(expected[name])), name
         assert 0 <= one.low <= one.value <= one.high <= 1
-        assert one.n == np.count_nonzero(asked.any(axis=0))
-    assert mean_macro_f1(case) == pytest.approx(found[MACRO].value)
+        assert one.n_users == np.count_nonzero(asked.any(axis=0))
+    assert mean_macro_f1(case) == pytest.approx(found[MACRO_F1].value)
 
 
 def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
@@ -295,10 +299,14 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
     sampled = []
     for _ in range(20):
         guesses = rng.choice(3, p=probabilities[0], size=(500, len(truth)))
-        tallies = Guesses(truth=truth, guessed=guesses, classes=3).tallies.sum(axis=1)
+        tallies = Guesses(true_codes=truth, guessed_codes=guesses, n_classes=3).class_counts.sum(
+            axis=1
+        )
         sampled.append(macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
-    expected = mean_macro_f1(Guesses(truth=truth, guessed=asked, classes=3, shares=probabilities))
+    expected = mean_macro_f1(
+        Guesses(true_codes=truth, guessed_codes=asked, n_classes=3, guess_probs=probabilities)
+    )
     error = np.std(sampled) / np.sqrt(len(sampled))
     assert abs(np.mean(sampled) - expected) < 4 * error
 
@@ -309,12 +317,14 @@ def test_a_gain_is_of_the_same_users_and_draws() -> None:
     truth = rng.integers(2, size=300)
     worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
     better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
-    one, other = (Guesses(truth=truth, guessed=each, classes=2) for each in (better, worse))
-    found = estimates(one, confidence=0.95, rng=rng, baseline=other)
+    one, other = (
+        Guesses(true_codes=truth, guessed_codes=each, n_classes=2) for each in (better, worse)
+    )
+    found = estimate_all(one, confidence=0.95, rng=rng, baseline=other)
     gain = found[GAIN]
-    assert gain.value == pytest.approx(found[MACRO].value - mean_macro_f1(other))
-    assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO].high - found[MACRO].low) / 2
-    same = estimates(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
+    assert gain.value == pytest.approx(found[MACRO_F1].value - mean_macro_f1(other))
+    assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO_F1].high - found[MACRO_F1].low) / 2
+    same = estimate_all(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
     assert same.low < same.value == 0.0 < same.high
 
 
@@ -322,20 +332,22 @@ def test_draws_widen_the_interval() -> None:
     """Two draws of known users, one of them lucky: users alone would not show the doubt."""
     truth = np.arange(400) % 2
     lucky, unlucky = truth, (np.arange(400) // 2) % 2
-    case = Guesses(truth=truth, guessed=np.stack([lucky, unlucky]), classes=2)
-    found = estimates(case, confidence=0.95, rng=np.random.default_rng(0))[MACRO]
+    case = Guesses(true_codes=truth, guessed_codes=np.stack([lucky, unlucky]), n_classes=2)
+    found = estimate_all(case, confidence=0.95, rng=np.random.default_rng(0))[MACRO_F1]
     assert found.low < 0.5
     assert found.high == 1.0
-    assert found.n == 400
+    assert found.n_users == 400
 
 
 def test_perfect_guesses_leave_the_doubt_of_so_many_users() -> None:
     truth = np.arange(50) % 2
     case = Guesses(
-        truth=truth, guessed=np.tile(truth, (4, 1)), classes=2, scores=np.eye(2)[truth][None]
-        .repeat(4, axis=0),
-    )  # fmt: skip
-    found = estimates(case, confidence=0.95, rng=np.random.default_rng(0))
+        true_codes=truth,
+        guessed_codes=np.tile(truth, (4, 1)),
+        n_classes=2,
+        scores=np.eye(2)[truth][None].repeat(4, axis=0),
+    )
+    found = estimate_all(case, confidence=0.95, rng=np.random.default_rng(0))
     for one in found.values():
         assert (one.value, one.high) == (1.0, 1.0)
         assert one.low == pytest.approx(0.025 ** (1 / 50))

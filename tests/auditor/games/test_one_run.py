@@ -9,9 +9,9 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games.canary import Canaries, default_canaries, design_canaries
-from fedrec_auditor.auditor.games.canary_games import ONE_RUN
-from fedrec_auditor.auditor.games.one_run import COINS, Scorer, SharedTraining
+from fedrec_auditor.auditor.games.canary import Canaries, default_canary_count, design_canaries
+from fedrec_auditor.auditor.games.canary_games import ONE_RUN_GAME
+from fedrec_auditor.auditor.games.one_run import TRUTH_KEY, Scorer, SharedTraining
 from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -56,7 +56,7 @@ def bound(
     seen = scope(Unit.USER, adjacency, vantage)
     run = SharedTraining(target=target, canaries=made(seen, count), vantages=(vantage,))
     features = run(0, 1, np.random.SeedSequence(seed))
-    scores = OneRunScores.of(features[str(vantage)], features[COINS][:, 0] > 0.5)
+    scores = OneRunScores.of(features[str(vantage)], features[TRUTH_KEY][:, 0] > 0.5)
     return scores.bound(confidence=confidence, scope=seen, seed=seed)
 
 
@@ -70,7 +70,7 @@ def test_histories_differ_by_what_is_asked_and_in_new_items_only(
     assert len(found) == count
     assert not found.crowd.ratings[:, DATA.n_items :].nnz
     assert found.crowd.n_items <= 2 * DATA.n_items
-    histories = found.profiles.ratings.toarray().reshape(2, count, -1)
+    histories = found.histories.ratings.toarray().reshape(2, count, -1)
     assert not histories[:, :, : DATA.n_items].any()
     changed = np.count_nonzero(histories[0] != histories[1], axis=1)
     if unit is Unit.USER and adjacency is Adjacency.ADD_REMOVE:
@@ -87,11 +87,11 @@ def test_histories_differ_by_what_is_asked_and_in_new_items_only(
 def test_a_population_has_the_history_of_each_coin() -> None:
     found = made(USER, 5)
     coins = np.array([True, False, False, True, True])
-    grown = found.population(coins)
+    grown = found.join_crowd(coins)
     assert grown.n_users == DATA.n_users + 5
     assert (grown.ratings[: DATA.n_users, : DATA.n_items] != DATA.ratings).nnz == 0
     own = grown.ratings[DATA.n_users :].toarray()
-    histories = found.profiles.ratings.toarray()
+    histories = found.histories.ratings.toarray()
     np.testing.assert_array_equal(own, np.where(coins[:, None], histories[:5], histories[5:]))
     assert grown.ratings.has_canonical_format
     for values in (grown.users, grown.items):
@@ -104,7 +104,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 
 
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
-    alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
+    alike = DATA.keep_where(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
     assert design_canaries(asked, alike, 30, np.random.default_rng(0)) is None
 
@@ -145,7 +145,7 @@ def test_a_system_that_knows_no_items_is_played() -> None:
 def test_scores_and_coins_follow_from_the_seed() -> None:
     run = SharedTraining(target=Fcf(rounds=1), canaries=made(USER, 30), vantages=(Vantage.PEERS,))
     one, again, other = (run(0, 1, np.random.SeedSequence(seed)) for seed in (1, 1, 2))
-    for name in (COINS, "peers"):
+    for name in (TRUTH_KEY, "peers"):
         np.testing.assert_array_equal(one[name], again[name])
         assert not np.array_equal(one[name], other[name])
 
@@ -193,10 +193,10 @@ def test_too_few_or_too_many_canaries_are_refused(count: int) -> None:
 
 
 def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
-    few = DATA.take(np.arange(30))
-    assert default_canaries(few, quick=False) == 60
-    assert default_canaries(DATA.take(np.arange(2)), quick=False) == FEWEST
-    assert ONE_RUN.horizon is Horizon.TRAINING
+    few = DATA.take_users(np.arange(30))
+    assert default_canary_count(few, quick=False) == 60
+    assert default_canary_count(DATA.take_users(np.arange(2)), quick=False) == FEWEST
+    assert ONE_RUN_GAME.horizon is Horizon.TRAINING
 
 
 def test_a_system_that_sends_nothing_shows_nothing() -> None:
@@ -222,19 +222,19 @@ def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
     """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
     models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
-    scorer = Scorer.of(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
+    scorer = Scorer.build(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)
     rounds = tuple(RoundView(broadcast=model) for model in models)
     public = Public(algorithm="fcf", n_users=100 + count, n_items=canaries.crowd.n_items)
     found = scorer.features(
         View(vantage=Vantage.PEERS, public=public, rounds=rounds), Vantage.PEERS
     )
 
-    both = Fcf().upload(canaries.profiles, models[0], rng).components["gradient"]
+    both = Fcf().upload(canaries.histories, models[0], rng).components["gradient"]
     theirs = Fcf().upload(canaries.crowd, models[0], rng).components["gradient"]
     dense = both.dense(np.arange(2 * count))
     expected = (0.5 * dense.sum(axis=0) + theirs.total())[DATA.n_items :].ravel()
     own = np.zeros((count, canaries.crowd.n_items, 1))
-    own[np.arange(count)[:, None], canaries.items] = 1.0
+    own[np.arange(count)[:, None], canaries.own_items] = 1.0
     apart = ((dense[:count] - dense[count:]) * own)[:, DATA.n_items :].reshape(count, -1)
     lengths = np.linalg.norm(apart, axis=1)
     for column, (before, after) in zip(found.T, itertools.pairwise(models), strict=True):

@@ -22,7 +22,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfSp as Lcf
 from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.recorded.recording_writer import Truth
+from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from fedrec_auditor.targets.transcript import HistoriesRefused, Kind, RoundView
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, histories, view
@@ -53,9 +53,12 @@ def recorded(
 
 def order_of(folder: Path, met: NDArray[np.bool_], items: NDArray[np.int64] = ROWS) -> ItemOrder:
     data = Interactions(
-        name="truth", users=np.arange(len(met)), items=items, ratings=Interactions.of(met).ratings
+        name="truth",
+        users=np.arange(len(met)),
+        items=items,
+        ratings=Interactions.create(met).ratings,
     )
-    return ItemOrder.of(Recording.open(folder), Truth(data), None)
+    return ItemOrder.find(Recording.open(folder), GroundTruth(data), None)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +88,8 @@ def test_rows_are_read_as_the_items_that_messages_bear_out(
     for item, row in enumerate(rows):  # items that the same users met are alike
         alike = (met == met[:, [item]]).all(axis=0)
         assert named[row] in items[alike]
-    assert found.assumed.startswith("Assumed: row ")
-    assert not found.doubt
+    assert found.assumption.startswith("Assumed: row ")
+    assert not found.caveat
 
 
 @pytest.mark.parametrize("manifest", [{}, {"items": ROWS.tolist()}])
@@ -95,7 +98,7 @@ def test_rows_in_the_order_of_the_manifest_are_left_as_they_are(
 ) -> None:
     met = held_by()
     found = order_of(recorded(tmp_path, met, ROWS, N_ITEMS, **manifest), met)
-    assert (found.notes, found.assumed, found.doubt) == ((), "", "")
+    assert (found.notes, found.assumption, found.caveat) == ((), "", "")
     assert found.recording.manifest == Recording.open(tmp_path).manifest
 
 
@@ -107,11 +110,11 @@ def test_no_order_fits_messages_that_tell_nothing_of_their_senders(
     rng = np.random.default_rng(seed)
     met, sent = rng.random((2, N_SENDERS, N_ITEMS)) < 0.8 / np.sqrt(1 + ROWS)
     found = order_of(recorded(tmp_path / "a", sent, ROWS, N_ITEMS), met)
-    assert found.doubt.startswith("It is not known which item each row is")
-    assert not found.assumed
+    assert found.caveat.startswith("It is not known which item each row is")
+    assert not found.assumption
     found = order_of(recorded(tmp_path / "b", sent, ROWS, N_ITEMS, items=ROWS.tolist()), met)
-    assert found.doubt.startswith("Messages tell items for sure")  # the senders may be others
-    assert not found.assumed
+    assert found.caveat.startswith("Messages tell items for sure")  # the senders may be others
+    assert not found.assumption
 
 
 def test_a_padding_row_hides_no_leak(tmp_path: Path) -> None:
@@ -188,13 +191,13 @@ def table(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Parts]:
 def test_rows_in_another_order_are_read_as_the_items(
     form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
 ) -> None:
-    seen = view(Device(form(rows, count), seconds=0.0))
-    found = ClientOrder.of(seen)
-    ((name, order),) = found.orders.items()
+    seen = view(Device(form(rows, count), call_seconds=0.0))
+    found = ClientOrder.find(seen)
+    ((name, order),) = found.item_rows.items()
     assert order.tolist() == rows.tolist()
-    assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumed
-    assert not found.doubt
-    told = reading.evidence(found.read(seen), np.arange(USERS)).log_ratio
+    assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumption
+    assert not found.caveat
+    told = reading.read_evidence(found.reorder(seen), np.arange(USERS)).log_ratio
     assert told is not None
     assert roc_auc_score(histories().ravel(), told.ravel()) > 0.9
 
@@ -212,7 +215,7 @@ def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
     message: Callable[..., Parts],
 ) -> None:
     """The number of items that a device has met gives no order, and raises no doubt."""
-    assert ClientOrder.of(view(Device(message, seconds=0.0))) == ClientOrder()
+    assert ClientOrder.find(view(Device(message, call_seconds=0.0))) == ClientOrder()
 
 
 def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
@@ -225,16 +228,16 @@ def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
             heard.append(broadcast)
             return super().__call__(met, broadcast, rng)
 
-    device = Listening(table(OWN + 1, ITEMS + 1), seconds=0.0)
+    device = Listening(table(OWN + 1, ITEMS + 1), call_seconds=0.0)
     seen = view(device)
     rounds = tuple(replace(one, broadcast={"item": raw}) for one in seen.rounds)
     order = ClientOrder({"item": OWN + 1})
-    read = order.read(replace(seen, rounds=rounds))
+    read = order.reorder(replace(seen, rounds=rounds))
     first: RoundView = read.rounds[0]
     assert first.broadcast is not None
     assert first.broadcast["item"].tolist() == OWN[:, None].tolist()
-    assert read.public.client is not None
-    sent = read.public.client(histories(), first.broadcast, np.random.default_rng(0))
+    assert read.public.device_code is not None
+    sent = read.public.device_code(histories(), first.broadcast, np.random.default_rng(0))
     assert sent.components["item"].shape == (ITEMS, 4)
     assert heard[-1]["item"].tolist() == raw.tolist()
 
@@ -267,8 +270,8 @@ def test_an_order_that_cannot_be_found_is_not_assessed() -> None:
 def test_made_up_users_have_what_is_public_and_no_users_data_are_held() -> None:
     data = Synthetic(n_users=30, n_items=20, profile=8).load()
     system = WrappedSystem(client=lambda history, model, rng: history.dense())
-    client = SimulatedClient.of(system, data)
-    assert client.nobody.n_users == client.nobody.ratings.nnz == 0
+    client = SimulatedClient.make(system, data)
+    assert client.catalogue.n_users == client.catalogue.ratings.nnz == 0
     met = np.random.default_rng(0).random((50, 20)) < 0.4
     (sent,) = client(met, None, np.random.default_rng(1)).components.values()
     ratings = sent.dense(np.arange(50))
@@ -304,7 +307,7 @@ class Diverging(WrappedSystem):
     ],
 )
 def test_histories_at_which_a_target_fails_are_told_from_the_others(target: Any, why: str) -> None:
-    client = SimulatedClient.of(target, Synthetic(n_users=30, n_items=20, profile=8).load())
+    client = SimulatedClient.make(target, Synthetic(n_users=30, n_items=20, profile=8).load())
     met = np.random.default_rng(0).random((5, 20)) < 0.4
     met[3] = True
     with pytest.raises(HistoriesRefused, match=why) as refused:

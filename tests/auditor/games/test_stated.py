@@ -13,11 +13,16 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.games.canary_game import GameInputs, NotRun, Setting, SingleRemovalBound
+from fedrec_auditor.auditor.games.canary_game import (
+    GameInputs,
+    Setting,
+    SingleRemovalBound,
+    Skipped,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
-from fedrec_auditor.auditor.games.crowd_game import Trainings
-from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.plan.sources import in_memory
+from fedrec_auditor.auditor.games.crowd_game import TrainingSimulator
+from fedrec_auditor.auditor.games.round import RoundSimulator
+from fedrec_auditor.auditor.plan.sources import from_memory
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
@@ -62,11 +67,11 @@ def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
-) -> list[Setting | NotRun]:
+) -> list[Setting | Skipped]:
     target = wrap_system(client, claim=claim, **system)
-    data = in_memory(TABLE, None)[0]
+    data = from_memory(TABLE, None)[0]
     assert data is not None
-    ground = GameInputs(target=target, interactions=data, size=(24, 32), quick=True)
+    ground = GameInputs(target=target, interactions=data, shape=(24, 32), quick=True)
     return list(CANARY_GAMES[game].settings(ground, np.random.default_rng(1)))
 
 
@@ -78,7 +83,7 @@ def test_who_is_drawn_by_lot_may_not_send(vantage: str, share: float, users: int
     for game in ("round", "training"):
         (only,) = settings(game, flipped(4.0), claim, share=share)
         assert isinstance(only, Setting)
-        assert isinstance(only.simulation, Trainings)
+        assert isinstance(only.simulation, TrainingSimulator)
         assert only.population.n_users == users
 
 
@@ -86,31 +91,31 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     """Sent with probability .08, a Gaussian's delta is .08 times as large."""
     noise = Claim(epsilon=gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = settings("local", noisy, noise, share=0.08)
-    assert isinstance(none, NotRun)
+    assert isinstance(none, Skipped)
     assert "random sampling" in none.reason
     (some,) = settings("round", noisy, noise, share=0.08)
     assert isinstance(some, Setting)
-    assert isinstance(some.simulation, Trainings)
+    assert isinstance(some.simulation, TrainingSimulator)
     for game in ("local", "round"):
         (pure,) = settings(game, flipped(1.0), Claim(epsilon=1.0, unit="user"), share=0.08)
         assert isinstance(pure, Setting)
-        assert isinstance(pure.simulation, Rounds)
+        assert isinstance(pure.simulation, RoundSimulator)
 
 
 def test_a_server_steers_rounds_that_do_not_depend_on_each_other() -> None:
-    assert wrap_system(noisy, obeys=True).steerable
-    assert not wrap_system(noisy, model=np.zeros(1)).steerable
-    assert wrap_system(noisy).steerable  # there is no model to take
-    assert not wrap_system(noisy, obeys=True, share=0.5).steerable
-    assert not wrap_system(memoised, obeys=True).steerable
+    assert wrap_system(noisy, obeys=True).is_steerable
+    assert not wrap_system(noisy, model=np.zeros(1)).is_steerable
+    assert wrap_system(noisy).is_steerable  # there is no model to take
+    assert not wrap_system(noisy, obeys=True, share=0.5).is_steerable
+    assert not wrap_system(memoised, obeys=True).is_steerable
 
 
 def test_of_one_client_without_a_model_no_other_is_simulated() -> None:
     claim = Claim(epsilon=1.0, unit="user")
     (alone,) = settings("training", bits, claim, rounds=8)
     assert isinstance(alone, Setting)
-    assert isinstance(alone.simulation, Rounds)
-    assert alone.simulation.messages == alone.target.sizes.rounds
+    assert isinstance(alone.simulation, RoundSimulator)
+    assert alone.simulation.n_messages == alone.target.sizes.rounds
 
 
 def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one() -> None:
@@ -121,9 +126,9 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
         assert isinstance(played, Setting)
         assert played.is_halved == halved
         # If any two histories are two removals apart, the game uses the two that differ most.
-        assert ("nothing" in played.names[1]) == (not halved), played.names
+        assert ("nothing" in played.world_names[1]) == (not halved), played.world_names
         (once,) = settings("one-run", client, claim, **model)
-        assert isinstance(once, NotRun) == halved
+        assert isinstance(once, Skipped) == halved
 
 
 def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
@@ -153,7 +158,7 @@ def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
     claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
     for game in ("local", "round"):
         played = settings(game, bits, claims)
-        (told,) = [each for each in played if isinstance(each, NotRun)]
+        (told,) = [each for each in played if isinstance(each, Skipped)]
         assert [scope.unit for scope in told.scopes] == [Unit.RATING]
         assert len(played) == 2
 
@@ -169,11 +174,11 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
         ),
     )
     true = gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = SingleRemovalBound(estimator=JointBinomial(), claimed=true)
+    estimator = SingleRemovalBound(estimator=JointBinomial(), max_claim=true)
     found = estimator.bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )
     assert 0.5 * true < found.epsilon <= true
     assert found.delta == delta
-    largest = estimator.largest(20_000, delta=delta, confidence=0.99)
+    largest = estimator.largest_bound(20_000, delta=delta, confidence=0.99)
     assert found.epsilon <= largest == pytest.approx(found.largest)

@@ -18,12 +18,12 @@ from fedrec_auditor.accountants.statements import Basis, Horizon, Unit, Vantage,
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import (
     ReleasedCode,
-    entries,
     find_entries,
-    judge,
+    judge_all,
     judge_entry,
+    list_entries,
 )
-from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.entry import Entry
@@ -51,8 +51,8 @@ def scoped(share: float, rounds: int, steps: int, epsilon: float, delta: float) 
     return {"noise_multiplier": spread / moved, "sampling_probability": steps * batch / 100_000}
 
 
+# The distance by which ten steps of UC-FedRec move a number, in each direction.
 MOVED = 1e-4 * 5 * sum((1 - 0.9**t) / 0.1 for t in range(1, 11))
-"""The distance by which ten steps of UC-FedRec move a number, in each direction."""
 SETTINGS = {
     "33": {"sigma": normal(8, 1e-5) * 2 * 1e-4 * 5, "high": MOVED, "low": -MOVED},
     "35": {"scale": 0.1, "high": 0.1, "low": -0.1},
@@ -128,7 +128,7 @@ EPSILONS = {
     "16": (N, None, float("inf"), float("inf")),
 }
 REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-PAPER = papers()["fmf-ldp"]
+PAPER = load_papers()["fmf-ldp"]
 ONE = PAPER.entry("1").model_copy(
     update={"number": "99", "epsilon": None, "scope": REPORT, "computed": ""}
 )
@@ -136,14 +136,16 @@ ONE = PAPER.entry("1").model_copy(
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge([e for e in entries() if e.number in EPSILONS])}
+    return {
+        row.number: row for row in judge_all([e for e in list_entries() if e.number in EPSILONS])
+    }
 
 
 def test_every_heading_is_there_in_order() -> None:
-    found = [(entry.heading, entry.part) for entry in entries()]
+    found = [(entry.base_number, entry.letter) for entry in list_entries()]
     assert found == sorted(set(found))
     assert {heading for heading, _ in found} == set(range(1, 42))
-    assert all(entry.part != "a" for entry in entries())
+    assert all(entry.letter != "a" for entry in list_entries())
 
 
 @pytest.mark.parametrize("number", EPSILONS)
@@ -162,10 +164,10 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
         assert row.finding.measured.confidence == 1.0
 
 
-@pytest.mark.parametrize("name", papers())
+@pytest.mark.parametrize("name", load_papers())
 def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) -> None:
     """Every symbol that is explained is used."""
-    paper = papers()[name]
+    paper = load_papers()[name]
     assert "section" in paper.heading.threat.place
     numbered = [entry for entry in paper.entries if entry.number]
     said = " ".join(f"{e.statement} {e.claimed} {e.provable} {e.reason}" for e in numbered)
@@ -175,13 +177,16 @@ def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) 
 
 def test_what_no_paper_prints_is_told_apart() -> None:
     """A step size of 4 and other readings of Theorem 5 are not headlines; z is not printed."""
-    bases = {entry.number: entry.basis for entry in entries()}
+    bases = {entry.number: entry.basis for entry in list_entries()}
     formulas = {number for number, basis in bases.items() if basis is Basis.COMPUTED}
     assert {"12", "16", "22"} <= formulas
-    judged = {e.number for e in papers()["federated-mf"].entries if e.number and e.scope}
+    judged = {e.number for e in load_papers()["federated-mf"].entries if e.number and e.scope}
     assert {bases[number] for number in judged - {"22b", "22c", "24b"}} == {Basis.COMPUTED}
     assert {bases[number] for number in ("22b", "22c", "24b", "30", "33")} == {Basis.DERIVED}
-    of = {name: {bases[e.number] for e in papers()[name].entries if e.number} for name in papers()}
+    of = {
+        name: {bases[e.number] for e in load_papers()[name].entries if e.number}
+        for name in load_papers()
+    }
     assert Basis.COMPUTED not in of["fmf-ldp"] | of["dplcf"]
 
 
@@ -190,11 +195,11 @@ def test_a_formula_at_another_delta_is_computed() -> None:
     system, population = make_target("lfl-sgdmf", Plan()), Population(n_users=943, n_items=1682)
     (scoped, *_) = system.scoped_claims(population)
     assert scoped.curve is not None
-    assert scoped.at(0.1).claim.basis is Basis.COMPUTED
+    assert scoped.at_delta(0.1).claim.basis is Basis.COMPUTED
 
 
 def test_entries_on_one_statement_count_once() -> None:
-    again = {entry.number: entry.repeats for entry in entries() if entry.repeats}
+    again = {entry.number: entry.repeats for entry in list_entries() if entry.repeats}
     assert {"2c": "2b", "7": "6", "22f": "22"}.items() <= again.items()
     assert not set(again) & set(again.values())  # a statement goes by one number
 
@@ -228,4 +233,6 @@ def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
 def test_a_repair_that_repairs_nothing_is_an_error() -> None:
     (violated,) = find_entries("6")
     with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
-        judge_entry(papers()["dplcf"], violated.model_copy(update={"repaired": {"keep": 0.95}}))
+        judge_entry(
+            load_papers()["dplcf"], violated.model_copy(update={"repaired": {"keep": 0.95}})
+        )

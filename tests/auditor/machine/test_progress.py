@@ -22,13 +22,13 @@ from fedrec_auditor.auditor.machine import progress
 from fedrec_auditor.auditor.machine.progress import (
     TRAINING,
     ProgressReport,
-    Watch,
-    line,
-    note,
+    Tracker,
+    display,
+    log_line,
     noting,
-    show,
+    report_step,
     show_progress,
-    stage,
+    write_note,
 )
 from fedrec_auditor.auditor.plan.plan import read_plan
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -56,7 +56,7 @@ def standing(**changes: Any) -> ProgressReport:
 )
 def test_a_log_gets_a_line_when_a_task_ends(changes: dict[str, Any], said: str) -> None:
     file = io.StringIO()
-    with show(Console(file=file)) as observe:
+    with display(Console(file=file)) as observe:
         observe(standing(finished=None))
         observe(standing(**changes))
     assert file.getvalue() == f"[{changes.get('done', 1)}/4] {said}\n"
@@ -66,7 +66,7 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     file = io.StringIO()
-    with show(Console(file=file)) as observe:
+    with display(Console(file=file)) as observe:
         for second in range(100):
             clock[0] = float(second)
             observe(standing(finished=None))
@@ -78,7 +78,7 @@ def test_a_log_is_told_what_runs_if_nothing_ends(monkeypatch: pytest.MonkeyPatch
 def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
     runs = tuple(f"target-{number} training, round 12 of 300" for number in range(9))
-    with show(console) as observe:
+    with display(console) as observe:
         observe(standing(running=runs, total=44))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
@@ -151,16 +151,16 @@ def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def watched() -> tuple[Watch, list[ProgressReport]]:
+def watched() -> tuple[Tracker, list[ProgressReport]]:
     seen: list[ProgressReport] = []
-    return Watch(seen.append, done=3, total=5), seen
+    return Tracker(seen.append, done=3, total=5), seen
 
 
 def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
     watch, seen = watched()
 
     def told(task: str, *at: Any) -> tuple[str, ...]:
-        watch.at(task, *at)
+        watch.record(task, *at)
         watch.notify()
         return seen[-1].running
 
@@ -186,15 +186,15 @@ def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.Mo
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     seen: list[ProgressReport] = []
-    watch = Watch(seen.append, done=0, total=4)
+    watch = Tracker(seen.append, done=0, total=4)
     for step, share in enumerate((1, 2, 100, 1)):
-        watch.at(f"fcf step{step}", "", 0, 1)
+        watch.record(f"fcf step{step}", "", 0, 1)
         for done in range(11):
             clock[0] += seconds * share
-            watch.at(f"fcf step{step}", "draw", done, 10)
+            watch.record(f"fcf step{step}", "draw", done, 10)
             watch.notify()
-        watch.at(f"fcf step{step}", "", 1, 1)
-    lines = [line(each) for each in seen]
+        watch.record(f"fcf step{step}", "", 1, 1)
+    lines = [log_line(each) for each in seen]
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
     assert {field.name for field in fields(ProgressReport)} == {
@@ -207,15 +207,15 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
     watch, seen = watched()
     code = (
         "import sys; from pathlib import Path\n"
-        "from fedrec_auditor.auditor.machine.progress import note\n"
-        "for number in range(50): note(Path(sys.argv[1]), f'step{number}', '', 1, 1)\n"
-        "sys.stdin.read(); note(Path(sys.argv[1]), 'step50', '', 1, 1)"
+        "from fedrec_auditor.auditor.machine.progress import write_note\n"
+        "for number in range(50): write_note(Path(sys.argv[1]), f'step{number}', '', 1, 1)\n"
+        "sys.stdin.read(); write_note(Path(sys.argv[1]), 'step50', '', 1, 1)"
     )
 
     def ended() -> list[str]:
         return [each.finished for each in seen if each.finished]
 
-    with watch.notes() as path:
+    with watch.open_notes() as path:
         other = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE)
         until = time.monotonic() + 60
         while len(ended()) < 50 and time.monotonic() < until:
@@ -224,7 +224,7 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
         other.communicate()
     assert ended()[50:] == ["step50"]
     assert not path.parent.exists()
-    note(path, "step0", "", 1, 1)  # lost, and no error
+    write_note(path, "step0", "", 1, 1)  # lost, and no error
     assert not path.exists()
 
 
@@ -233,8 +233,8 @@ def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
     path.touch()
     with noting(path, "fcf utility"):
         for done in range(1001):
-            stage(TRAINING, done, 1000)
-        stage("draw", 5, 10)
+            report_step(TRAINING, done, 1000)
+        report_step("draw", 5, 10)
     lines = [json.loads(line)[1:] for line in path.read_text("utf-8").splitlines()]
     assert lines[:2] == [["", 0, 1], [TRAINING, 0, 1000]]
     assert lines[-2:] == [[TRAINING, 1000, 1000], ["draw", 5, 10]]
@@ -245,7 +245,7 @@ def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFix
     def broken(standing: ProgressReport) -> None:
         raise RuntimeError("no screen")
 
-    watch = Watch(broken, done=0, total=1)
+    watch = Tracker(broken, done=0, total=1)
     watch.notify()
     watch.notify()
     assert [record.message for record in caplog.records] == [

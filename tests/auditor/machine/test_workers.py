@@ -21,13 +21,13 @@ from tests.points import later
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_are_those_of_a_loop(jobs: int) -> None:
-    found = workers.results(operator.mul, ((number, number) for number in range(5)), jobs=jobs)
+    found = workers.run_parallel(operator.mul, ((number, number) for number in range(5)), jobs=jobs)
     assert sorted(found) == [0, 1, 4, 9, 16]
 
 
 def test_a_killed_worker_is_told_in_a_line() -> None:
     with pytest.raises(IncompleteError, match="--jobs"):
-        list(workers.results(signal.raise_signal, [(signal.SIGKILL,)] * 2, jobs=2))
+        list(workers.run_parallel(signal.raise_signal, [(signal.SIGKILL,)] * 2, jobs=2))
 
 
 def members(session: int) -> list[int]:
@@ -84,7 +84,7 @@ def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
 def test_a_users_own_processes_are_left_alone() -> None:
     own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
     own.start()
-    found = workers.results(operator.mul, ((number, number) for number in range(9)), jobs=2)
+    found = workers.run_parallel(operator.mul, ((number, number) for number in range(9)), jobs=2)
     assert isinstance(found, Generator)
     next(found)
     ours = [child for child in multiprocessing.active_children() if child.pid != own.pid]
@@ -156,6 +156,6 @@ def test_workers_begin_anew_in_another_directory(
 ) -> None:
     """Else they would not find a module of the user's that this process finds."""
     here = os.getcwd()
-    assert set(workers.results(os.getcwd, [()] * 4, jobs=2)) == {here}
+    assert set(workers.run_parallel(os.getcwd, [()] * 4, jobs=2)) == {here}
     monkeypatch.chdir(tmp_path)
-    assert set(workers.results(os.getcwd, [()] * 4, jobs=2)) == {str(tmp_path)}
+    assert set(workers.run_parallel(os.getcwd, [()] * 4, jobs=2)) == {str(tmp_path)}

@@ -14,7 +14,7 @@ from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uplo
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.own.recorded_uploads import record_plan
-from fedrec_auditor.auditor.plan.objects import identity, is_ours
+from fedrec_auditor.auditor.plan.objects import identity_text, is_own_member
 from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -81,7 +81,7 @@ def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> I
             writer.round(number)
             for sender, row in zip(senders, bits, strict=True):
                 writer.upload(sender, {"bits": row})
-    return Interactions.of(bits.astype(float))
+    return Interactions.create(bits.astype(float))
 
 
 def exact(record: Record) -> float:
@@ -167,7 +167,7 @@ def test_a_crowd_with_senders_outside_of_the_truth_is_refused(tmp_path: Path, ro
 def test_a_truth_of_others_is_refused(tmp_path: Path) -> None:
     data = plain(tmp_path, list(range(12)), [100 + n for n in range(9)])
     with pytest.raises(InputError, match="items of the recording, such as 100, in the truth"):
-        attack(tmp_path, truth=Interactions.of(np.eye(12, 9)))
+        attack(tmp_path, truth=Interactions.create(np.eye(12, 9)))
     plain(tmp_path / "b", [f"p{n}" for n in range(12)])
     with pytest.raises(InputError, match="none for 12 of 12 senders, such as 'p0'"):
         attack(tmp_path / "b", truth=data)
@@ -199,7 +199,7 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert "bounds no epsilon from below" in finding.reason
     assert "auditor run MODULE:OBJECT" in finding.reason
     (seen,) = summarize_systems(record)
-    assert "audit the client itself (auditor run MODULE:OBJECT)" in seen.line
+    assert "audit the client itself (auditor run MODULE:OBJECT)" in seen.log_line
     assert record.exit_code(Gate()) == 3
     assert record.exit_code(Gate(allow=("inconclusive",))) == 0
     nothing = attack(tmp_path, truth=data, claim=Claim(epsilon=math.inf))
@@ -270,23 +270,23 @@ def test_another_file_is_another_recording(tmp_path: Path) -> None:
 
     def opened() -> RecordedSystem:
         return RecordedSystem(
-            recording=Recording.open(tmp_path), positions=np.arange(12), users=np.arange(12)
+            recording=Recording.open(tmp_path), sender_rows=np.arange(12), users=np.arange(12)
         )
 
     before = opened()
-    assert identity(opened()) == identity(before)
+    assert identity_text(opened()) == identity_text(before)
     with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
         writer.round(3)
         writer.upload(1, {"bits": np.ones(9, dtype=bool)})
-    assert identity(opened()) != identity(before)
+    assert identity_text(opened()) != identity_text(before)
     after = opened()
     (path,) = (tmp_path / "rounds" / "3").iterdir()
     path.unlink()
     with RecordingWriter(tmp_path, n_items=9, kinds="bits") as writer:
         writer.round(3)
         writer.upload(1, {"bits": np.zeros(9, dtype=bool)})
-    assert identity(opened()) != identity(after)
-    assert not is_ours(before)
+    assert identity_text(opened()) != identity_text(after)
+    assert not is_own_member(before)
 
 
 def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: Path) -> None:
@@ -410,12 +410,12 @@ def test_a_recording_beside_another_code_is_another_audit(
     folder = record_uploads("fcf", data=data, out=tmp_path / "run", quick=True, with_truth=True)
     users = data.users
     bare = RecordedSystem(
-        recording=Recording.open(folder), positions=np.arange(len(users)), users=users
+        recording=Recording.open(folder), sender_rows=np.arange(len(users)), users=users
     )
     codes = (None, wrap_system(recommends), wrap_system(lambda history, model, rng: 0.0))
-    made = [identity(replace(bare, code=code)) for code in codes]
+    made = [identity_text(replace(bare, simulator=code)) for code in codes]
     assert len(set(made)) == 3
-    assert identity(replace(bare, code=codes[1])) == made[1]
+    assert identity_text(replace(bare, simulator=codes[1])) == made[1]
 
 
 @pytest.mark.parametrize(("bad", "rounds"), [(np.nan, (1,)), (-np.inf, (1, 2)), (np.nan, (1, 2))])
@@ -438,7 +438,7 @@ def test_messages_that_are_not_finite_are_left_out_and_counted(
     assert (row.value, row.n) == (1.0, 12 - (len(rounds) == 2))
     assert f"Left out of 24 messages: {len(rounds)} hold numbers above 1e+13 or NaN." in row.note
     (messages,) = record.messages
-    assert (messages.sent, messages.unread) == (24, len(rounds))
+    assert (messages.sent, messages.n_unusable) == (24, len(rounds))
     assert f"{len(rounds)} of 24 messages hold NaN or infinities: left out." in record.notes
     assert any("1 of 12 senders, such as 3, sent no" in n for n in record.notes) is (
         rounds == (1, 2)
@@ -454,7 +454,7 @@ def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refu
             writer.upload(0, {"item": np.ones((4, 2))})
             writer.upload(1, {"item": np.full((4, 2), bad)})
             writer.aggregate({"item": np.full((4, 2), 1 + bad)}, [0, 1])
-    recording, notes = Recording.open(tmp_path).readable()
+    recording, notes = Recording.open(tmp_path).drop_nonfinite()
     assert [each.broadcast is None for each in recording.rounds] == [False, False, True]
     assert [each.aggregate is None for each in recording.rounds] == [False, False, True]
     told = {"1 of 6 messages", "1 of 3 models", "1 of 3 sums"}
@@ -467,4 +467,4 @@ def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refu
     with pytest.raises(
         InputError, match=r"in at least half of the messages of .* NaN or infinities in 7 of 12"
     ):
-        Recording.open(tmp_path).readable()
+        Recording.open(tmp_path).drop_nonfinite()

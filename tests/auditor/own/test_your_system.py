@@ -147,7 +147,7 @@ def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> No
     assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
     if len(claims) > 1:
         assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
-    short = system.shortened(1)  # as in games: the claim stays that of the whole training
+    short = system.limit_rounds(1)  # as in games: the claim stays that of the whole training
     assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
 
 
@@ -234,7 +234,7 @@ def test_a_proof_without_a_matching_claim_is_refused(settings: Any, refusal: str
 
 @pytest.mark.parametrize("claim", [(), Claim(epsilon=2, horizon="report")])
 def test_a_proof_that_is_not_used_is_reported(claim: Any) -> None:
-    data = Interactions.of(np.eye(12))
+    data = Interactions.create(np.eye(12))
     system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
     tried, notes = system.tried(data)
     assert [note for note in notes if "The proof was not used, as no claim states" in note]
@@ -266,11 +266,11 @@ def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[
     interacted = rng.random((8, 8)) < 0.5
     interacted[:, 0] = [False] * 7 + [True]
     with pytest.raises(InputError, match=refusal):
-        wrap_system(client).run(Interactions.of(interacted), rng)
-    system, _ = wrap_system(client).tried(Interactions.of(interacted[:4]))
-    system.upload(Interactions.of(interacted[4:7]), None, rng)
+        wrap_system(client).run(Interactions.create(interacted), rng)
+    system, _ = wrap_system(client).tried(Interactions.create(interacted[:4]))
+    system.upload(Interactions.create(interacted[4:7]), None, rng)
     with pytest.raises(InputError, match=refusal):  # although all users of this world are alike
-        system.upload(Interactions.of(interacted[7:]), None, rng)
+        system.upload(Interactions.create(interacted[7:]), None, rng)
 
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
@@ -299,7 +299,7 @@ def test_a_bound_of_a_round_refutes_the_basis_of_a_claim_of_the_training() -> No
     (shown,) = [finding.measured for finding in record.findings if finding.measured]
     assert 1.36 < shown.epsilon < 16
     assert all(finding.accounted is None for finding in record.findings)
-    assert Gate().code(finding.verdict for finding in record.findings) == 0
+    assert Gate().exit_code(finding.verdict for finding in record.findings) == 0
     (glance,) = summarize_systems(record)
     assert "laim epsilon" not in glance.todo
     assert all("does not hold: the lower bound" in finding.note for finding in record.findings)
@@ -376,7 +376,7 @@ def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "No game tested the claim" in finding.reason
     assert "no change of a canary's data changes" in finding.reason
-    assert Gate().code([finding.verdict]) == 3
+    assert Gate().exit_code([finding.verdict]) == 3
     (glance,) = summarize_systems(record)
     assert "Have the claim tested" in glance.todo
 

@@ -13,7 +13,7 @@ def test_every_member_loads_under_its_file_name(kind: str) -> None:
     family = FAMILIES[kind]
     assert family.names()
     for name in family.names():
-        member = family.member(name)
+        member = family.member_class(name)
         own = name.replace("-", "")
         assert member.__name__.lower() in (own, own + kind.removesuffix("s"))
         assert family.summary(name)
@@ -21,4 +21,4 @@ def test_every_member_loads_under_its_file_name(kind: str) -> None:
 
 def test_no_near_name_lists_all() -> None:
     with pytest.raises(InputError, match=r"There are: .*fcf"):
-        FAMILIES["targets"].member("zzzzzz")
+        FAMILIES["targets"].member_class("zzzzzz")

@@ -15,16 +15,16 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import (
     MAX_CONFIDENCE,
     Plan,
-    amend,
+    amend_plan,
+    get_plan_option,
     make_plan,
     make_target,
-    option_of,
-    option_of_field,
+    option_name,
     read_plan,
 )
-from fedrec_auditor.auditor.plan.stated_claim import LARGEST
+from fedrec_auditor.auditor.plan.stated_claim import MAX_BYTES
 from fedrec_auditor.auditor.run.runner import audit
-from fedrec_auditor.reports.record.rows import leaves
+from fedrec_auditor.reports.record.rows import walk_leaves
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -111,7 +111,7 @@ def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
-    (tmp_path / "large.toml").write_text("#" * (LARGEST + 1))
+    (tmp_path / "large.toml").write_text("#" * (MAX_BYTES + 1))
     for name, said in (("fifo", "a FIFO"), ("zero", "a device"), ("large", "more than 262,144")):
         with pytest.raises(InputError, match=rf"readable plan file.*{name}.*\({said}"):
             read_plan(tmp_path / f"{name}.toml")
@@ -143,7 +143,7 @@ def test_many_names_from_a_program_are_answered_within_seconds() -> None:
     before = time.process_time()
     for names in (tuple(f"n{number}" for number in range(10**5)), ("fcf",) * 10**5):
         with pytest.raises(InputError):
-            make_plan({"targets": names}).resolved()
+            make_plan({"targets": names}).resolve()
     assert time.process_time() - before < 5
 
 
@@ -160,13 +160,13 @@ def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
 
 
 def test_resolved_names_every_target_and_attack() -> None:
-    plan = Plan().resolved()
+    plan = Plan().resolve()
     assert {"fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"} <= set(plan.targets)
     assert "interaction-membership" in plan.attacks
 
 
 def test_the_command_line_goes_over_the_file() -> None:
-    plan = amend(make_plan({"seed": 1, "quick": True}), {"seed": 2})
+    plan = amend_plan(make_plan({"seed": 1, "quick": True}), {"seed": 2})
     assert (plan.seed, plan.quick) == (2, True)
 
 
@@ -180,11 +180,11 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert isinstance(vars(target)["reports"], int)
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+@pytest.mark.parametrize("name", FAMILIES["targets"].loadable())
 def test_what_a_system_learns_under_is_beneath_the_settings_given(name: str) -> None:
     plan = Plan(targets=(name,), settings={name: {"learns": True}})
-    made, told = make_target(name, plan), plan.resolved()
-    for place, value in leaves(made.learning):
+    made, told = make_target(name, plan), plan.resolve()
+    for place, value in walk_leaves(made.learning):
         assert attrgetter(place)(made) == value, place
     assert told.settings[name] == {**made.learning, "learns": True}
     assert make_target(name, told) == made
@@ -219,11 +219,11 @@ def test_a_system_learns_or_does_not(value: Any) -> None:
 
 
 def test_every_field_says_what_it_is_and_has_an_option() -> None:
-    options = [option_of(name) for name in Plan.model_fields]
+    options = [option_name(name) for name in Plan.model_fields]
     assert (
         len({*options})
         == len(options)
-        == len([n for n in Plan.model_fields if option_of_field(n).help])
+        == len([n for n in Plan.model_fields if get_plan_option(n).help])
     )
 
 
@@ -247,12 +247,12 @@ def test_a_plan_is_said_as_the_command_line_and_a_program_say_it() -> None:
         "population": (4, 6),
         "settings": {"fcf": {"rounds": 5}},
     }
-    assert amend(None, said) == make_plan(meant)
+    assert amend_plan(None, said) == make_plan(meant)
 
 
 def test_a_setting_goes_over_that_of_a_file() -> None:
     before = make_plan({"settings": {"fcf": {"rounds": 5, "alpha": 2.0}, "gmf": {"batch": 8}}})
-    plan = amend(before, {"settings": ["fcf.rounds=7"]})
+    plan = amend_plan(before, {"settings": ["fcf.rounds=7"]})
     assert plan.settings == {"fcf": {"rounds": 7, "alpha": 2.0}, "gmf": {"batch": 8}}
 
 

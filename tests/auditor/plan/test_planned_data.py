@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.plan import Plan, amend, read_plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend_plan, read_plan
 from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
 from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
@@ -60,7 +60,7 @@ def test_a_file_without_names_is_read_as_the_refusal_says(folder):
     code, out, _ = cli("doctor", "--data", "ratings.dat", *words, "--column", "timestamp=4")
     assert "2017-07-14T02:41:40 to 2017-07-14T02:46:36 (UTC)" in out
     columns = {"header": "no", "user": 1, "item": 2, "rating": 3}
-    data, plan = prepare_data("ratings.dat", amend(None, {"columns": columns}))
+    data, plan = prepare_data("ratings.dat", amend_plan(None, {"columns": columns}))
     assert data is None
     assert load_planned(plan).ratings.data.tolist() == [4.0] * 210
 

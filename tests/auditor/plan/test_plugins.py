@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
-from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN, papers
+from fedrec_auditor.auditor.plan.families import EXTENSIBLE, FAMILIES, load_papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
@@ -62,8 +62,8 @@ FAULTS = {
 }
 
 
-CLASSES = sorted({*OPEN} - {"papers"})
-"""The families of others whose members are classes."""
+# The families of others whose members are classes.
+CLASSES = sorted({*EXTENSIBLE} - {"papers"})
 
 
 @pytest.fixture
@@ -93,13 +93,15 @@ def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
         family = FAMILIES[kind]
         assert "theirs" in family.names()
         assert family.summary("theirs").startswith("plug-in")
-        assert family.able() == ours[kind]
-        (line,) = family.left_out()
-        assert line.startswith(f"Left out: the {family.noun} plug-in 'theirs' of their-members 1.0")
+        assert family.loadable() == ours[kind]
+        (line,) = family.load_errors()
+        assert line.startswith(
+            f"Left out: the {family.singular} plug-in 'theirs' of their-members 1.0"
+        )
         assert said in line
         assert "\n" not in line
         with pytest.raises(InputError, match=r"their-members 1\.0") as caught:
-            family.member("theirs")
+            family.member_class("theirs")
         assert said in str(caught.value)
 
 
@@ -117,12 +119,12 @@ def test_a_plugin_that_does_not_load_is_a_line_that_names_its_distribution(
 def test_a_paper_that_cannot_be_read_is_a_line_and_ours_are_there(
     install: Install, value: str, said: str
 ) -> None:
-    ours, systems = tuple(papers()), FAMILIES["targets"].names()
+    ours, systems = tuple(load_papers()), FAMILIES["targets"].names()
     install(f"[fedrec_auditor.papers]\ntheirs = {value}\n")
-    (line,) = FAMILIES["papers"].left_out()
+    (line,) = FAMILIES["papers"].load_errors()
     assert line.startswith("Left out: the paper plug-in 'theirs' of their-members 1.0")
     assert said in line
-    assert tuple(papers()) == ours
+    assert tuple(load_papers()) == ours
     assert FAMILIES["targets"].names() == systems
 
 
@@ -131,8 +133,8 @@ def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
     install: Install, kind: str
 ) -> None:
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs:Needs\n")
-    (line,) = FAMILIES[kind].left_out()
-    settable = FAMILIES[kind].settable
+    (line,) = FAMILIES[kind].load_errors()
+    settable = FAMILIES[kind].has_settings
     assert ("not a dataclass" if settable else "TypeError: ") in line
 
 
@@ -143,13 +145,15 @@ def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
     install("[fedrec_auditor.attacks]\nbroken\n", "second")
     install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "third")
     install("[fedrec_auditor.mechanisms]\none = theirs:Plain\n", "fourth")
-    lines = FAMILIES["attacks"].left_out()
+    lines = FAMILIES["attacks"].load_errors()
     assert len(lines) == 3
     assert any("of first 1.0" in line and "a name that is taken" in line for line in lines)
     assert any("'../x' of first 1.0" in line and "letters, digits" in line for line in lines)
     assert any("of second 1.0" in line and "cannot be read" in line for line in lines)
-    assert FAMILIES["attacks"].member("attribute-mlp").__module__.startswith("fedrec_auditor.")
-    lines = FAMILIES["mechanisms"].left_out()
+    assert (
+        FAMILIES["attacks"].member_class("attribute-mlp").__module__.startswith("fedrec_auditor.")
+    )
+    lines = FAMILIES["mechanisms"].load_errors()
     assert [("third" in line, "taken" in line) for line in lines] in (
         [(True, True), (False, False)],
         [(False, False), (True, True)],
@@ -203,7 +207,7 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
 ) -> None:
     ours = FAMILIES["targets"].names()
     install(BROKEN)
-    assert Plan(targets=("all",)).resolved().targets == ours
+    assert Plan(targets=("all",)).resolve().targets == ours
     assert "the target plug-in 'theirs' of their-members 1.0" in refusal(
         "run", "theirs", "random", "--data", "synthetic", "--out", tmp_path / "out"
     )
@@ -215,15 +219,17 @@ def test_all_targets_are_those_that_load_and_one_by_name_is_refused(
             assert "Left out: the accountant plug-in 'theirs' of their-members 1.0" in out + err
 
 
-@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*OPEN}))
+@pytest.mark.parametrize("kind", sorted({*FAMILIES} - {*EXTENSIBLE}))
 def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
     install: Install, kind: str
 ) -> None:
     ours = FAMILIES[kind].names()
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs_exits:X\n")
     assert FAMILIES[kind].names() == ours
-    (line,) = FAMILIES[kind].left_out()
-    assert line.startswith(f"Left out: the {FAMILIES[kind].noun} plug-in 'theirs' of their-members")
+    (line,) = FAMILIES[kind].load_errors()
+    assert line.startswith(
+        f"Left out: the {FAMILIES[kind].singular} plug-in 'theirs' of their-members"
+    )
     assert "Expected a member of targets, papers, attacks, mechanisms, datasets" in line
     assert line in list_omissions(Plan(targets=("random",)))
 

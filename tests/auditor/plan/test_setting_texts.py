@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.members import make_mechanism, settings_of
-from fedrec_auditor.auditor.plan.plan import amend, make_target
+from fedrec_auditor.auditor.plan.members import make_mechanism, parse_settings
+from fedrec_auditor.auditor.plan.plan import amend_plan, make_target
 
 
 def overridden(name: str, given: list[str]) -> Any:
-    return make_target(name, amend(None, {"settings": [f"{name}.{text}" for text in given]}))
+    return make_target(name, amend_plan(None, {"settings": [f"{name}.{text}" for text in given]}))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_mechanism_refuses_a_setting_of_another_kind(
 
 def test_settings_of_several_targets_are_told_apart() -> None:
     given = ["fcf.rounds=3", "f-gerai.share=0.5", "f-gerai-nl.share=0.25", "mine:a.system.x=1"]
-    assert settings_of(given) == {
+    assert parse_settings(given) == {
         "fcf": {"rounds": 3},
         "f-gerai": {"share": 0.5},
         "f-gerai-nl": {"share": 0.25},
@@ -112,7 +112,7 @@ def test_settings_of_several_targets_are_told_apart() -> None:
 )
 def test_a_wrong_place_of_a_setting_is_named(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        settings_of([text])
+        parse_settings([text])
 
 
 def test_settings_of_a_part_without_its_name_are_over_those_it_has() -> None:

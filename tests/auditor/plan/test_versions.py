@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.auditor.plan import versions
-from fedrec_auditor.targets.own_modules import FOLDERS
+from fedrec_auditor.targets.own_modules import CODE_FOLDERS
 from tests.test_imports import ROOT, modules
 
 
@@ -23,7 +23,9 @@ from tests.test_imports import ROOT, modules
 def test_the_digest_is_of_code_and_of_declarations_alone(
     name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "FOLDERS", [tmp_path / folder.name for folder in FOLDERS])
+    monkeypatch.setattr(
+        versions, "CODE_FOLDERS", [tmp_path / folder.name for folder in CODE_FOLDERS]
+    )
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     digests = []
@@ -35,5 +37,5 @@ def test_the_digest_is_of_code_and_of_declarations_alone(
 
 def test_our_folders_hold_every_module_of_ours() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in modules().values()} == {
-        folder.name for folder in FOLDERS
+        folder.name for folder in CODE_FOLDERS
     }

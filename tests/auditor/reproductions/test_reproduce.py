@@ -14,10 +14,10 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
 from fedrec_auditor.auditor.reproductions import reproduction as module
-from fedrec_auditor.auditor.reproductions.reproduction import reproduce, reproduction
+from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction, reproduce
 from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable, train_and_test
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
-from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
+from fedrec_auditor.auditor.utility.leave_last_out import HeldOutItems
 from fedrec_auditor.reports.record.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import TrainedRows
@@ -29,7 +29,7 @@ class Counted:
     """A reproduction of two parts, one of which fails; ``ran`` collects the parts that run."""
 
     ran: list[str]
-    absent = ()
+    unmeasured = ()
     paper: str = "Somebody 2020"
 
     def parts(self) -> Sequence[Measurable]:
@@ -54,7 +54,7 @@ class Counted:
             Measurable(name="second part", data="", measure=other),
         ]
 
-    def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
+    def summary(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
         return [f"{len(rows)} rows."]
 
 
@@ -62,7 +62,7 @@ class Counted:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     def make(**settings: Any) -> tuple[str, list[str]]:
         ran: list[str] = []
-        monkeypatch.setattr(module, "reproduction", lambda name: Counted(ran))
+        monkeypatch.setattr(module, "get_reproduction", lambda name: Counted(ran))
         asked = {"data": {}, "only": (), "quick": False, "jobs": 1, **settings}
         page = reproduce(["some"], tmp_path, observe=lambda standing: None, **asked)
         return page.read_text(), ran
@@ -99,13 +99,18 @@ def test_a_quick_page_states_that_figures_do_not_compare(run: Any) -> None:
 def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool) -> None:
     rng = np.random.default_rng(3)
     table = (rng.random((40, 60)) < np.linspace(0.05, 0.7, 60)).astype(np.float32)
-    data = Interactions.of(table)
+    data = Interactions.create(table)
     if timed:
         data = replace(data, timestamps=rng.permutation(data.ratings.nnz).astype(np.int64))
     system = AttackedSystem(
-        target="fedlightgcn", method="x", data="y", cells=(), cutoff=20, hits=("Table VI", 0.08)
+        target="fedlightgcn",
+        method="x",
+        data="y",
+        scores=(),
+        cutoff=20,
+        hit_at_k=("Table VI", 0.08),
     )
-    (row,) = system.part().measure(data, np.random.default_rng(0), True)
+    (row,) = system.make_part().measure(data, np.random.default_rng(0), True)
     assert (row.place, row.printed) == ("Table VI", 0.08)
     assert row.what == f"Hit@20, {'latest' if timed else 'random'} of all items, y"
     other = {"random item", "popularity, random item"} if timed else set()
@@ -129,17 +134,17 @@ def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool
 def test_every_figure_of_utility_has_its_baseline() -> None:
     rng = np.random.default_rng(3)
     met = rng.random((80, 60)) < np.linspace(0.05, 0.7, 60)
-    data = Interactions.of((met * rng.integers(1, 6, met.shape)).astype(np.float32))
+    data = Interactions.create((met * rng.integers(1, 6, met.shape)).astype(np.float32))
 
     def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
-        evaluation = FAMILIES["targets"].member(target)().evaluation
+        evaluation = FAMILIES["targets"].member_class(target)().evaluation
         declared = TrainedRows(place="Table 1", rows=(target,))
         split = utility.hold_out(evaluation, data, np.random.default_rng(0))
         rng = np.random.default_rng(0)
         return split, train_and_test(declared, target, target, {}, data, rng, True)
 
     split, rows = measured("fmf-hfl")
-    errors = split.ratings - baselines.means(split.train, split.users, split.items)
+    errors = split.ratings - baselines.predict(split.train, split.users, split.items)
     for row in rows:
         assert list(row.beside) == ["random", "user and item means"]
         assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
@@ -149,7 +154,7 @@ def test_every_figure_of_utility_has_its_baseline() -> None:
     assert hits.beside["popularity"] == pytest.approx(_popular(split, 10))
 
 
-def _popular(split: HeldItems, cutoff: int) -> float:
+def _popular(split: HeldOutItems, cutoff: int) -> float:
     """HR of the training data's popularity among all items, with ties by expectation, by a loop."""
     table = split.train.ratings.toarray() != 0
     met = table.sum(axis=0)
@@ -163,11 +168,11 @@ def _popular(split: HeldItems, cutoff: int) -> float:
 
 @pytest.mark.parametrize("name", reproduction_names())
 def test_parts_have_unique_names(name: str) -> None:
-    made = reproduction(name)
+    made = get_reproduction(name)
     parts = [part.name for part in made.parts()]
     assert len(set(parts)) == len(parts)
     assert made.paper
-    assert not [line for line in made.remarks(()) if "nan" in line]
+    assert not [line for line in made.summary(()) if "nan" in line]
 
 
 def test_wrong_names_are_refused() -> None:

@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.auditor.games.game import QUICK_COUNT
+from fedrec_auditor.auditor.games.game import QUICK_N_HALVES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, draws_needed
@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.run.workload import Workload
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.reports.record.leaks import leaks
+from fedrec_auditor.reports.record.leaks import find_leaks
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Component, Dense, RankOne
@@ -72,7 +72,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     scope, estimator = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT), JointBinomial()
     samples, confidence = 8_000, 0.975
     claim = Claim(epsilon=10.0, scope=scope, statement="ours", source="paper")
-    most = estimator.largest(samples, delta=0.0, confidence=confidence)
+    most = estimator.largest_bound(samples, delta=0.0, confidence=confidence)
     shown = Bound(
         epsilon=most,
         side=Side.LOWER,
@@ -86,7 +86,7 @@ def test_a_sample_that_could_not_refute_a_claim_tells_how_many_draws_could() -> 
     note = draws_needed(finding, estimator, samples, 1_000_000)
     needed = int(note.split()[2].replace(",", ""))
     enough, short = (
-        estimator.largest(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
+        estimator.largest_bound(n, delta=0.0, confidence=confidence) for n in (needed, needed - 1)
     )
     assert short <= 10.0 < enough
     assert note.endswith("this audit made 8,000. An audit without --quick makes enough.")
@@ -107,7 +107,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     told = notes.read_text("utf-8").splitlines()
     assert told[1] == '["fcf training", "training", 0, 2]'
     assert told[-1] == '["fcf training", "training", 1, 1]'
-    _, expected = AuditedTarget(audit, "fcf").trained
+    _, expected = AuditedTarget(audit, "fcf").training
     _, found = shared
     for one, other in zip(found.transcript.rounds, expected.transcript.rounds, strict=True):
         few = np.arange(5)
@@ -118,7 +118,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     array = gradient.corrections.data
     while not isinstance(array, np.memmap):
         array = array.base
-    assert AuditedTarget(audit, "fcf", shared).trained is shared
+    assert AuditedTarget(audit, "fcf", shared).training is shared
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_one_hostile_number_ends_no_attack_on_the_others(target: str, route: str
     changed = {} if target == "fcf" else {"route": route}
     settings = {target: {"rounds": 2, **changed}}
     audit = Audit.of(Plan(targets=(target,), attacks=attacks, quick=True, settings=settings), data)
-    held, run = AuditedTarget(audit, target).trained
+    held, run = AuditedTarget(audit, target).training
     rounds = tuple(hostile(one, 3e38) for one in run.transcript.rounds)
     run = replace(run, transcript=replace(run.transcript, rounds=rounds))
     played = AuditedTarget(audit, target, (held, run))
@@ -225,7 +225,7 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
         assert (row.value, row.baseline) == (1.0, 0.0)
         assert row.n >= 30
         assert f"{told.empty} left the model as it was" in row.note
-    assert any(leak.row in certain.values() for leak in leaks(record))
+    assert any(leak.row in certain.values() for leak in find_leaks(record))
     (glance,) = summarize_systems(record)
     assert "for certain" in glance.got
     assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.got
@@ -258,10 +258,10 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
 
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
-    told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
-    monkeypatch.setattr(workload, "QUICK_HALF_SECONDS", 1.01 * told)
+    told = QUICK_N_HALVES / 2 * Workload.of(Fcf(), data).seconds
+    monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 1.01 * told)
     assert audited("fcf", "user-membership").run("user-membership").attacks
-    monkeypatch.setattr(workload, "QUICK_HALF_SECONDS", 0.5 * told)
+    monkeypatch.setattr(workload, "QUICK_MAX_HALVES_SECONDS", 0.5 * told)
     found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped
@@ -270,7 +270,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     played = audited("fcf", "user-membership")
-    assert played.trained
+    assert played.training
 
     def refuse(*_: object, **__: object) -> None:
         raise InputError("Expected everybody, got half.")

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import checkpoints as module
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
-from fedrec_auditor.auditor.run.checkpoints import FOLDER, Checkpoints
+from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER, Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports.record.record import Record
@@ -42,7 +42,7 @@ def kept(audited: Audited, tmp_path: Path) -> Kept:
     task, result = next(iter(results.items()))
     checkpoints = Checkpoints.of(tmp_path, audit)
     checkpoints.put(task, result)
-    (path,) = (tmp_path / FOLDER).iterdir()
+    (path,) = (tmp_path / TASKS_FOLDER).iterdir()
     return checkpoints, task, path, result
 
 
@@ -96,7 +96,7 @@ def _nan(path: Path) -> None:
 
 def _large(path: Path) -> None:
     with path.open("ab") as file:
-        file.truncate(module.LARGEST + 1)
+        file.truncate(module.MAX_BYTES + 1)
 
 
 def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -127,7 +127,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "endless device": (_instead(lambda path: path.symlink_to("/dev/zero")), "a link"),
     "link": (_linked, "a link"),
     "dangling link": (_instead(lambda path: path.symlink_to("nowhere")), "a link"),
-    "large": (_large, f"more than {module.LARGEST:,} bytes"),
+    "large": (_large, f"more than {module.MAX_BYTES:,} bytes"),
 }
 
 
@@ -160,12 +160,12 @@ def test_a_link_in_place_of_the_folder_is_refused(audited: Audited, tmp_path: Pa
     elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
     elsewhere.mkdir()
     out.mkdir()
-    (out / FOLDER).symlink_to(elsewhere)
+    (out / TASKS_FOLDER).symlink_to(elsewhere)
     words = ("run", "random", "--data", "synthetic", "--quick", "--jobs", "1", "--out", out)
-    assert f"at {out / FOLDER}, got a link. Remove it" in refusal(*words)
+    assert f"at {out / TASKS_FOLDER}, got a link. Remove it" in refusal(*words)
     assert list(elsewhere.iterdir()) == []
-    (out / FOLDER).unlink()
-    (out / FOLDER).touch()
+    (out / TASKS_FOLDER).unlink()
+    (out / TASKS_FOLDER).touch()
     with pytest.raises(InputError, match="got something else"):
         Checkpoints.of(out, audited[0])
 
@@ -186,11 +186,13 @@ def test_a_failed_task_is_run_again_and_the_way_to_start_afresh_is_told(
     words = ("run", "random", "--data", "synthetic", "--quick", "--jobs", "1", "--out", tmp_path)
     code, _, err = cli(*words)
     assert code == 3
-    assert f"The same command runs what failed again; remove {tmp_path / FOLDER} to start" in err
+    assert (
+        f"The same command runs what failed again; remove {tmp_path / TASKS_FOLDER} to start" in err
+    )
     before = len(ran)
     assert cli(*words)[0] == 0
     assert ran[before:] == ["utility"]
-    assert not (tmp_path / FOLDER).exists()
+    assert not (tmp_path / TASKS_FOLDER).exists()
 
 
 def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
@@ -208,4 +210,4 @@ def test_a_result_that_no_record_can_hold_is_an_error_of_its_task(
     (error,) = record.errors
     assert error.startswith("dplcf-sp utility: Expected a number at findings[0].claimed_guess")
     assert Record.read(tmp_path) == record
-    assert len(list((tmp_path / FOLDER).iterdir())) == 3
+    assert len(list((tmp_path / TASKS_FOLDER).iterdir())) == 3

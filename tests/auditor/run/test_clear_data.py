@@ -25,14 +25,14 @@ class Shown(Fcf):
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        shape = (len(calls.owners), calls.profiles.n_items, self.factors)
+        shape = (len(calls.profile_ids), calls.profiles.n_items, self.factors)
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return {"gradient": Dense(noise, Kind.GRADIENT, -1.0)}
 
     def run(self, interactions: Interactions, *given: Any, **settings: Any) -> Run:
         run = super().run(interactions, *given, **settings)
         plain = Uploads(np.arange(interactions.n_users), {"rated": Bits(interactions.ratings)})
-        rounds = tuple(replace(one, clear=plain) for one in run.transcript.rounds)
+        rounds = tuple(replace(one, cleartext=plain) for one in run.transcript.rounds)
         return replace(run, transcript=replace(run.transcript, rounds=rounds))
 
 

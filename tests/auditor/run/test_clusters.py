@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor.machine.progress import ProgressReport
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import clusters, runner
-from fedrec_auditor.auditor.run.checkpoints import FOLDER
+from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER
 from fedrec_auditor.auditor.run.clusters import Cluster
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 
@@ -98,9 +98,9 @@ def test_a_cluster_says_its_size(resources: Resources) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_are_those_of_a_loop(cluster: Cluster, jobs: int) -> None:
-    found = cluster.results(operator.mul, ((3, number) for number in range(9)), jobs=jobs)
+    found = cluster.run_parallel(operator.mul, ((3, number) for number in range(9)), jobs=jobs)
     assert sorted(found) == [3 * number for number in range(9)]
-    assert list(cluster.results(operator.mul, [], jobs=jobs)) == []
+    assert list(cluster.run_parallel(operator.mul, [], jobs=jobs)) == []
 
 
 def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path) -> None:
@@ -124,28 +124,28 @@ def test_finished_tasks_are_kept_by_the_audit(
 
     plan = PLAN.model_copy(update={"games": ("local",)})
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "record_of", interrupted)
+        patch.setattr(runner, "assemble_record", interrupted)
         with pytest.raises(KeyboardInterrupt):
             runner.run_plan(plan, resources, out=tmp_path)
-    assert len(list((tmp_path / FOLDER).glob("*.json"))) == 8
+    assert len(list((tmp_path / TASKS_FOLDER).glob("*.json"))) == 8
     monkeypatch.setattr(type(resources.cluster), "results", lambda *_, **__: iter(()))
     assert runner.run_plan(plan, resources, out=tmp_path).findings
 
 
 def test_calls_of_a_lost_worker_are_run_again(cluster: Cluster, tmp_path: Path) -> None:
     calls = [(tmp_path / str(number), number) for number in range(8)]
-    assert sorted(cluster.results(die_once, calls, jobs=2)) == list(range(8))
+    assert sorted(cluster.run_parallel(die_once, calls, jobs=2)) == list(range(8))
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_call_that_ends_every_worker_is_told_in_a_line(cluster: Cluster) -> None:
     with pytest.raises(IncompleteError, match="Finished tasks are stored"):
-        list(cluster.results(signal.raise_signal, [(signal.SIGKILL,)], jobs=2))
+        list(cluster.run_parallel(signal.raise_signal, [(signal.SIGKILL,)], jobs=2))
 
 
 def test_what_a_call_raises_is_raised_here(cluster: Cluster) -> None:
     with pytest.raises(InputError, match=r"^Expected another number, got 7\. Give one\.$"):
-        list(cluster.results(fail, [(7,)], jobs=2))
+        list(cluster.run_parallel(fail, [(7,)], jobs=2))
 
 
 def test_a_worker_with_other_versions_is_refused(
@@ -154,7 +154,7 @@ def test_a_worker_with_other_versions_is_refused(
     there = clusters._versions() | {"numpy": "1.0"}
     monkeypatch.setattr(clusters, "_versions", lambda: there)
     with pytest.raises(InputError, match=r"got numpy \S+ instead of 1\.0\. Install the same"):
-        list(cluster.results(operator.neg, [(1,)], jobs=2))
+        list(cluster.run_parallel(operator.neg, [(1,)], jobs=2))
 
 
 def test_what_calls_have_in_common_is_sent_once() -> None:
@@ -168,7 +168,7 @@ def test_every_call_takes_a_copy_of_its_own(cluster: Cluster) -> None:
     """As with processes here: what one leaves behind, no other sees."""
     kept: list[int] = []
     calls = [(kept, number) for number in range(4)]
-    assert list(cluster.results(remember, calls, jobs=2)) == [1] * 4
+    assert list(cluster.run_parallel(remember, calls, jobs=2)) == [1] * 4
 
 
 def remember(kept: list[int], number: int) -> int:

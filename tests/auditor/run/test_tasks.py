@@ -10,7 +10,14 @@ import pytest
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
-from fedrec_auditor.auditor.run.tasks import BOUNDS, LOCAL, NO_ATTACK, NO_LOCAL, QUICK_ROUNDS, Audit
+from fedrec_auditor.auditor.run.tasks import (
+    BOUNDS,
+    LOCAL_NAME,
+    NO_ATTACK,
+    NO_LOCAL_NOTE,
+    QUICK_ROUNDS,
+    Audit,
+)
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
@@ -42,7 +49,7 @@ def test_in_one_process_every_target_is_trained_once(monkeypatch: pytest.MonkeyP
     for job in audit.jobs(tasks, workers=2):
         audited = AuditedTarget(audit, job[0].target)
         for task in job:
-            if task.step != LOCAL:  # which trains a small population for its first broadcast
+            if task.step != LOCAL_NAME:  # which trains a small population for its first broadcast
                 audited.run(task.step)
     assert trained == {"fcf": 1, "dplcf-sp": 1}
 
@@ -74,7 +81,7 @@ def test_an_audit_without_attacks_says_so() -> None:
     for attacks, notes in (((), (NO_ATTACK,)), (None, ()), (FAMILIES["attacks"].names(), ())):
         assert Audit.of(Plan(targets=("random",), attacks=attacks), data).notes == notes
         other = Audit.of(Plan(targets=("random",), attacks=attacks, games=("training",)), data)
-        assert NO_LOCAL in other.notes
+        assert NO_LOCAL_NOTE in other.notes
 
 
 def test_an_audit_of_some_attacks_names_them() -> None:
@@ -86,7 +93,7 @@ def test_an_audit_of_some_attacks_names_them() -> None:
         f"Only these of {len(FAMILIES['attacks'].names())} attacks were requested: "
         "linkage, user-membership."
     )
-    assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL,)
+    assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL_NOTE,)
 
 
 def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
@@ -116,7 +123,7 @@ def test_a_quick_training_is_shorter() -> None:
     lengths = []
     for quick in (True, False):
         plan = Plan(targets=("fmf-lfl",), attacks=(), quick=quick, settings=settings)
-        _, run = AuditedTarget(Audit.of(plan, data), "fmf-lfl").trained
+        _, run = AuditedTarget(Audit.of(plan, data), "fmf-lfl").training
         lengths.append(len(run.transcript.rounds))
     assert lengths == [QUICK_ROUNDS, QUICK_ROUNDS + 5]
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.auditor.run.trainings import combine, lower_median, over_trainings
+from fedrec_auditor.auditor.run.trainings import combine_figures, lower_median, merge_results
 from fedrec_auditor.reports.record.record import Record
 
 RUNS = 2000
@@ -24,7 +24,7 @@ def covered(trainings: int, between: float, rng: np.random.Generator) -> float:
     own = rng.normal(size=RUNS)
     values = own[:, None] + rng.normal(0, between, (RUNS, trainings))
     half = norm.ppf(0.975)
-    made = [over_trainings(v, v - half, v + half, 0.95) for v in values]
+    made = [combine_figures(v, v - half, v + half, 0.95) for v in values]
     return float(np.mean([each.ci_low <= 0.0 <= each.ci_high for each in made]))
 
 
@@ -38,15 +38,17 @@ def test_it_covers(trainings, between):
 def test_a_further_training_lies_where_it_is_expected():
     rng = np.random.default_rng(1)
     values = rng.normal(size=(RUNS, 4))
-    made = [over_trainings(v[:3], v[:3], v[:3], 0.95) for v in values]
-    inside = [m.next_low <= v[3] <= m.next_high for m, v in zip(made, values, strict=True)]
+    made = [combine_figures(v[:3], v[:3], v[:3], 0.95) for v in values]
+    inside = [
+        m.prediction_low <= v[3] <= m.prediction_high for m, v in zip(made, values, strict=True)
+    ]
     assert abs(np.mean(inside) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / RUNS)
 
 
 def test_of_one_training_it_is_that_of_its_users_and_nothing_is_said_of_another():
-    found = over_trainings([0.5], [0.4], [0.7], 0.95)
+    found = combine_figures([0.5], [0.4], [0.7], 0.95)
     assert (found.ci_low, found.ci_high) == pytest.approx((0.4, 0.7))
-    assert np.isnan(found.next_high)
+    assert np.isnan(found.prediction_high)
 
 
 @pytest.mark.parametrize("trainings", [1, 2, 3, 4, 5])
@@ -76,7 +78,7 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
             values, lows, highs = (
                 [getattr(part, name) for part in parts] for name in ("value", "ci_low", "ci_high")
             )
-            over = over_trainings(values, lows, highs, 0.95)
+            over = combine_figures(values, lows, highs, 0.95)
             assert row.trainings == 2
             assert row.value == pytest.approx(over.value)
             assert row.ci_low == pytest.approx(max(over.ci_low, 0.0))
@@ -92,14 +94,14 @@ def test_an_audit_of_two_trainings_has_the_means_of_two_audits() -> None:
 
 
 def test_a_full_audit_trains_three_times_and_a_quick_one_once() -> None:
-    assert [Plan(quick=quick).resolved().trainings for quick in (False, True)] == [3, 1]
-    assert Plan(quick=True, trainings=5).resolved().trainings == 5
+    assert [Plan(quick=quick).resolve().trainings for quick in (False, True)] == [3, 1]
+    assert Plan(quick=True, trainings=5).resolve().trainings == 5
 
 
 def test_a_figure_that_a_training_lacks_says_so() -> None:
     task = Task("fcf", "interaction-membership")
     row = small_audit(trainings=1).attacks[0]
     results = [TaskResult(attacks=(row,)), TaskResult(), TaskResult(attacks=(row,))]
-    (combined,) = combine([{task: result} for result in results])[task].attacks
+    (combined,) = merge_results([{task: result} for result in results])[task].attacks
     assert combined.trainings == 2
     assert "2 of 3 trainings have this figure." in combined.note

@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import Audit
-from fedrec_auditor.auditor.run.workload import Workload, check_workload, settings
+from fedrec_auditor.auditor.run.workload import Workload, check_workload, iter_settings
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -43,7 +43,7 @@ def of_size(n_users: int, n_items: int, each: int) -> Interactions:
     columns = (np.arange(n_users)[:, None] * 31 + np.arange(each) * 7) % n_items
     rows = np.repeat(np.arange(n_users), each)
     table = sparse.coo_array((np.ones(rows.size), (rows, columns.ravel())), (n_users, n_items))
-    return Interactions.of(table)
+    return Interactions.create(table)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ class Stranger:
 def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:
     data = of_size(100, 50, 10)
     work = Workload.of(cast(Target, Stranger()), data)
-    assert work.stored == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
+    assert work.stored_bytes == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
     assert 0 < work.seconds < 1
 
 
@@ -96,32 +96,34 @@ def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
     target = make_target("fedrec", Plan())
     sent = target.run(data, np.random.default_rng(0)).transcript.rounds[0].uploads.components
     table = 4 * sum(math.prod(part.shape) for part in sent.values())
-    without = Workload.of(target, replace(data, attributes={})).memory
-    attack = Workload.of(target, data).memory - without
+    without = Workload.of(target, replace(data, attributes={})).memory_bytes
+    attack = Workload.of(target, data).memory_bytes - without
     assert attack == pytest.approx(2.3 * 200 * table + 68 * 200**2, rel=0.05)
     many = Synthetic(n_users=5000, n_items=5000, profile=2).load()
-    more = Workload.of(target, replace(many, attributes={})).memory
-    assert Workload.of(target, many).memory - more == pytest.approx(2.3 * 2**30 + 68 * 5000**2)
+    more = Workload.of(target, replace(many, attributes={})).memory_bytes
+    assert Workload.of(target, many).memory_bytes - more == pytest.approx(
+        2.3 * 2**30 + 68 * 5000**2
+    )
 
 
 def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
     target = make_target("fedrec", Plan())
     work = Workload.of(target, ml_100k)
-    assert work.stored > 2**29
+    assert work.stored_bytes > 2**29
     on_disk = replace(DEFAULT, memory=2**20)
-    check_workload(target, ml_100k, on_disk, work.memory + 2**20)
+    check_workload(target, ml_100k, on_disk, work.memory_bytes + 2**20)
     with pytest.raises(InputError, match="GiB of memory"):
-        check_workload(target, ml_100k, DEFAULT, work.memory + 2**20)
+        check_workload(target, ml_100k, DEFAULT, work.memory_bytes + 2**20)
 
 
 def test_time_grows_with_rounds_and_memory_with_users() -> None:
     small, large = of_size(100, 50, 10), of_size(1000, 50, 10)
     one, ten = (Workload.of(make_target("fedrec", _rounds(n)), small) for n in (1, 10))
     assert ten.seconds == pytest.approx(10 * one.seconds)
-    assert ten.memory == one.memory
+    assert ten.memory_bytes == one.memory_bytes
     more = Workload.of(make_target("fedrec", _rounds(1)), large)
     assert more.seconds == pytest.approx(10 * one.seconds, rel=1e-2)
-    assert more.memory > one.memory
+    assert more.memory_bytes > one.memory_bytes
 
 
 def _rounds(count: int) -> Plan:
@@ -138,7 +140,7 @@ def test_a_quick_audit_is_judged_by_the_rounds_that_it_trains(ml_100k: Interacti
 def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interactions) -> None:
     values = {"targets": ("lfl-sgdmf",), "settings": {"lfl-sgdmf": {"factors": 10**5, "rounds": 1}}}
     plain = Plan.model_validate(values)
-    memory = 2 * Workload.of(make_target("lfl-sgdmf", plain), ml_100k).memory
+    memory = 2 * Workload.of(make_target("lfl-sgdmf", plain), ml_100k).memory_bytes
     assert Audit.of(plain, ml_100k, memory=memory)
     one_run = Plan.model_validate({**values, "games": ("one-run",), "canaries": 10_000})
     with pytest.raises(InputError, match=r"memory.*Lower factors=100,000"):
@@ -147,21 +149,27 @@ def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interaction
 
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).peak(audit.compute)
-    assert [audit.workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [1, 1, 3, 8, 8]
+    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).peak_bytes(audit.compute)
+    assert [audit.count_workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [
+        1,
+        1,
+        3,
+        8,
+        8,
+    ]
 
 
 def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory() -> None:
     """Neighbours of 200,000 users and 20,000 items, within 2 GiB and minutes."""
     data = of_size(200_000, 20_000, 50)
     work = Workload.of(make_target("dplcf-sp", Plan()), data)
-    assert work.memory < 2 * 2**30
-    assert work.stored == pytest.approx(12 * 10**7, rel=0.01)
+    assert work.memory_bytes < 2 * 2**30
+    assert work.stored_bytes == pytest.approx(12 * 10**7, rel=0.01)
     assert 60 < work.seconds < 900
 
 
 def test_settings_are_those_of_the_parts_too() -> None:
-    found = {name: value for name, value, _ in settings(make_target("fedrec", Plan()))}
+    found = {name: value for name, value, _ in iter_settings(make_target("fedrec", Plan()))}
     assert (found["dimension"], found["negatives"]) == (64, 4)
 
 
@@ -202,7 +210,7 @@ def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
     data, target = of_size(3000, 1000, 60), make_target(name, Plan())
     asked = set()
     for share in (0.1, 0.5, 0.7):
-        given = share * Workload.of(target, data).memory / 2**30
+        given = share * Workload.of(target, data).memory_bytes / 2**30
         resources = make_resources(jobs, memory=given)
         with pytest.raises(InputError, match="or give --memory") as caught:
             check_workload(target, data, resources.compute, resources.memory)

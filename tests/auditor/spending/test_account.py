@@ -143,7 +143,7 @@ def test_shuffling_hides_and_says_among_whom() -> None:
     shown, proved = bounds(found.total)
     assert 0 < shown < proved < bounds(alone.total)[0]
     assert "the shuffler is honest" in found.total.accounted.assumptions
-    assert found.total.shown is not None
+    assert found.total.lower_bound is not None
 
 
 def test_shuffled_laplace_reports_are_shown_by_their_sign() -> None:
@@ -200,7 +200,7 @@ def test_what_hides_nothing_is_said_with_the_reason(event: str, note: str) -> No
 def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> None:
     """A mechanism may spend far less than its pure epsilon: the sentence states only the proof."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
-    assert found.total.shown is None
+    assert found.total.lower_bound is None
     assert "an adversary guesses right up to 81.8% of the time. Upper bound:" in " ".join(
         str(found).split()
     )
@@ -360,7 +360,7 @@ def test_bad_input_is_one_clear_line(asked: dict[str, Any], said: str) -> None:
 
 
 def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "epsilon_attained", lambda event, delta: 100.0)
+    monkeypatch.setattr(module, "attained_epsilon", lambda event, delta: 100.0)
     with pytest.raises(AuditError, match="trust neither"):
         account(gaussian=1.0, delta=1e-5)
 

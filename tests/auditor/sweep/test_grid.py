@@ -5,14 +5,14 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.auditor.sweep.grid import Axis, noise_factor, variants
+from fedrec_auditor.auditor.sweep.grid import Axis, make_variants, parse_noise_factor
 from fedrec_auditor.auditor.sweep.sweep import _twin_words
 
 PLAN = Plan(targets=("fmf-ldp", "dplcf-sp"), data="synthetic")
 
 
 def grid(*texts: str, plan: Plan = PLAN):
-    return variants(plan, [Axis.of(text, plan.targets) for text in texts])
+    return make_variants(plan, [Axis.parse(text, plan.targets) for text in texts])
 
 
 def test_an_axis_is_of_every_target_that_has_the_setting():
@@ -48,32 +48,32 @@ def test_a_twin_learns_where_the_system_does():
     made = grid("learns=true,false", plan=Plan(targets=("fedmf-ldp", "fmf-ldp")))
     assert [each.settings["learns"] for each in made] == [True, False] * 4
     learns, printed = made[made[0].twin], made[made[1].twin]
-    assert (learns.spelled_out["server"], learns.target) == ("adam", "fedmf")
-    assert printed.spelled_out == {"learns": False}
+    assert (learns.all_settings["server"], learns.target) == ("adam", "fedmf")
+    assert printed.all_settings == {"learns": False}
 
 
-@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+@pytest.mark.parametrize("name", FAMILIES["targets"].loadable())
 def test_more_noise_is_a_setting_of_every_system_that_declares_it(name):
     made = make_target(name, Plan())
-    if made.privacy is None:
+    if made.noise_setting is None:
         with pytest.raises(InputError, match="privacy"):
             grid("privacy=2", plan=Plan(targets=(name,)))
         return
     for factor in (0.25, 4.0):
         (variant, *_) = grid(f"privacy={factor}", plan=Plan(targets=(name,)))
         turned = make_target(name, Plan(targets=(name,), settings={name: variant.settings}))
-        before = made.privacy.turned(made, factor)
-        assert turned.privacy.turned(turned, 1.0) == pytest.approx(before)
-        directions = [turned.privacy.noise, turned.privacy.budgets]
+        before = made.noise_setting.scale_noise(made, factor)
+        assert turned.noise_setting.scale_noise(turned, 1.0) == pytest.approx(before)
+        directions = [turned.noise_setting.noise, turned.noise_setting.budgets]
         assert all(before), directions
 
 
 @pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("name", FAMILIES["targets"].able())
+@pytest.mark.parametrize("name", FAMILIES["targets"].loadable())
 def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike(name, learns):
     settings = {name: {"learns": True}} if learns else {}
     plan = Plan(targets=(name,), settings=settings)
-    if make_target(name, plan).privacy is None:
+    if make_target(name, plan).noise_setting is None:
         return
     made = grid("privacy=1", plan=plan)
     assert made[0].twin == 1
@@ -81,13 +81,13 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     asks_other_steps = bool(own and own.learning) and made[1].target != name
     assert bool(_twin_words(made[0], made, plan)) == asks_other_steps
     bare = make_target(made[1].target, made[1].plan(plan, 0))
-    if bare.privacy is not None:
-        (place,) = bare.privacy.noise + bare.privacy.budgets
-        assert getattr(bare, place) == bare.privacy.off
+    if bare.noise_setting is not None:
+        (place,) = bare.noise_setting.noise + bare.noise_setting.budgets
+        assert getattr(bare, place) == bare.noise_setting.off
 
 
 @pytest.mark.parametrize("factor", ["0", "-0.0", "0.0", "-1", "inf", "nan", "twice"])
 def test_noise_is_multiplied_by_a_number_above_zero(factor: str) -> None:
     """Zero noise is not a multiple of the noise: the noiseless counterpart has it."""
     with pytest.raises(InputError, match="privacy above 0"):
-        noise_factor(factor)
+        parse_noise_factor(factor)

@@ -7,7 +7,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.runner import audit
-from fedrec_auditor.auditor.sweep.grid import figures_of
+from fedrec_auditor.auditor.sweep.grid import training_rows
 from fedrec_auditor.auditor.sweep.sweep import sweep
 from fedrec_auditor.reports.record.record import SWEEP_FILES, Sweep
 from tests.command import cli
@@ -150,7 +150,7 @@ def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole, reco
     swept, _ = whole
     for row in swept.overall:
         assert row.trainings == 2
-    shown = max(f.shown.epsilon for f in record.findings if f.scope.unit == "interaction")
+    shown = max(f.lower_bound.epsilon for f in record.findings if f.scope.unit == "interaction")
     rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 1, "shown")]
     assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
 
@@ -160,14 +160,14 @@ def test_what_holds_in_a_game_of_fewer_rounds_is_not_told_of_the_data():
     of_data = {finding.accounted.epsilon for finding in record.findings if not finding.game}
     of_game = {finding.accounted.epsilon for finding in record.findings if finding.game}
     assert not of_data & of_game
-    rows = list(figures_of(0, 0, record))
+    rows = list(training_rows(0, 0, record))
     assert of_data == {r.value for r in rows if r.kind == "proved" and "game" not in r.view}
     assert not [row for row in rows if row.kind == "claimed"]  # the paper prints none of it
 
 
 def test_a_broken_file_is_refused(whole, tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps({"schema_version": 9}))
-    with pytest.raises(InputError, match="Expected a sweep in"):
+    with pytest.raises(InputError, match="Expected a sweep's record in"):
         run(tmp_path)
 
 
@@ -195,7 +195,7 @@ def test_the_page_shows_every_point_and_needs_nothing_else(whole):
 def test_the_command_has_targets_by_default_as_an_audit_has():
     code, _, said = cli("sweep", "--data", "nowhere")
     assert code == 2
-    assert "'nowhere': not there" in said
+    assert "got 'nowhere', which is not there" in said
 
 
 def test_what_is_left_out_is_said_once(tmp_path, caplog):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, read
+from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, decompose
 from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist
 from tests.auditor.tracing.programs import enumerated
@@ -14,7 +14,7 @@ from tests.auditor.tracing.programs import enumerated
 
 def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool = False) -> Trace:
     """The trace of a function."""
-    return Trace.of(function, inputs, sized=sized)
+    return Trace.trace(function, inputs, sized=sized)
 
 
 def epsilon(
@@ -26,7 +26,7 @@ def epsilon(
 
 def probabilities(dist: TracedDist) -> Counter[Any]:
     """The probability of each output of a distribution without densities."""
-    listed = dist.listed(1 << 20)
+    listed = dist.list_outputs(1 << 20)
     assert listed is not None
     return Counter({answer: entry.mass for answer, entry in listed.items() if entry.mass})  # type: ignore[misc]
 
@@ -37,5 +37,5 @@ def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counte
     for weight, answer in enumerated(function, value):
         if isinstance(answer, Exception):
             answer = ErrorOutput(type(answer).__name__)
-        found[tuple(read(answer))] += weight  # type: ignore[assignment]
+        found[tuple(decompose(answer))] += weight  # type: ignore[assignment]
     return found

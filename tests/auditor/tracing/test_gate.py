@@ -59,13 +59,13 @@ class Hostile:
 
 HOSTILE: Any = Hostile()
 PLAIN: Any = [1, 2.0, "a", [1, 2], np.zeros(2)]
-TABLES = {**known.KNOWN, **known.WRITING, **known.special_functions()}
+TABLES = {**known.FUNCTIONS, **known.WRITERS, **known.special_functions()}
 FUNCTIONS = {f"{number} {getattr(f, '__name__', f)}": f for number, f in enumerate(TABLES.values())}
 METHODS = [
     (value, name)
     for value in ("ab", b"ab", 3, 2.5, [1, 2], {1}, {1: 2}, (1, 2), bytearray(2), np.arange(3.0),
                   np.float64(1.5), np.int8(1), range(3), frozenset([1]))
-    for name in sorted(known.METHODS[type(value)])
+    for name in sorted(known.ATTRIBUTES[type(value)])
     if callable(getattr(value, name, None))
 ]  # fmt: skip
 
@@ -109,10 +109,10 @@ def test_no_function_of_the_table_runs_code_of_an_object(first: int) -> None:
 
 def test_no_special_function_runs_code_of_an_object_unseen() -> None:
     """Special functions interpret hooks of an object, but of no object in a list."""
-    for number, key in enumerate(builtin_calls.SPECIAL):
+    for number, key in enumerate(builtin_calls.REPLACEMENTS):
         for args, kwargs in ways([HOSTILE])[:5]:
             run = interpreter()
-            check(str(number), run, partial(builtin_calls.SPECIAL[key], run, args, kwargs))
+            check(str(number), run, partial(builtin_calls.REPLACEMENTS[key], run, args, kwargs))
 
 
 @pytest.mark.parametrize("first", range(0, len(METHODS), 50))

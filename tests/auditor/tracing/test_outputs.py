@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.tracing.outputs import NAME, read
+from fedrec_auditor.auditor.tracing.outputs import FORM_CHECK, decompose
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
 from tests.auditor.tracing.distributions import epsilon, traced
@@ -34,7 +34,7 @@ SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=3)
 
 @given(array=KINDS.flatmap(lambda kind: arrays.arrays(kind, SHAPES)))
 def test_an_array_is_read_as_its_list(array: NDArray[Any]) -> None:
-    ours, lists = read(array), read(array.tolist())
+    ours, lists = decompose(array), decompose(array.tolist())
     assert ours.structure == lists.structure
     assert repr(ours.leaves) == repr(lists.leaves)
 
@@ -46,7 +46,7 @@ def test_arrays_within_are_lists_as_well(answer: Any) -> None:
             return {key: listed(value) for key, value in part.items()}
         return [entry.tolist() for entry in part] if isinstance(part, list) else part.tolist()
 
-    assert read(answer) == read(listed(answer))
+    assert decompose(answer) == decompose(listed(answer))
 
 
 @dataclass
@@ -169,12 +169,12 @@ TELLING: dict[str, Callable[[int, Rng], Any]] = {
 def test_a_form_that_tells_fails_a_check_however_seldom(function: Any) -> None:
     check = traced(function, [0, 1]).check_forms(0.0)
     assert check is not None
-    assert (check.name, check.status) == (NAME, Status.FAILED)
+    assert (check.name, check.status) == (FORM_CHECK, Status.FAILED)
 
 
 def test_the_check_stands_in_a_verification() -> None:
     found = verify_ldp(TELLING["type"], epsilon=2.0, inputs=[0, 1], samples=2_000)
-    assert NAME in [check.name for check in found.checks if check.status is Status.FAILED]
+    assert FORM_CHECK in [check.name for check in found.checks if check.status is Status.FAILED]
 
 
 @pytest.mark.parametrize("share", [1.0, 1e-7])

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, means, popularity
-from fedrec_auditor.auditor.utility.held_out import row
+from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, item_popularity, predict
+from fedrec_auditor.auditor.utility.held_out import build_row
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say.metrics import shortfall
+from fedrec_auditor.reports.say.metrics import shortfall_words
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from tests.auditor.utility.scorer import Scorer
@@ -29,7 +29,7 @@ def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Inter
     liked = (np.arange(users)[:, None] + np.arange(items)) % 2 == 0
     rate = np.linspace(0.6, 0.1, items) * np.where(liked, 1.4, 0.1)
     rated = rng.random((users, items)) < rate
-    return Interactions.of(rated * rng.integers(1, 6, rated.shape))
+    return Interactions.create(rated * rng.integers(1, 6, rated.shape))
 
 
 def evaluated(
@@ -43,7 +43,7 @@ def evaluated(
 
 
 def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
-    return np.tile(popularity(held.train), (len(users), 1))
+    return np.tile(item_popularity(held.train), (len(users), 1))
 
 
 def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
@@ -52,11 +52,11 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
     liked = (np.arange(mine.n_items) % 2 == 1) == likes_odd[:, None]
-    return popularity(held.train) + 1000.0 * liked
+    return item_popularity(held.train) + 1000.0 * liked
 
 
 def remark(*rows: UtilityRow) -> str:
-    return shortfall(Section(target="scorer", findings=(), utility=rows))
+    return shortfall_words(Section(target="scorer", findings=(), utility=rows))
 
 
 @pytest.mark.parametrize("split", RANKED)
@@ -80,7 +80,7 @@ def test_a_better_system_than_popularity_gets_no_remark(split: Split) -> None:
 @pytest.mark.parametrize("split", RANKED)
 def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: Split) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
-        popular = popularity(held.train)
+        popular = item_popularity(held.train)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
         return popular + 1.5 * popular.max() * noise[users]
 
@@ -135,7 +135,7 @@ def test_means_are_those_of_loops(seed: int) -> None:
     level = 3.0 + rng.normal(size=(9, 1)) + rng.normal(size=7)
     dense = (level + rng.normal(size=(9, 7))) * (rng.random((9, 7)) < 0.6)
     dense[0, 0] = 3.5
-    data = Interactions.of(dense)
+    data = Interactions.create(dense)
     table = data.ratings.toarray().astype(float)
     entries = [(u, i, table[u, i]) for u in range(9) for i in range(7) if table[u, i]]
     mean = np.mean([x for *_, x in entries])
@@ -145,13 +145,13 @@ def test_means_are_those_of_loops(seed: int) -> None:
         users = slow_deviations([(u, x - mean - items[i]) for u, i, x in entries], 9)
     asked = np.array([(u, i) for u in range(9) for i in range(7)]).T
     slow = [mean + users[u] + items[i] for u, i in asked.T]
-    np.testing.assert_allclose(means(data, asked[0], asked[1]), slow, atol=1e-8)
+    np.testing.assert_allclose(predict(data, asked[0], asked[1]), slow, atol=1e-8)
 
 
 @pytest.mark.parametrize("dense", [np.full((4, 5), 2.0), np.diag([1.0, 3.0, 5.0])])
 def test_the_mean_is_predicted_if_groups_do_not_differ_detectably(dense: np.ndarray) -> None:
     users, items = np.array([0, 1, 2]), np.array([2, 1, 0])
-    found = means(Interactions.of(dense), users, items)
+    found = predict(Interactions.create(dense), users, items)
     np.testing.assert_allclose(found, dense[dense > 0].mean())
 
 
@@ -163,11 +163,11 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
     rated = (level + taste) * (rng.random((80, 30)) < 0.7)
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS)
-    held: Any = hold_out(evaluation, Interactions.of(rated), rng)
+    held: Any = hold_out(evaluation, Interactions.create(rated), rng)
     scores = level + taste + noise * rng.normal(size=(80, 30))
     target: Any = Scorer(scores, evaluation)
     (found,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
-    predicted = means(held.train, held.users, held.items)
+    predicted = predict(held.train, held.users, held.items)
     ours = np.square(held.ratings - scores[held.users, held.items])
     theirs = np.square(held.ratings - predicted)
     assert (found.baseline.name, found.baseline.value) == (MEANS, pytest.approx(theirs.mean()))
@@ -199,7 +199,7 @@ def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
     for _ in range(times):
         places = rng.integers(0, 40, (2, 300))
         rows = [
-            row(
+            build_row(
                 target,
                 f"HR@{cutoff}",
                 "all items",

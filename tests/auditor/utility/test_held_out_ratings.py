@@ -28,7 +28,7 @@ def ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.nd
 def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense = ratings(rng)
-    split = hold_out(Interactions.of(dense), rng)
+    split = hold_out(Interactions.create(dense), rng)
     kept = split.train.ratings.toarray()
     assert len(split.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
     np.testing.assert_array_equal((kept > 0).any(axis=1), (dense > 0).any(axis=1))
@@ -43,7 +43,7 @@ def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
 def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
-    split = hold_out(Interactions.of(dense), rng)
+    split = hold_out(Interactions.create(dense), rng)
     paper = ReportedFigure(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Scorer(table, reported=(paper,))
     (row,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -64,7 +64,7 @@ def test_all_spare_ratings_are_held_out_equally_often() -> None:
     dense = np.ones((200, 5))
     seen = np.zeros((200, 5))
     for seed in range(200):
-        split = hold_out(Interactions.of(dense), np.random.default_rng(seed))
+        split = hold_out(Interactions.create(dense), np.random.default_rng(seed))
         seen[split.users, split.items] += 1
     # 20,000 held out over 5 items: 4,000 each, within six standard deviations
     assert np.abs(seen.sum(axis=0) - 4000).max() < 6 * np.sqrt(20_000 * 0.16)
@@ -73,11 +73,11 @@ def test_all_spare_ratings_are_held_out_equally_often() -> None:
 @pytest.mark.parametrize("dense", [np.eye(4), np.zeros((3, 3)), [[1.0, 2.0], [0.0, 0.0]]])
 def test_too_few_ratings_are_refused(dense: Any) -> None:
     with pytest.raises(InputError, match="Expected at least two ratings"):
-        hold_out(Interactions.of(np.asarray(dense)), np.random.default_rng(0))
+        hold_out(Interactions.create(np.asarray(dense)), np.random.default_rng(0))
 
 
 def test_equal_ratings_measure_nothing() -> None:
-    split = hold_out(Interactions.of(np.ones((4, 5))), np.random.default_rng(0))
+    split = hold_out(Interactions.create(np.ones((4, 5))), np.random.default_rng(0))
     target: Any = Scorer(np.ones((4, 5)))
     with pytest.raises(NoScores, match=r"All 20 ratings are 1, so any constant predicts them\."):
         split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))

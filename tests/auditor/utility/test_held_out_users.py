@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out_users import HeldUsers, count_rivals, hold_out
+from fedrec_auditor.auditor.utility.held_out_users import HeldOutUsers, count_rivals, hold_out
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from tests.auditor.utility.scorer import Scorer
@@ -21,7 +21,7 @@ EVALUATION = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=(3, 10))
 def random_data(rng: np.random.Generator, users: int, items: int, rate: float) -> Interactions:
     table = (rng.random((users, items)) < rate) * rng.integers(1, 6, (users, items))
     codes = rng.integers(0, 3, users)
-    return Interactions.of(
+    return Interactions.create(
         table, attributes={"group": Attribute(codes=codes, categories=("a", "b", "c"))}
     )
 
@@ -33,15 +33,15 @@ def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     split = hold_out(data, rng)
     whole = data.ratings.toarray()
     assert split.train.n_users == 18
-    assert sorted([*split.train.users, *split.tune.users]) == list(range(23))
+    assert sorted([*split.train.users, *split.tuning.users]) == list(range(23))
     np.testing.assert_array_equal(split.train.ratings.toarray(), whole[split.train.users])
-    np.testing.assert_array_equal(split.tune.users, split.test.users)
-    tune, test = split.tune.ratings.toarray(), split.test.ratings.toarray()
-    np.testing.assert_array_equal(tune + test, whole[split.tune.users])
+    np.testing.assert_array_equal(split.tuning.users, split.test_data.users)
+    tune, test = split.tuning.ratings.toarray(), split.test_data.ratings.toarray()
+    np.testing.assert_array_equal(tune + test, whole[split.tuning.users])
     assert not (tune * test).any()
-    np.testing.assert_array_equal((test > 0).sum(1), (whole[split.tune.users] > 0).sum(1) // 2)
+    np.testing.assert_array_equal((test > 0).sum(1), (whole[split.tuning.users] > 0).sum(1) // 2)
     codes = data.attributes["group"].codes
-    np.testing.assert_array_equal(split.tune.attributes["group"].codes, codes[split.tune.users])
+    np.testing.assert_array_equal(split.tuning.attributes["group"].codes, codes[split.tuning.users])
 
 
 def test_every_user_is_held_out_in_some_split() -> None:
@@ -50,8 +50,8 @@ def test_every_user_is_held_out_in_some_split() -> None:
     tested: set[int] = set()
     for seed in range(100):  # each user is missed with probability 0.8^100 = 2e-10
         split = hold_out(data, np.random.default_rng(seed))
-        seen |= set(split.test.users.tolist())
-        tested |= set(split.test.ratings.indices.tolist())
+        seen |= set(split.test_data.users.tolist())
+        tested |= set(split.test_data.ratings.indices.tolist())
     assert seen == set(range(10))
     assert tested == set(range(8))
 
@@ -59,7 +59,7 @@ def test_every_user_is_held_out_in_some_split() -> None:
 @pytest.mark.parametrize("table", [np.ones((1, 5)), np.eye(6), np.zeros((6, 3))])
 def test_too_little_data_is_refused(table: np.ndarray) -> None:
     with pytest.raises(InputError, match="two interactions"):
-        hold_out(Interactions.of(table), np.random.default_rng(0))
+        hold_out(Interactions.create(table), np.random.default_rng(0))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 15), st.integers(1, 9))
@@ -79,7 +79,7 @@ def test_places_are_those_of_counting(seed: int, users: int, items: int, levels:
     np.testing.assert_array_equal(found, np.array(expected, dtype=int).reshape(-1, 3).T)
 
 
-def figures(table: np.ndarray, split: HeldUsers) -> dict[str, float]:
+def figures(table: np.ndarray, split: HeldOutUsers) -> dict[str, float]:
     target: Any = Scorer(table, EVALUATION)
     rows = split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert all(row.protocol == "held-out users" for row in rows)
@@ -89,10 +89,10 @@ def figures(table: np.ndarray, split: HeldUsers) -> dict[str, float]:
 def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None:
     rng = np.random.default_rng(3)
     split = hold_out(random_data(rng, 40, 30, 0.3), rng)
-    table = rng.random((split.tune.n_users, 30))
+    table = rng.random((split.tuning.n_users, 30))
     hits, gains = [], []
-    for user in range(split.tune.n_users):
-        tune, test = (d.ratings.toarray()[user] > 0 for d in (split.tune, split.test))
+    for user in range(split.tuning.n_users):
+        tune, test = (d.ratings.toarray()[user] > 0 for d in (split.tuning, split.test_data))
         places = [
             1 + (table[user][~tune & ~test] > table[user, i]).sum() for i in np.nonzero(test)[0]
         ]
@@ -107,6 +107,6 @@ def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None
 def test_history_and_other_tested_items_do_not_lower_ranks() -> None:
     rng = np.random.default_rng(5)
     split = hold_out(random_data(rng, 30, 60, 0.5), rng)
-    met = (split.tune.ratings.toarray() > 0) | (split.test.ratings.toarray() > 0)
+    met = (split.tuning.ratings.toarray() > 0) | (split.test_data.ratings.toarray() > 0)
     assert figures(met.astype(float), split)["NDCG@3"] == 1.0
     assert figures(-met.astype(float), split)["HR@10"] == 0.0

@@ -24,7 +24,7 @@ def tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
     met = rng.random(alike.shape) < np.where(alike, own, others)
     opposite = (users[:, None] + items) % 2 == 0
     ratings = np.where(opposite, 4.5, 1.5) + 0.25 * rng.normal(size=alike.shape)
-    return Interactions.of(np.where(met, np.clip(ratings, 1, 5), 0.0))
+    return Interactions.create(np.where(met, np.clip(ratings, 1, 5), 0.0))
 
 
 def measured(name: str, metric: str, **settings: object) -> UtilityRow:

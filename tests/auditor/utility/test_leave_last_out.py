@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out import gains
-from fedrec_auditor.auditor.utility.leave_last_out import TIES, UNTIMED, hold_out
+from fedrec_auditor.auditor.utility.leave_last_out import NO_TIMES_NOTE, TIES_NOTE, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
 from tests.auditor.utility.scorer import Scorer
@@ -52,14 +52,14 @@ def test_among_equal_times_a_random_item_is_held_out() -> None:
     dense = np.ones((4000, 6))
     times = np.tile([1, 9, 9, 2, 9, 9], (4000, 1))
     split = hold_out(interactions(dense, times), np.random.default_rng(0))
-    assert split.tied == 4000
+    assert split.n_tied == 4000
     counts = np.bincount(split.items, minlength=6)
     np.testing.assert_array_equal(counts[[0, 3]], 0)
     assert (np.abs(counts[[1, 2, 4, 5]] - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75)).all()
     rows = split.evaluate(
         Scorer(np.ones((4000, 6))), Model(), confidence=0.95, rng=np.random.default_rng(0)
     )
-    assert {row.paper_note for row in rows} == {f"4,000{TIES}"}
+    assert {row.paper_note for row in rows} == {f"4,000{TIES_NOTE}"}
 
 
 def test_without_timestamps_a_random_interaction_is_held_out() -> None:
@@ -69,7 +69,7 @@ def test_without_timestamps_a_random_interaction_is_held_out() -> None:
     rows = split.evaluate(
         Scorer(np.ones((200, 10))), Model(), confidence=0.95, rng=np.random.default_rng(0)
     )
-    assert {row.paper_note for row in rows} == {UNTIMED}
+    assert {row.paper_note for row in rows} == {NO_TIMES_NOTE}
 
 
 def test_nothing_to_hold_out_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
-from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio
+from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio_text
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
@@ -74,8 +74,8 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
 
 def test_at_a_delta_too_it_is_not() -> None:
     witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
-    assert ratio(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
-    assert ratio(witness, 1e-5, math.inf) == "infinite"
+    assert ratio_text(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
+    assert ratio_text(witness, 1e-5, math.inf) == "infinite"
 
 
 def test_huge_and_infinite_numbers_are_written() -> None:

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     DecisionRule,
-    SampleBudget,
+    TestBudget,
 )
 from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
@@ -41,8 +41,13 @@ from fedrec_auditor.auditor.worlds.guesses import (
     largest_epsilon,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, select_rules, split_size
-from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, cuts_between, histogram
+from fedrec_auditor.auditor.worlds.selection import (
+    RARE_SHARE,
+    SelectionSplit,
+    select_rules,
+    split_size,
+)
+from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, histogram, make_cuts
 from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -71,7 +76,7 @@ def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> N
                 error = ALPHA * share / _FAMILIES / 2
                 high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
                 expected.append((float(clopper_pearson_lower(hits, len(p), error)), high))
-    assert np.allclose(np.stack([band.low, band.high], axis=1), expected, rtol=1e-9)
+    assert np.allclose(np.stack([band.p_lower, band.q_upper], axis=1), expected, rtol=1e-9)
 
 
 def test_shares_of_the_error_add_up_to_one() -> None:
@@ -83,9 +88,9 @@ def test_all_limits_hold_together() -> None:
     for rng in np.random.default_rng(4).spawn(runs):
         band = ThresholdBand.of(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
         cut = band.thresholds
-        shifted = np.where(band.first, cut - 1, cut), np.where(band.first, cut, cut - 1)
-        p, q = (np.where(band.above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
-        misses += bool(((band.low > p) | (band.high < q)).any())
+        shifted = np.where(band.is_first, cut - 1, cut), np.where(band.is_first, cut, cut - 1)
+        p, q = (np.where(band.is_above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
+        misses += bool(((band.p_lower > p) | (band.q_upper < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
     assert misses > 0.02 * runs  # a band that never misses is wider than it states
 
@@ -201,14 +206,14 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         selecting, judging = np.random.default_rng(seed).spawn(2)
         chosen = select_rules(worlds, Request(100_000, 0.0, 0.05), selecting, judging=judging)
         rule, share = chosen.rules[0]
-        assert share == 1.0 - RARE
+        assert share == 1.0 - RARE_SHARE
         draws = sum(chosen.count_remaining(worlds, 100_000))
-        one, other = (rule.count(fresh[world]) * draws // 160_000 for world in chosen.pair)
+        one, other = (rule.tally(fresh[world]) * draws // 160_000 for world in chosen.pair)
         counts = GuessCounts(
             draws=draws,
-            first=(int(one[0]), int(other[0])),
-            second=(int(other[1]), int(one[1])),
-            both=True,
+            first_tally=(int(one[0]), int(other[0])),
+            second_tally=(int(other[1]), int(one[1])),
+            has_second=True,
         )
         assert counts.epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
 
@@ -340,7 +345,7 @@ def test_no_leak_shows_nothing_large(shape: tuple[int, ...]) -> None:
 
 
 def test_memory_is_that_of_the_split_and_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "LARGEST_SPLIT", 20_000)
+    monkeypatch.setattr(selection, "MAX_SPLIT_SIZE", 20_000)
     peaks = []
     for samples in (400_000, 800_000):
         tracemalloc.start()
@@ -351,7 +356,7 @@ def test_memory_is_that_of_the_split_and_a_block(monkeypatch: pytest.MonkeyPatch
 
 
 def test_wide_outputs_are_drawn_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds_module, "BLOCK_ENTRIES", 2**16)
+    monkeypatch.setattr(worlds_module, "MAX_BLOCK_ENTRIES", 2**16)
     sizes = []
 
     def wide(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -397,11 +402,11 @@ def test_a_guess_counts_what_its_table_says() -> None:
     rng = np.random.default_rng(0)
     for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
         table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
-        rule = DecisionRule(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, table=table)
+        rule = DecisionRule(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, guesses=table)
         for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
             slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
             expected = [slow.count(FIRST), slow.count(SECOND)]
-            assert rule.count(outputs).tolist() == expected
+            assert rule.tally(outputs).tolist() == expected
             assert slow.count(NEITHER) == len(outputs) - sum(expected)
 
 
@@ -418,39 +423,39 @@ def test_a_guess_counts_what_its_table_says() -> None:
 def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> None:
     outcome = Outcome.of_sample(outputs, 100)
     rows = [str(row) for row in outputs.tolist()]
-    positions = outcome.of(outputs)
+    positions = outcome.evaluate(outputs)
     assert [outcome.labels[position][0] for position in positions] == rows
-    assert outcome.words(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
+    assert outcome.describe(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
     assert Outcome.of_sample(outputs, 1) is None
     if outputs.dtype.kind in "iU":
         other = np.array([99]) if outputs.dtype.kind == "i" else np.array(["zz"])
-        assert outcome.of(other).tolist() == [-1]
+        assert outcome.evaluate(other).tolist() == [-1]
 
 
 def test_rounding_makes_no_outcome() -> None:
     """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
-    assert len(cuts_between(values)) == 1
-    assert histogram(values, cuts_between(values)).tolist() == [2, 2]
+    assert len(make_cuts(values)) == 1
+    assert histogram(values, make_cuts(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
     """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
-    budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
+    budget = TestBudget(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):
         split = SelectionSplit.draw(worlds, split_size(100_000), np.random.default_rng(seed))
-        chosen = split.choose(budget)
+        chosen = split.choose_rule(budget)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])
         mass = [
-            np.diff(stats.laplace.cdf(ends, loc=x))[rule.table == side].sum()
+            np.diff(stats.laplace.cdf(ends, loc=x))[rule.guesses == side].sum()
             for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))
         ]
         found = GuessCounts(
             draws=180_000,
-            first=(int(90_000 * mass[0]), int(90_000 * mass[2])),
-            second=(int(90_000 * mass[3]), int(90_000 * mass[1])),
-            both=True,
+            first_tally=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second_tally=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            has_second=True,
         )
         assert found.epsilon(delta=0.0, alpha=0.05) > 0.85

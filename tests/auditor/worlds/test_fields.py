@@ -249,15 +249,15 @@ def test_texts_that_never_repeat_and_tell_nothing_are_not_tested(samples: int) -
 def test_what_is_read() -> None:
     fields = Fields.of([{"a": 1, "b": "2.50"}, {"a": None, "c": []}])
     assert fields.paths == (".a", ".b", ".c", " (order of keys)")
-    rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
+    rows = fields.encode([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
     assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
     assert rows[0, 11] != rows[1, 11] == 0.0  # a single key has no order
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
-    assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
-    assert [fields.value(rows[1], column) for column in (0, 12)] == ["True", "none"]
-    assert fields.value(rows[2], 12) == ".z=7;"
+    assert [fields.describe(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
+    assert [fields.describe(rows[1], column) for column in (0, 12)] == ["True", "none"]
+    assert fields.describe(rows[2], 12) == ".z=7;"
     names = [fields.column_name(column) for column in (0, 4, 8, 12)]
     assert names == [
         "kind of output.a",
@@ -270,18 +270,18 @@ def test_what_is_read() -> None:
 def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
     """Regular expressions treat \\x1c as a space; ``float`` does not."""
     fields = Fields.of([b"8\x1c", b"1 "])
-    assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
+    assert fields.encode([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
 
 
 def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT", 3)
+    monkeypatch.setattr(module, "MAX_ANSWERS", 3)
     whole, by_field = Fields(), Fields.of([{"a": "x y"}])
-    words = whole.read([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
-    assert [whole.answer(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
+    words = whole.encode([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
+    assert [whole.decode_word(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
     with pytest.raises(KeyError):
-        whole.answer(words[1])
-    rows = by_field.read([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
-    assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
+        whole.decode_word(words[1])
+    rows = by_field.encode([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
+    assert [by_field.describe(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
     assert len(whole.originals) == len(by_field.originals) == 3
 
 
@@ -381,10 +381,10 @@ PARTS = st.recursive(
 @given(PARTS, PARTS)
 def test_equal_answers_and_no_others_have_equal_words(one: Any, other: Any) -> None:
     fields = Fields()
-    words = fields.read([one, other, copy.deepcopy(one)])
+    words = fields.encode([one, other, copy.deepcopy(one)])
     assert words[0] == words[2]
     assert (words[0] == words[1]) == (repr(one) == repr(other))
-    assert fields.answer(words[0]) == one
+    assert fields.decode_word(words[0]) == one
 
 
 def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
@@ -394,9 +394,9 @@ def test_arrays_and_numbers_of_numpy_are_told_apart_and_kept() -> None:
         {"a": np.array([1.5, -0.0], np.float32), "b": np.int64(3), "c": -0.0, "d": "x\0"},
     ]
     fields = Fields()
-    words = fields.read(answers)
+    words = fields.encode(answers)
     assert len(set(words.tolist())) == 3
-    back = fields.answer(words[2])
+    back = fields.decode_word(words[2])
     assert (back["a"].tobytes(), type(back["b"])) == (answers[2]["a"].tobytes(), np.int64)
 
 

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.guesses import (
     failure_mass,
     joint_binomial_epsilon,
 )
-from fedrec_auditor.auditor.worlds.selection import RARE, split_size
+from fedrec_auditor.auditor.worlds.selection import RARE_SHARE, split_size
 
 
 @given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
@@ -96,7 +96,13 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
     missed = 0.0
     for a, b, c in itertools.product(range(draws + 1), repeat=3):
         if (d := draws - a - b - c) >= 0:
-            counts = GuessCounts(draws=draws, first=(a, b), second=(c, d), both=True, share=coin)
+            counts = GuessCounts(
+                draws=draws,
+                first_tally=(a, b),
+                second_tally=(c, d),
+                has_second=True,
+                first_prob=coin,
+            )
             above = counts.epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
             missed += float(law.pmf([a, b, c, d])) if above else 0.0
     return missed
@@ -118,14 +124,16 @@ def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> Non
 def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
     first: tuple[int, int], second: tuple[int, int], delta: float
 ) -> None:
-    fair = GuessCounts(draws=1_200, first=first, second=second, both=True)
-    near = replace(fair, share=0.5 - 1e-12).epsilon(delta=delta, alpha=ALPHA)
+    fair = GuessCounts(draws=1_200, first_tally=first, second_tally=second, has_second=True)
+    near = replace(fair, first_prob=0.5 - 1e-12).epsilon(delta=delta, alpha=ALPHA)
     assert near == pytest.approx(fair.epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
 
 
 def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
-    fair = GuessCounts(draws=8 * 10**6, first=(10**6, 10**5), second=(10**6, 10**5), both=True)
-    near = replace(fair, share=0.5 - 1e-12)
+    fair = GuessCounts(
+        draws=8 * 10**6, first_tally=(10**6, 10**5), second_tally=(10**6, 10**5), has_second=True
+    )
+    near = replace(fair, first_prob=0.5 - 1e-12)
     for delta in (0.0, 1e-5):
         exact = fair.epsilon(delta=delta, alpha=1e-6)
         assert near.epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)
@@ -166,8 +174,8 @@ def test_ends() -> None:
 
 
 def test_both_directions_count_as_one() -> None:
-    one = GuessCounts(draws=200, first=(60, 10))
-    two = GuessCounts(draws=200, first=(60, 10), second=(60, 10), both=True)
+    one = GuessCounts(draws=200, first_tally=(60, 10))
+    two = GuessCounts(draws=200, first_tally=(60, 10), second_tally=(60, 10), has_second=True)
     asked = {"delta": 0.0, "alpha": ALPHA}
     assert two.epsilon(**asked) > one.epsilon(**asked)
     assert two.epsilon(**asked) == joint_binomial_epsilon(120, 20, 0, ALPHA)
@@ -194,9 +202,9 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
 def test_no_counts_show_more_than_the_largest() -> None:
     """Enumerates all counts of right and wrong guesses in a small sample."""
     for delta in (0.0, 0.05):
-        most = JointBinomial().largest(30, delta=delta, confidence=1 - ALPHA)
+        most = JointBinomial().largest_bound(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - split_size(30))
-        error = (1.0 - RARE) * ALPHA
+        error = (1.0 - RARE_SHARE) * ALPHA
         failures, alpha = failure_mass(draws, both=True, delta=delta, alpha=error)
         bounds = [
             float(joint_binomial_epsilon(right, wrong, failures, alpha))
@@ -210,11 +218,11 @@ def test_no_counts_show_more_than_the_largest() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
 def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
     estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
-    few = estimator.needed(epsilon, **asked)
-    assert estimator.largest(few, **asked) > epsilon
+    few = estimator.min_samples(epsilon, **asked)
+    assert estimator.largest_bound(few, **asked) > epsilon
     for fewer in {few - 1, *range(MIN_SAMPLES, min(few, 2_000))} - {MIN_SAMPLES - 1}:
-        assert estimator.largest(fewer, **asked) <= epsilon
+        assert estimator.largest_bound(fewer, **asked) <= epsilon
 
 
 def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
-    assert JointBinomial().needed(50.0, delta=0.0, confidence=0.95) is None
+    assert JointBinomial().min_samples(50.0, delta=0.0, confidence=0.95) is None

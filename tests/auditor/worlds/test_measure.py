@@ -22,11 +22,11 @@ from fedrec_auditor.accountants.statements import (
     any_pair,
 )
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
-from fedrec_auditor.auditor.judging.accounting import with_untested
+from fedrec_auditor.auditor.judging.accounting import mark_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
-from fedrec_auditor.auditor.worlds.measure import Measured, Power, measure
+from fedrec_auditor.auditor.worlds.measure import MeasuredBounds, Power, measure
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
@@ -53,7 +53,7 @@ def measured(
     confidence: float = 0.95,
     seed: Any = 0,
     scope: Scope = ONE_REPORT,
-) -> Measured:
+) -> MeasuredBounds:
     claim = Claim(epsilon=claimed, scope=scope, statement="a claim", source="a test")
     rng = np.random.default_rng(seed)
     return measure(
@@ -63,17 +63,17 @@ def measured(
 
 @pytest.fixture(params=FAMILIES["estimators"].names())
 def estimator(request: pytest.FixtureRequest) -> Estimator:
-    made: Estimator = FAMILIES["estimators"].member(request.param)()
+    made: Estimator = FAMILIES["estimators"].member_class(request.param)()
     return made
 
 
 def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
     found = measured(leaking(2.0), 1.0, estimator)
     assert 1.5 < found.bound.epsilon < 2.0
-    assert found.repeated
+    assert found.is_repeated
     assert found.bound.confidence == 0.95
-    assert found.alarm.confidence == ALARM_CONFIDENCE
-    assert found.alarm.epsilon < 2.0
+    assert found.alarm_bound.confidence == ALARM_CONFIDENCE
+    assert found.alarm_bound.epsilon < 2.0
     assert found.bound.samples == 2 * 2 * 4_000
     assert "the smaller of two measurements" in found.bound.source
     witness = found.bound.witness
@@ -83,14 +83,14 @@ def test_a_leak_is_found_and_measured_again(estimator: Estimator) -> None:
 
 def test_what_stays_below_its_claim_is_measured_once(estimator: Estimator) -> None:
     found = measured(leaking(1.0), 1.2, estimator)
-    assert not found.repeated
+    assert not found.is_repeated
     assert found.bound.samples == 2 * 4_000
 
 
 def test_a_claim_that_speaks_of_less_is_no_reason_to_measure_again(estimator: Estimator) -> None:
     narrow = any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND)
     found = measured(leaking(2.0), 0.1, estimator, samples=2_000, scope=narrow)
-    assert not found.repeated
+    assert not found.is_repeated
 
 
 @pytest.mark.calibration
@@ -106,7 +106,7 @@ def test_a_repeated_accusation_is_rarer_than_the_confidence_says(estimator: Esti
     accused = sum(each.bound.epsilon > 1.0 for each in found)
     assert stats.binom.sf(accused - 1, RUNS, 0.4**2) > 1e-6
     if not isinstance(estimator, AllThresholds):  # a union bound over ranks errs too rarely
-        assert any(each.repeated for each in found), "nothing was measured twice"
+        assert any(each.is_repeated for each in found), "nothing was measured twice"
 
 
 def test_the_smaller_bound_of_two_is_told(estimator: Estimator) -> None:
@@ -143,7 +143,7 @@ def _gaussian(epsilon: float) -> World:
 def _members() -> Iterator[Any]:
     """All estimators; `make calibrate` alone runs those that are not the default."""
     for name in FAMILIES["estimators"].names():
-        member = FAMILIES["estimators"].member(name)()
+        member = FAMILIES["estimators"].member_class(name)()
         marks = () if name == "joint-binomial" else pytest.mark.calibration
         yield pytest.param(member, marks=marks, id=name)
     yield pytest.param(OneRun(), marks=pytest.mark.calibration, id="one-run")
@@ -166,7 +166,7 @@ def test_so_many_draws_refute_half_of_what_is_spent(
 ) -> None:
     """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
     power = Power.of(claimed, delta=0.0, confidence=0.95, by=estimator)
-    needed = power.response if world is _response else power.gaussian
+    needed = power.response_draws if world is _response else power.gaussian_draws
     assert needed is not None
 
     fewest, runs = (20, 100) if isinstance(estimator, OneRun) else (10, 20)
@@ -185,8 +185,8 @@ def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
     small, middle, large = (
         Power.of(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
-    assert small.response > middle.response < large.response
-    assert small.gaussian > middle.gaussian < large.gaussian
+    assert small.response_draws > middle.response_draws < large.response_draws
+    assert small.gaussian_draws > middle.gaussian_draws < large.gaussian_draws
     assert Power.of(30.0, delta=0.0, confidence=0.95) == Power(None, None)
 
 
@@ -208,14 +208,14 @@ def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() ->
     """A thousand runs per world do not refute a claim that is far too small."""
     few, enough = _finding(2_000), _finding(20_000)
     assert few.verdict is enough.verdict is Verdict.UNSUBSTANTIATED
-    (judged,) = with_untested([few], (), {})
+    (judged,) = mark_untested([few], (), {})
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reason.startswith(
         "2,000 draws of trainings are too few: in about half of all cases, a system"
     )
-    assert judged.judged_again() == judged
-    assert with_untested([enough], (), {}) == (enough,)
-    both = with_untested([few, enough], (), {})
+    assert judged.with_new_judgement() == judged
+    assert mark_untested([enough], (), {}) == (enough,)
+    both = mark_untested([few, enough], (), {})
     assert [finding.verdict for finding in both] == 2 * [Verdict.UNSUBSTANTIATED]
 
 
@@ -224,12 +224,12 @@ def test_draws_of_a_round_do_not_count_as_trainings() -> None:
     few = _finding(2_000)
     local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
     of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
-    judged = with_untested([few, of_a_round], (), {})
+    judged = mark_untested([few, of_a_round], (), {})
     assert [finding.verdict for finding in judged] == 2 * [Verdict.INCONCLUSIVE]
-    assert with_untested([of_a_round], (), {}) == (of_a_round,)
+    assert mark_untested([of_a_round], (), {}) == (of_a_round,)
 
 
 def test_a_claim_of_a_round_stays_unsubstantiated() -> None:
     """The loss of a round may be that of randomized response, which few draws refute."""
     finding = _finding(2_000, replace(TRAINING, horizon=Horizon.ROUND))
-    assert with_untested([finding], (), {}) == (finding,)
+    assert mark_untested([finding], (), {}) == (finding,)

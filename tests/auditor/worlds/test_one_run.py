@@ -21,9 +21,9 @@ from fedrec_auditor.auditor.worlds.one_run import (
     AUTO,
     THEOREMS,
     OneRunGuesses,
-    approximate_inverse,
-    contrast,
-    discriminants,
+    discriminant_scores,
+    mean_contrast,
+    trade_off_inverse,
 )
 from fedrec_auditor.auditor.worlds.scores import CANARY_USER, OneRunScores, from_scores
 
@@ -34,8 +34,8 @@ def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.uniform(-1, 1, size=(60, columns)) @ rng.normal(size=(columns, columns))
     labels = rng.random(20) < 0.5
-    weights = contrast(60, np.arange(20), labels)
-    found = discriminants(rows, weights[:, None])[:, 0]
+    weights = mean_contrast(60, np.arange(20), labels)
+    found = discriminant_scores(rows, weights[:, None])[:, 0]
     x = np.clip(rows, *np.quantile(rows, (0.005, 0.995), axis=0, method="nearest"))
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     shift = x[:20][labels].mean(axis=0) - x[:20][~labels].mean(axis=0)
@@ -45,18 +45,20 @@ def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
 
 
 def test_one_kind_of_row_tells_nothing() -> None:
-    weights = contrast(5, np.arange(3), np.ones(3, dtype=bool))
+    weights = mean_contrast(5, np.arange(3), np.ones(3, dtype=bool))
     assert not weights.any()
-    assert not discriminants(np.eye(5), weights[:, None]).any()
+    assert not discriminant_scores(np.eye(5), weights[:, None]).any()
 
 
 def test_equal_columns_are_left_out() -> None:
     rows = np.stack([np.ones(10), np.arange(10.0), np.full(10, np.inf)], axis=1)
-    weights = contrast(10, np.array([0, 9]), np.array([False, True]))
-    found = discriminants(rows, weights[:, None])[:, 0]
+    weights = mean_contrast(10, np.array([0, 9]), np.array([False, True]))
+    found = discriminant_scores(rows, weights[:, None])[:, 0]
     assert (np.diff(found)[1:-1] > 0).all()
 
 
+# Canaries, guesses, right ones; epsilon at delta 1e-5 and p 0.05, by the formula of Steinke, Nasr
+# and Jagielski 2023 as jax_privacy computes it (``auditing.py``).
 PUBLISHED = (
     (100, 100, 100, 3.4902),
     (1000, 1000, 1000, 5.7823),
@@ -65,9 +67,9 @@ PUBLISHED = (
     (10000, 1000, 990, 4.0212),
     (100000, 1000, 990, 3.2150),
 )
-"""Canaries, guesses, right ones; epsilon at delta 1e-5 and p 0.05, by the formula of Steinke, Nasr
-and Jagielski 2023 as jax_privacy computes it (``auditing.py``)."""
 
+# True epsilon at delta 1e-5 of Gaussians, canaries; what jax_privacy made of deterministic scores
+# at the best of some thresholds: guesses one-sided and two-sided.
 IDEAL = (
     (1.0, 10_000, 0.401, 0.473),
     (2.0, 10_000, 0.938, 1.075),
@@ -75,12 +77,10 @@ IDEAL = (
     (4.0, 10_000, 1.967, 2.171),
     (8.0, 10_000, 3.587, 3.929),
 )
-"""True epsilon at delta 1e-5 of Gaussians, canaries; what jax_privacy made of deterministic scores
-at the best of some thresholds: guesses one-sided and two-sided."""
 
 
 def count(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
-    return OneRunGuesses(canaries=m, guesses=r, right=v, both=both)
+    return OneRunGuesses(canaries=m, guesses=r, n_right=v, has_both=both)
 
 
 counts = st.integers(1, 60).flatmap(
@@ -159,9 +159,9 @@ def test_one_guess_among_one_is_the_trade_off_itself(
     """With one canary P[right] is at most (e^eps + delta) / (1 + e^eps), which is attained."""
     delta = data.draw(deltas)
     most = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
-    inverse = approximate_inverse(epsilon, delta)
-    assert count(1, 1, 1).explained(inverse, most - 1e-9)
-    assert most + 1e-6 > 1 or not count(1, 1, 1).explained(inverse, most + 1e-6)
+    inverse = trade_off_inverse(epsilon, delta)
+    assert count(1, 1, 1).can_explain(inverse, most - 1e-9)
+    assert most + 1e-6 > 1 or not count(1, 1, 1).can_explain(inverse, most + 1e-6)
 
 
 def largest_probability(m: int, r: int, v: int, epsilon: float, delta: float, both: bool) -> float:
@@ -202,9 +202,9 @@ def test_the_recursion_solves_its_linear_programme(
 ) -> None:
     found = count(*counted, both=both)
     most = largest_probability(*counted, epsilon, delta, both)
-    inverse = approximate_inverse(epsilon, delta)
-    assert found.explained(inverse, most * (1 - 1e-6))
-    assert most > 0.999 or not found.explained(inverse, most * (1 + 1e-6) + 1e-9)
+    inverse = trade_off_inverse(epsilon, delta)
+    assert found.can_explain(inverse, most * (1 - 1e-6))
+    assert most > 0.999 or not found.can_explain(inverse, most * (1 + 1e-6) + 1e-9)
 
 
 def binomial(m: int, q: float) -> NDArray[np.float64]:
@@ -246,7 +246,7 @@ def test_no_mechanism_is_refuted_more_often_than_allowed(
         for v in range(1, r + 1):
             tail = mass[v:].sum()
             assert count(m, r, v).p_value(epsilon, delta) >= tail - 1e-12
-            assert count(m, r, v).explained(approximate_inverse(epsilon, delta), tail - 1e-12)
+            assert count(m, r, v).can_explain(trade_off_inverse(epsilon, delta), tail - 1e-12)
 
 
 def test_all_guessed_in_shows_more() -> None:
@@ -271,7 +271,7 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     sizes = np.arange(10, m // 10, 1 if m < 5000 else 3)
     known = {"delta": 1e-5, "alpha": 0.05}
     ones = [count(m, r, int(right[r - 1])) for r in sizes.tolist()]
-    twos = [count(m, 2 * each.guesses, 2 * each.right) for each in ones]
+    twos = [count(m, 2 * each.guesses, 2 * each.n_right) for each in ones]
     assert one_sided - 1e-3 <= max(each.epsilon(**known) for each in ones) < truth
     assert two_sided - 1e-3 <= max(each.epsilon(**known) for each in twos) < truth
 
@@ -283,7 +283,7 @@ def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: 
 
 @given(epsilons, deltas, st.floats(0.0, 1.0))
 def test_the_approximate_curve_is_inverted(epsilon: float, delta: float, y: float) -> None:
-    found = reached(approximate_inverse(epsilon, delta), epsilon, delta, y)
+    found = reached(trade_off_inverse(epsilon, delta), epsilon, delta, y)
     assert found == pytest.approx(max(y, delta), abs=1e-9)
 
 
@@ -349,7 +349,7 @@ def test_no_canary_without_noise_is_guessed_wrong() -> None:
     bound = OneRunScores.of(included, included).bound(delta=1e-5)
     assert bound.epsilon > 4.5
     assert bound.epsilon <= bound.largest
-    alone = OneRunGuesses(canaries=800, guesses=800, right=800)
+    alone = OneRunGuesses(canaries=800, guesses=800, n_right=800)
     known = {"delta": 1e-5, "alpha": 1 - 0.95}
     assert bound.largest in (alone.epsilon(**known), alone.trade_off_epsilon(**known))
 

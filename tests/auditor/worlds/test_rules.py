@@ -18,10 +18,10 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     NEITHER,
     SECOND,
-    SampleBudget,
+    TestBudget,
     _middles,
-    by_ratio,
     candidate_rules,
+    rule_by_ratio,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
@@ -32,12 +32,12 @@ from fedrec_auditor.auditor.worlds.pilot_rules import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
-    STEP,
+    ROUND_STEP,
     EntryNames,
     Number,
-    cuts_between,
     histogram,
     learn_scores,
+    make_cuts,
     round_to_size,
 )
 
@@ -85,7 +85,7 @@ def test_an_atom_in_a_grid_is_cut_out_though_hundreds_of_other_values_came_often
         values = np.where(rng.random(200_000) < 3e-4, inputs, noise)
         counts = np.unique(values, return_counts=True)[1]
         assert (counts > np.count_nonzero(values == 1.0)).sum() > 128
-        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(cuts_between(values).tolist())
+        assert {1.0, float(np.nextafter(1.0, np.inf))} <= set(make_cuts(values).tolist())
 
 
 SIZE = 40_000
@@ -111,7 +111,7 @@ def test_the_level_used_is_the_level_judged(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
     """For every split, the rule guesses on the parts with the largest odds, and on no others."""
-    budget = SampleBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
+    budget = TestBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
         one, other = (
@@ -121,7 +121,7 @@ def test_the_level_used_is_the_level_judged(
             )
             for _ in range(2)
         )
-        table = by_ratio(np.array([one, other]), budget).table
+        table = rule_by_ratio(np.array([one, other]), budget).table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()
@@ -143,17 +143,17 @@ def test_a_rule_that_never_guesses_is_none() -> None:
         )
         assert found.epsilon == 0.0
     same = np.zeros(50)
-    budget = SampleBudget(draws=100, delta=0.0, alpha=0.05)
+    budget = TestBudget(draws=100, delta=0.0, alpha=0.05)
     rules = candidate_rules(Number("output", lambda x: x), same, same, budget)
-    assert all(rule.table.any() for _, rule in rules)
+    assert all(rule.guesses.any() for _, rule in rules)
 
 
 def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
     """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
-    rng, budget = np.random.default_rng(0), SampleBudget(draws=4000, delta=0.0, alpha=0.05)
+    rng, budget = np.random.default_rng(0), TestBudget(draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
     rules = candidate_rules(Number("output", lambda x: x), first, second + 1.0, budget)
-    assert all(rule.table.any() for _, rule in rules)
+    assert all(rule.guesses.any() for _, rule in rules)
 
 
 @pytest.mark.parametrize(("grid", "chance"), [(1 / 256, 1e-3), (0.01, 1e-3)])
@@ -185,7 +185,7 @@ def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
     size = np.abs(weights).sum()
     one, other = round_to_size(x @ weights, size), round_to_size(x[:, order] @ weights[order], size)
     assert (one == other).mean() > 0.9
-    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=STEP * 2 * size)
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=ROUND_STEP * 2 * size)
 
 
 def test_what_has_no_step_stays() -> None:
@@ -220,7 +220,7 @@ def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
     for score in learn_scores(
         first.astype(float), second.astype(float), EntryNames(first.shape[1:])
     ):
-        one, other = (np.asarray(score.of(each), dtype=float) for each in fresh)
+        one, other = (np.asarray(score.evaluate(each), dtype=float) for each in fresh)
         found[score.name] = float((one.mean() - other.mean()) / max(one.std(), 1e-9))
     return found
 
@@ -270,8 +270,8 @@ def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen
 
 Matrix = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Matrix]
+# Distance of the messages of two worlds, in deviations of the noise.
 SHIFT = 0.0234 * np.random.default_rng(5).choice([-1.0, 1.0], 100)
-"""Distance of the messages of two worlds, in deviations of the noise."""
 PLACES = np.arange(100)
 TELLING: dict[str, Noise] = {
     "uniform": lambda rng, shape: (rng.random(shape) - 0.5) * 12**0.5,
@@ -359,7 +359,7 @@ def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None
 
 
 def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
-    budget = SampleBudget(draws=4_000, delta=1e-5, alpha=0.05)
+    budget = TestBudget(draws=4_000, delta=1e-5, alpha=0.05)
     rng = np.random.default_rng(0)
     cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
     for shift, shown, voted in cases:

@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.auditor.worlds.measure import Power, too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.worlds import BLOCK, BLOCK_ENTRIES, Worlds
+from fedrec_auditor.auditor.worlds.worlds import BLOCK_SIZE, MAX_BLOCK_ENTRIES, Worlds
 
 SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
 
@@ -33,7 +33,7 @@ def blocks_of(
     found: Worlds, world: int, size: int, seed: int = 0, shape: tuple[int, ...] | None = None
 ) -> list[Any]:
     """Blocks of one world, in their order."""
-    alone = replace(found, mixed=None)
+    alone = replace(found, draw_mixed=None)
     drawn = alone.draw_blocks({world: size}, [np.random.default_rng(seed)], shape)
     return [block for _, block in drawn]
 
@@ -55,10 +55,10 @@ def test_what_is_no_output_is_refused_by_its_world(drawn: Any, said: str) -> Non
 
 
 def test_blocks_are_bounded_and_each_is_drawn_by_a_generator_of_its_own() -> None:
-    samples = 3 * BLOCK + 100
+    samples = 3 * BLOCK_SIZE + 100
     blocks = blocks_of(worlds(lambda world, size, rng: rng.random(size)), 1, samples)
     assert sum(map(len, blocks)) == samples
-    assert max(map(len, blocks)) == BLOCK
+    assert max(map(len, blocks)) == BLOCK_SIZE
     assert len({float(block[0]) for block in blocks}) == len(blocks)
 
 
@@ -66,7 +66,7 @@ def test_wide_outputs_come_in_small_blocks() -> None:
     wide = worlds(lambda world, size, rng: np.zeros((size, 1 << 16), dtype=np.int8))
     sizes = [len(block) for block in blocks_of(wide, 0, 500)]
     assert sum(sizes) == 500
-    assert max(sizes) == BLOCK_ENTRIES >> 16
+    assert max(sizes) == MAX_BLOCK_ENTRIES >> 16
 
 
 def test_outputs_of_a_world_have_one_shape() -> None:
@@ -79,7 +79,7 @@ def test_outputs_of_a_world_have_one_shape() -> None:
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
-    shapes = Sampler.of(call).shapes()
+    shapes = Sampler.of(call).to_shapes()
     blocks = blocks_of(shapes.worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
@@ -108,7 +108,7 @@ def test_a_shape_of_each_input_is_a_word(value: Any) -> None:
 def test_long_inputs_are_told_apart() -> None:
     one, other = np.zeros(5000), np.zeros(5000)
     other[2500] = 1.0
-    shapes = Sampler.of(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).shapes()
+    shapes = Sampler.of(lambda x, rng, size: np.zeros((size, 1 + int(x.sum())))).to_shapes()
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]
@@ -119,7 +119,7 @@ TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 
 @pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
 def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) -> None:
-    needed = Power.of(2.0, delta=0.0, confidence=0.95).gaussian
+    needed = Power.of(2.0, delta=0.0, confidence=0.95).gaussian_draws
     shown = Bound(
         epsilon=0.5,
         side=Side.LOWER,

@@ -130,7 +130,7 @@ def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
     exactly these shares.
     """
     scores = CanaryScores.of(inside, outside)
-    assert scores.estimator == "all-thresholds"
+    assert scores.estimator_name == "all-thresholds"
     n, m, hits, misses = len(inside), len(outside), inside.sum(), outside.sum()
     low = stats.beta.ppf(0.05 / 4, hits, n - hits + 1)
     high = stats.beta.ppf(1 - 0.05 / 4, misses + 1, m - misses)

@@ -15,19 +15,15 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
     Candidate,
     DecisionRule,
-    SampleBudget,
+    TestBudget,
 )
-from fedrec_auditor.auditor.worlds.exclusive_values import (
-    ExclusiveRule,
-    exclusive_rules,
-    fingerprints,
-)
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules, hash_rows
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import count_guesses, judge, simplest_best
+from fedrec_auditor.auditor.worlds.selection import count_guesses, reassess, simplest_candidate
 from fedrec_auditor.auditor.worlds.statistics import Number, period_statistic
 from tests.points import later
 
-BUDGET = SampleBudget(draws=100_000, delta=0.0, alpha=0.05)
+BUDGET = TestBudget(draws=100_000, delta=0.0, alpha=0.05)
 
 
 def candidate(
@@ -36,7 +32,7 @@ def candidate(
     rule = DecisionRule(
         statistic=Number("output", compute),
         cuts=np.array([0.5]),
-        table=np.array([1, -1], dtype=np.int8),
+        guesses=np.array([1, -1], dtype=np.int8),
     )
     return Candidate(*pair, expected, rule)
 
@@ -48,26 +44,26 @@ def test_fresh_draws_overrule_what_luck_made_look_better() -> None:
     useless = candidate((0, 2), 2.0, lambda x: np.zeros(len(x)))
     good = candidate((0, 2), 0.5)
     some = [lucky, useless, good]
-    rules = [(each.a, each.b, each.rule) for each in some]
+    rules = [(each.world_a, each.world_b, each.rule) for each in some]
     for seed in range(5):
         streams = np.random.default_rng(seed).spawn(3)
         tables = count_guesses(worlds, rules, dict.fromkeys(range(3), 10_000), streams, ())
-        best = simplest_best(judge(some, tables, 10_000, BUDGET))
+        best = simplest_candidate(reassess(some, tables, 10_000, BUDGET))
         assert best[:2] == (0, 2)
         assert best.rule is good.rule
         truth = np.log((0.5 + 0.9) / (0.5 + 0.1))
-        assert 0.8 * truth < best.expected < truth
+        assert 0.8 * truth < best.expected_bound < truth
 
 
 def test_equals_go_to_the_simpler() -> None:
     some = [candidate((0, 1), expected) for expected in (0.4, 1.0, 1.005, 0.9)]
-    assert simplest_best(some) is some[1]
-    assert simplest_best([]) is None
+    assert simplest_candidate(some) is some[1]
+    assert simplest_candidate([]) is None
     unknown = [candidate((0, 1), -np.inf), candidate((0, 1), -2.0)]
-    assert simplest_best(unknown) is unknown[1]
+    assert simplest_candidate(unknown) is unknown[1]
 
 
-OF_MANY = SampleBudget(draws=1_800_000, delta=0.0, alpha=0.005)
+OF_MANY = TestBudget(draws=1_800_000, delta=0.0, alpha=0.005)
 PAIR = (0, 1)
 
 
@@ -102,15 +98,15 @@ def test_a_leak_of_one_in_ten_thousand_is_taken_and_nothing_else(kind: str) -> N
             out[:10] = 2 + x
         drawn.append(out)
     rule = found(*drawn).rule
-    assert rule.count(drawn[0][:10]).tolist() == [10, 0]
-    assert rule.count(drawn[1][:10]).tolist() == [0, 10]
+    assert rule.tally(drawn[0][:10]).tolist() == [10, 0]
+    assert rule.tally(drawn[1][:10]).tolist() == [0, 10]
     fresh = drawn[0][10:]
     if fresh.dtype.kind == "f":
         fresh = fresh + 1e-3  # numbers that the split does not contain
-    right, wrong = rule.count(fresh)
+    right, wrong = rule.tally(fresh)
     assert wrong == 0
     assert right <= 10
-    assert "occurred under one input only" in rule.words(FIRST)
+    assert "occurred under one input only" in rule.describe(FIRST)
 
 
 def test_what_lies_far_out_is_a_range() -> None:
@@ -118,15 +114,15 @@ def test_what_lies_far_out_is_a_range() -> None:
     drawn = [rng.normal(size=n) for _ in PAIR]
     drawn[1][:40] += 1e6
     best = found(*drawn)
-    assert best.rule.count(np.array([1e6, 0.0])).tolist() == [0, 1]
-    assert "outside of" in best.rule.words(SECOND)
+    assert best.rule.tally(np.array([1e6, 0.0])).tolist() == [0, 1]
+    assert "outside of" in best.rule.describe(SECOND)
 
 
 def test_rare_values_of_both_inputs_are_expected_to_show_nothing() -> None:
     """Some of a million values occur under one input only by chance: left-out draws reveal this."""
     rng = np.random.default_rng(5)
     drawn = [rng.integers(10**5, size=50_000) for _ in PAIR]
-    assert found(*drawn).expected < 0.1
+    assert found(*drawn).expected_bound < 0.1
 
 
 def test_rounding_makes_no_value_of_its_own() -> None:
@@ -141,12 +137,12 @@ def test_fingerprints_tell_rows_apart_and_not_their_padding() -> None:
     rng = np.random.default_rng(7)
     rows = rng.integers(-5, 5, (20_000, 4))
     different = len(np.unique(rows, axis=0))
-    assert len(np.unique(fingerprints(rows))) == different
+    assert len(np.unique(hash_rows(rows))) == different
     words = np.array([["ab", "c"], ["a", "bc"], ["ab", "c"]])
-    short, wide = fingerprints(words), fingerprints(words.astype("U40"))
+    short, wide = hash_rows(words), hash_rows(words.astype("U40"))
     assert short.tolist() == wide.tolist()
     assert (short[0] == short[2], short[0] == short[1]) == (True, False)
-    assert fingerprints(np.array([[-3], [4]])).view(np.int64).tolist() == [-3, 4]
+    assert hash_rows(np.array([[-3], [4]])).view(np.int64).tolist() == [-3, 4]
 
 
 Rng = np.random.Generator
@@ -234,7 +230,7 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
 def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
     statistic = period_statistic(sample)
     assert statistic.name == name
-    value = statistic.of(np.array([0.0, sample[9], sample[20]]))
+    value = statistic.evaluate(np.array([0.0, sample[9], sample[20]]))
     exact = sample[[0, 9, 20]] % 1 if "fraction" in name else [0, 9, 20]
     assert value == pytest.approx(np.asarray(exact, dtype=float))
 
@@ -242,18 +238,18 @@ def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
     outputs = np.arange(0, 120, 3).astype(dtype)
-    assert period_statistic(np.arange(120.0)).of(outputs).tolist() == list(range(0, 120, 3))
-    halves = period_statistic(np.arange(240) / 2).of(outputs)
+    assert period_statistic(np.arange(120.0)).evaluate(outputs).tolist() == list(range(0, 120, 3))
+    halves = period_statistic(np.arange(240) / 2).evaluate(outputs)
     assert halves.tolist() == [place % 240 for place in range(0, 240, 6)]
 
 
 def test_one_number_is_not_said_as_an_empty_interval() -> None:
-    assert Number("output", np.ravel).words(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
-    assert Number("output", np.ravel).words(0.5, 0.75) == "0.5 <= output < 0.75"
+    assert Number("output", np.ravel).describe(0.5, float(np.nextafter(0.5, 1))) == "output = 0.5"
+    assert Number("output", np.ravel).describe(0.5, 0.75) == "0.5 <= output < 0.75"
     after, beyond = (float(np.nextafter(end, np.inf)) for end in (0.5, 1.0))
-    assert Number("output", np.ravel).words(after, np.inf) == "output > 0.5"
-    assert Number("output", np.ravel).words(-np.inf, beyond) == "output <= 1.0"
-    assert Number("output", np.ravel).words(after, beyond) == "0.5 < output <= 1.0"
+    assert Number("output", np.ravel).describe(after, np.inf) == "output > 0.5"
+    assert Number("output", np.ravel).describe(-np.inf, beyond) == "output <= 1.0"
+    assert Number("output", np.ravel).describe(after, beyond) == "0.5 < output <= 1.0"
 
 
 def test_infinite_outputs_are_counted() -> None:

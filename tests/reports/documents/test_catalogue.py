@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     any_pair,
 )
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict, Word
 from fedrec_auditor.reports.documents.catalogue import (
     CatalogueRow,
     EpsilonTables,
@@ -29,7 +29,7 @@ from fedrec_auditor.reports.documents.catalogue import (
     PaperRow,
     TableRow,
     command_words,
-    entry_part,
+    entry_passage,
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import range_text, settings_words, short
@@ -48,7 +48,7 @@ PAPER = PaperRow(
 
 
 def figure(right: float, holds: bool) -> Figure:
-    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
+    word = NumberLabel.RIGHT if holds else NumberLabel.WRONG
     return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
 
 
@@ -58,7 +58,7 @@ ROW = CatalogueRow(
     statement="A statement that is about as long as the longest that a table has to hold.",
     source="section 1", scope=None, delta=None, claimed="x | y", claimed_epsilon=None,
     provable="z", proved_epsilon=None, proof="", exact_lower_epsilon=None, verdict=None,
-    arithmetic=Arithmetic.WRONG, reason="Because.", finding=None, repaired=None,
+    arithmetic=NumberLabel.WRONG, reason="Because.", finding=None, repaired=None,
     figures=(figure(2.0, False), figure(1.0, True)), repaired_settings=None,
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def row(**changes: Any) -> CatalogueRow:
 
 
 def derived_row(**changes: Any) -> CatalogueRow:
-    words = {"verdict": Verdict.NO_CLAIM, "arithmetic": Arithmetic.UNSTATED}
+    words = {"verdict": Verdict.NO_CLAIM, "arithmetic": NumberLabel.UNSTATED}
     return row(basis=Basis.DERIVED, claimed_epsilon=1.0, **words, **changes)
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        write_parts(map(entry_part, rows), console)
+        write_parts(map(entry_passage, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -162,7 +162,7 @@ def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> Non
 
 
 def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
-    apart = vary(figure(2.0, False), word=Arithmetic.UNSTATED)
+    apart = vary(figure(2.0, False), word=NumberLabel.UNSTATED)
     derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
     full = " ".join(shown(derived, terminal=False).split())
     brief = listed(False, derived)
@@ -175,7 +175,7 @@ def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
         assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", said)
 
 
-@pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": Arithmetic.WRONG}])
+@pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": NumberLabel.WRONG}])
 def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
     with pytest.raises(ValidationError, match="entry 3b is derived"):
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
@@ -198,10 +198,11 @@ def varied(**changes: Any) -> tuple[Figure, ...]:
 
 
 below = tuple(vary(figure(x, x < 1.0), below=True) for x in (0.5, 0.6, 5.0))
-loose = {"claimed": math.inf, "right": 1.0, "word": Arithmetic.LOOSE}
+loose = {"claimed": math.inf, "right": 1.0, "word": NumberLabel.LOOSE}
 far = finding(Verdict.VIOLATED)
 ours = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
 SET = {"as_published": False}
+# Entries of every kind, each called by what is to be seen in its words.
 ROWS = (
     row(),
     row(number="3c", repeats="3b"),
@@ -211,7 +212,7 @@ ROWS = (
     row(number="from above", figures=varied(side=Side.UPPER)),
     row(number="from below", figures=varied(side=Side.LOWER)),
     row(number="where a comparison holds", figures=below),
-    row(number="no infinite claim", figures=varied(**loose), arithmetic=Arithmetic.LOOSE),
+    row(number="no infinite claim", figures=varied(**loose), arithmetic=NumberLabel.LOOSE),
     row(number="far settings", finding=far, computed_at="at a rate of 1e-15"),
     row(
         number="ours",
@@ -223,7 +224,6 @@ ROWS = (
     row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),
     derived_row(number="derived", finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED)),
 )
-"""Entries of every kind, each called by what is to be seen in its words."""
 CELL = TableRow(
     table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
     lower=1.2976, upper=1.5244,

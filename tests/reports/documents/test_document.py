@@ -17,19 +17,19 @@ from fedrec_auditor.reports.documents.document import (
     Paragraph,
     Passage,
     Quantity,
-    sentences,
+    split_sentences,
 )
 from fedrec_auditor.reports.documents.report import (
-    claim_parts,
-    filing_part,
+    claim_passages,
+    regulator_passage,
     report_document,
     system_document,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.say import claim_fact, measured_fact, number, proof_fact
-from fedrec_auditor.reports.say.metrics import CUT
+from fedrec_auditor.reports.say import claim_fact, lower_bound_fact, number_text, upper_bound_fact
+from fedrec_auditor.reports.say.metrics import CUT_WORDS
 from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
 from fedrec_auditor.reports.writers.terminal import write_blocks
@@ -110,8 +110,8 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
-    assert number(proof.rounded) == "0.981124"
-    assert proof_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
+    assert number_text(proof.rounded) == "0.981124"
+    assert upper_bound_fact(kept).value == claim_fact(claim).value == "epsilon ≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -159,11 +159,11 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(name) >= 3
         text = text.replace(f"{name}.", note).replace(name, note)
     for finding in told.findings:
-        for bound in (proof_fact(finding), measured_fact(finding)):
+        for bound in (upper_bound_fact(finding), lower_bound_fact(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaking for glance in summarize_systems(told))):
-        for sentence in sentences(leak.row.note):
+        for sentence in split_sentences(leak.row.note):
             assert flat(markdown.escape(sentence.rstrip("."))) in text
     assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))
 
@@ -174,7 +174,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
-        (part,) = claim_parts([(vary(finding, claim=claim), "")])
+        (part,) = claim_passages([(vary(finding, claim=claim), "")])
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
@@ -185,7 +185,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    facts, part = filing_part(record, glance_of(record, target)).blocks
+    facts, part = regulator_passage(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, Passage)
     (paragraph,) = part.blocks
@@ -214,7 +214,7 @@ def test_a_system_without_a_claim_is_filed(record: Record) -> None:
 def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record) -> None:
     """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
     empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
-    cut = f"{CUT}20 of 1,000 rounds."
+    cut = f"{CUT_WORDS}20 of 1,000 rounds."
     utility = tuple(vary(row, paper_note=cut, ci_low=0.0) for row in record.utility)
     lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
     broken = vary(record, **lost)

@@ -18,18 +18,23 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import label_places
 from fedrec_auditor.reports.documents.figures import (
-    RATES,
+    ALARM_RATES,
+    draw_ladder,
+    draw_roc_curve,
     figures,
-    ladder,
-    read_curve,
     resolution,
-    roc_curve,
+    tpr_at_rate,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.exposure import Tone, exposure
-from fedrec_auditor.reports.writers.files import __file__, light_palette, standalone, write_pictures
+from fedrec_auditor.reports.writers.files import (
+    __file__,
+    light_palette,
+    standalone_svg,
+    write_pictures,
+)
 from tests.reports.conftest import findings, roc, rocs, vary
 
 
@@ -45,14 +50,14 @@ def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
 
 def ends(curve: RocRow) -> tuple[list[float], list[float]]:
     """x and y of a drawn curve."""
-    (flat,) = points(roc_curve(curve, {}, {}), "polyline", "leak")
+    (flat,) = points(draw_roc_curve(curve, {}, {}), "polyline", "leak")
     return flat[::2], flat[1::2]
 
 
 def test_both_axes_stop_at_the_resolution() -> None:
     curve = roc(0.75, negatives=640)
     assert resolution(curve) == pytest.approx(1 / 640)
-    drawing = roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
+    drawing = draw_roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
     assert "0.1%: not resolvable" in drawing
     assert "10%: 50%" in drawing
@@ -65,7 +70,7 @@ def test_both_axes_stop_at_the_resolution() -> None:
 
 def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
-    assert [read_curve(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
+    assert [tpr_at_rate(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
 
 
 def inside(drawing: str) -> None:
@@ -84,17 +89,19 @@ def inside(drawing: str) -> None:
 
 
 @settings(max_examples=60)
-@given(rocs(), st.dictionaries(st.sampled_from(RATES), st.floats(0, 1)))
+@given(rocs(), st.dictionaries(st.sampled_from(ALARM_RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
     if resolution(curve) is not None:
-        inside(roc_curve(curve, {rate: read_curve(curve, rate) for rate in RATES}, guessed))
+        inside(
+            draw_roc_curve(curve, {rate: tpr_at_rate(curve, rate) for rate in ALARM_RATES}, guessed)
+        )
 
 
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    inside(ladder(found))
-    assert "inf" not in ladder(found)
+    inside(draw_ladder(found))
+    assert "inf" not in draw_ladder(found)
 
 
 def dots(drawing: str, colour: str) -> list[float]:
@@ -107,10 +114,10 @@ def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_ax
 ) -> None:
     first = record["fmf-ldp"].findings[0]
     other = vary(first, outside_model="a budget that is not printed")
-    assert "not claimed here" in ladder([other])
-    assert len(dots(ladder([other]), "claim")) == 0
+    assert "not claimed here" in draw_ladder([other])
+    assert len(dots(draw_ladder([other]), "claim")) == 0
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
-    assert "≤ 0.1<" in ladder([tiny])
+    assert "≤ 0.1<" in draw_ladder([tiny])
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
@@ -148,7 +155,7 @@ def test_each_figure_stands_alone(record: Record) -> None:
     drawn = list(figures(record))
     assert len(drawn) >= 4
     for each in drawn:
-        text = standalone(each)
+        text = standalone_svg(each)
         assert not re.search(r"var\(|class=", text)
         root = ET.fromstring(text)
         assert root.findtext(f"{SVG}title") == each.title
@@ -166,7 +173,7 @@ def test_the_palette_is_that_of_the_page_by_light() -> None:
 def test_a_title_cannot_break_out(record: Record) -> None:
     empty = '<svg viewBox="0 0 1 1"></svg>'
     evil = Picture(empty, "</title><script>&\x00", name="x")
-    (title,) = ET.fromstring(standalone(evil)).iter(f"{SVG}title")
+    (title,) = ET.fromstring(standalone_svg(evil)).iter(f"{SVG}title")
     assert title.text == "</title><script>&�"
 
 

@@ -52,25 +52,25 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
     unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record, proved)
-    line, proof, *_ = of(now, before).worse
+    line, proof, *_ = of(now, before).regressions
     assert line.startswith(f"{proved.target}: the verdict is unproved: epsilon")
     assert line.endswith("; it was proved.")
     assert "the proved epsilon is not finite, was at most" in proof
     back = of(before, now)
-    assert back.worse == ()
-    assert back.lines(Trend.BETTER)[0].endswith("; it was unproved.")
-    assert of(now, before, "never").worse == ()
+    assert back.regressions == ()
+    assert back.sentences(Trend.BETTER)[0].endswith("; it was unproved.")
+    assert of(now, before, "never").regressions == ()
 
 
 def test_a_new_violation_is_worse_and_a_lost_one_is_told(record: Record) -> None:
     refuted = next(f for f in record.findings if f.verdict is Verdict.VIOLATED)
     rest = [f for f in record.findings if f is not refuted]
     fewer = with_findings(record, *rest)
-    (line,) = of(record, fewer).worse
+    (line,) = of(record, fewer).regressions
     assert ": the verdict is false: epsilon" in line
     assert line.endswith("not in the baseline.")
     back = of(fewer, record)
-    assert back.worse == ()
+    assert back.regressions == ()
     assert "1 finding of the baseline" in back.uncertain[0]
 
 
@@ -78,19 +78,19 @@ def test_a_new_finding_is_worse_at_the_level_that_fails_it(record: Record) -> No
     proved = next(f for f in record.findings if f.verdict is Verdict.CONSISTENT)
     unproved = Finding.of(proved.target, proved.claim, proved.scope, delta=proved.delta)
     now, before = with_findings(record, unproved), with_findings(record)
-    assert of(now, before).worse == ()
-    assert len(of(now, before, "unsubstantiated").worse) == 1
+    assert of(now, before).regressions == ()
+    assert len(of(now, before, "unsubstantiated").regressions) == 1
 
 
 def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) -> None:
     apart = of(
         with_findings(record, record.findings[0]), with_findings(record, *record.findings[1:])
     )
-    assert (apart.findings, apart.rows, apart.worse) == (0, 8, ())
-    assert apart.code == 3
+    assert (apart.findings, apart.rows, apart.regressions) == (0, 8, ())
+    assert apart.exit_code == 3
     assert "No claim is in both audits; nothing is worse in 8 attack figures" in apart.conclusion
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
-    assert attacked.code == 0
+    assert attacked.exit_code == 0
     assert attacked.conclusion.startswith("Nothing is worse")
 
 
@@ -102,7 +102,7 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
 def test_a_leak_got_worse_beyond_both_intervals(record: Record, value: float, worse: bool) -> None:
     found = of(
         with_rows(record, measured(record, value)), with_rows(record, measured(record, 0.62))
-    ).worse
+    ).regressions
     assert bool(found) is worse
     assert all("was 0.62 [0.59, 0.65]" in line for line in found)
 
@@ -124,21 +124,21 @@ def test_a_rise_to_no_more_than_guessing_is_no_leak(record: Record) -> None:
         of(
             with_rows(record, measured(record, 0.5, 0.0)),
             with_rows(record, measured(record, 0.3, 0.0)),
-        ).worse
+        ).regressions
         == ()
     )
 
 
 def test_a_new_leak_counts_at_the_level_of_leaks(record: Record) -> None:
     none = with_rows(record)
-    assert of(record, none).worse == ()
-    assert len(of(record, none, "leak").worse) > 1
+    assert of(record, none).regressions == ()
+    assert len(of(record, none, "leak").regressions) > 1
 
 
 @pytest.mark.parametrize(("was", "better"), [(0.75, True), (0.66, False), (0.57, False)])
 def test_a_leak_fell_beyond_both_intervals(record: Record, was: float, better: bool) -> None:
     found = of(with_rows(record, measured(record, 0.6)), with_rows(record, measured(record, was)))
-    assert found.worse == ()
+    assert found.regressions == ()
     assert [change.now for change in found.changes] == ([0.6] if better else [])
 
 
@@ -172,7 +172,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
     one, same, two = (asked(record, shown, 8.0) for shown in (1.0, 1.0005, 2.0))
     assert moved(same, one) == []
     (change,) = of(two, one).changes
-    assert change.line == (
+    assert change.sentence == (
         "one: the shown epsilon is at least 2, was at least 1, for everything about one user, over "
         "the whole training, against the server."
     )
@@ -191,7 +191,7 @@ def test_a_proof_that_got_weaker_is_worse(record: Record) -> None:
     assert moved(weak, strong) == [("worse", "epsilon proved")]
     assert moved(strong, weak) == [("better", "epsilon proved")]
     assert ("worse", "epsilon proved") in moved(none, weak)
-    assert "is not finite, was at most 2" in of(none, weak).worse[-1]
+    assert "is not finite, was at most 2" in of(none, weak).regressions[-1]
 
 
 def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> None:
@@ -204,7 +204,9 @@ def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> No
     )
     tight = asked(record, 0.5, 1.0, **sampled)
     assert moved(high, tight) == [("worse", "epsilon shown"), ("worse", "epsilon proved")]
-    assert "at least 3.9 (99% confidence), while it was at most 1," in of(high, tight).worse[0]
+    assert (
+        "at least 3.9 (99% confidence), while it was at most 1," in of(high, tight).regressions[0]
+    )
     assert ("better", "epsilon shown") in moved(tight, high)
     assert moved(asked(record, 1.2, 1.0, **sampled), tight) == []
 
@@ -239,12 +241,16 @@ def test_a_proof_at_a_larger_delta_than_is_asked_is_none(record: Record) -> None
 def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
     whole = asked(record, 1.0, 8.0)
     broken = vary(whole, errors=("no memory",))
-    assert (of(whole, whole).code, of(broken, whole).code, of(whole, broken).code) == (0, 3, 3)
+    assert (
+        of(whole, whole).exit_code,
+        of(broken, whole).exit_code,
+        of(whole, broken).exit_code,
+    ) == (0, 3, 3)
     assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
-    assert of(asked(broken, 1.0), whole).code == 1  # what is worse all the same
+    assert of(asked(broken, 1.0), whole).exit_code == 1  # what is worse all the same
     assert of(broken, whole).conclusion == "Nothing is worse in the parts that could be compared."
     apart = of(whole, with_findings(whole))
-    assert (apart.code, apart.conclusion[:27]) == (3, "Nothing could be compared: ")
+    assert (apart.exit_code, apart.conclusion[:27]) == (3, "Nothing could be compared: ")
 
 
 def test_what_rests_on_an_assumption_shows_no_change(record: Record) -> None:
@@ -260,7 +266,9 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     assert "; it no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = vary(fewer, attacks=(), utility=())
-    assert [each.line for each in of(fewer, record).changes] == ["fcf: it is only in the baseline."]
+    assert [each.sentence for each in of(fewer, record).changes] == [
+        "fcf: it is only in the baseline."
+    ]
 
 
 def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
@@ -306,6 +314,6 @@ def test_the_audits_own_differences_are_told(record: Record) -> None:
 def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     other = vary(record.provenance, data=None)
     found = of(with_rows(record), vary(record, provenance=other))
-    assert found.worse == ()
+    assert found.regressions == ()
     assert "The data differ: ml-100k" in found.differences[0]
     assert "8 attack figures" in found.uncertain[0]

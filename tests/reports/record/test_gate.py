@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, leaks
+from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, find_leaks
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.say.summary import summarize_systems
@@ -24,6 +24,7 @@ from tests.command import cli
 from tests.reports.conftest import vary
 from tests.reports.record.test_severity import judged, won
 
+# How bad a claim is: 0 low, 1 medium, 2 high, 3 critical.
 CLAIM = {
     Verdict.UNSOUND: 3,
     Verdict.VIOLATED: 2,
@@ -34,9 +35,8 @@ CLAIM = {
     Verdict.INCOMPARABLE: 0,
     None: 0,
 }
-"""How bad a claim is: 0 low, 1 medium, 2 high, 3 critical."""
+# Shares that an attack wins for a leak to be low, medium, high and critical.
 WON = (0.0, 0.15, 0.3, 0.7)
-"""Shares that an attack wins for a leak to be low, medium, high and critical."""
 BARS = {FailOn.MEDIUM: 1, FailOn.HIGH: 2, FailOn.CRITICAL: 3}
 REFUTED = {FailOn.VIOLATED, FailOn.LEAK, FailOn.UNSUBSTANTIATED, FailOn.NO_CLAIM}
 VERDICTS = {
@@ -84,7 +84,7 @@ def test_no_output_calls_low_what_was_not_assessed(
 ) -> None:
     found = audited(record, verdict, leak, assessed=assessed)
     (glance,) = summarize_systems(found)
-    told = store.encode(found)
+    told = store.encode_json(found)
     gaps = json.loads(told)["severity"]["not_assessed"]
     results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
     noted = any(each["ruleId"] == "NOT ASSESSED" for each in results)
@@ -101,14 +101,14 @@ def test_no_output_calls_low_what_was_not_assessed(
         assert "Leak: not assessed" in page
         assert ">Low</span>" not in page
         assert "| Low |" not in markdown.render(found)
-        assert "it: Low" not in glance.line
+        assert "it: Low" not in glance.log_line
 
 
 def test_low_is_said_where_it_was_assessed(record: Record) -> None:
     found = audited(record, Verdict.CONSISTENT)
     assert ">Low</span>" in html.render(found)
     assert "| Low |" in markdown.render(found)
-    assert "it: Low" in summarize_systems(found)[0].line
+    assert "it: Low" in summarize_systems(found)[0].log_line
 
 
 def told(record: Record, gate: Gate) -> str:
@@ -189,8 +189,8 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
 
 @pytest.mark.parametrize("level", [each for each in FailOn if each is not FailOn.NEVER])
 def test_a_refuted_randomizer_fails_at_every_level_of_severity(level: FailOn) -> None:
-    assert Gate(level.of_claims).code([Verdict.VIOLATED]) == 1
-    assert Gate(level.of_claims).code([Verdict.INCONCLUSIVE]) == 3
+    assert Gate(level.verdict_level).exit_code([Verdict.VIOLATED]) == 1
+    assert Gate(level.verdict_level).exit_code([Verdict.INCONCLUSIVE]) == 3
 
 
 FITS = jsonschema.Draft4Validator(
@@ -226,7 +226,7 @@ def exposed(record: Record) -> list[str]:
     return [each.section.target for each in seen if not each.leaking]
 
 
-@pytest.mark.parametrize(("verdict", "level"), [*ci.LEVELS.items()])
+@pytest.mark.parametrize(("verdict", "level"), [*ci.SARIF_LEVELS.items()])
 def test_each_verdict_has_its_level(record: Record, verdict: Verdict, level: str) -> None:
     finding = vary(record.findings[0], verdict=verdict)
     only = vary(record, findings=(finding,), attacks=())
@@ -251,4 +251,4 @@ def test_a_result_keeps_its_fingerprint_when_the_figure_moves(record: Record) ->
 
     moved = tuple(vary(row, value=row.value - 1e-3) for row in record.attacks)
     assert marks(record) == marks(vary(record, attacks=moved))
-    assert len(marks(record)) == len(leaks(record)) + len(exposed(record))
+    assert len(marks(record)) == len(find_leaks(record)) + len(exposed(record))

@@ -20,13 +20,13 @@ from fedrec_auditor.reports.record.leaks import (
     comparable,
     corrected_high,
     corrected_low,
-    leak_line,
-    leaks,
-    left_open,
+    find_leaks,
+    leak_sentences,
+    max_gain_clause,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, Finding, FurtherFigure, SkippedRow
-from fedrec_auditor.reports.say import at_most
+from fedrec_auditor.reports.say import round_up
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 from fedrec_auditor.reports.writers import ci
 from tests.reports.conftest import finding, lower, scope, upper, vary
@@ -169,7 +169,7 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
         "open an advantage of up to 0.15; other attacks may have more)"
     )
     assert glance.got == told  # the interval ends at the figure, .65
-    assert told[3:] in glance.line
+    assert told[3:] in glance.log_line
 
 
 def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
@@ -183,8 +183,8 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
         "other attacks may have one)" in by["sure"].got
     )
     most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {at_most(most)};" in by["open"].got
-    assert by["open"].unseen == left_open([sure, open_])
+    assert f"up to {round_up(most)};" in by["open"].got
+    assert by["open"].not_excluded == max_gain_clause([sure, open_])
 
 
 def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record) -> None:
@@ -262,7 +262,7 @@ def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
             for i, x in enumerate(heads)
         )
         plain += any(one.ci_low > 0.5 for one in rows)
-        false += bool(leaks(vary(record, attacks=rows), 0.0))
+        false += bool(find_leaks(vary(record, attacks=rows), 0.0))
     assert plain > records / 2
     assert stats.binomtest(false, records, 0.025, alternative="greater").pvalue > 0.001
 
@@ -274,8 +274,8 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
         row(record, baseline=0.1, value=1.0, ci_low=-math.inf),
     )
     none = vary(record, attacks=rows)
-    assert comparable(none) == leaks(none) == ()
-    assert leak_line(none, 0.05).startswith("No leak found: none of 0 figures of attacks")
+    assert comparable(none) == find_leaks(none) == ()
+    assert leak_sentences(none, 0.05).startswith("No leak found: none of 0 figures of attacks")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
@@ -287,8 +287,8 @@ def test_the_margin_is_a_share_of_what_guessing_leaves_open(
     for value in (bar + 1e-4, bar - 1e-4, baseline):
         one = row(record, value=value, ci_low=value, baseline=baseline)
         only = vary(record, attacks=(one,))
-        kinds.append([leak.little for leak in above_guessing(only, 0.05)])
-        assert leaks(only, 0.0) == above_guessing(only, 0.0)
+        kinds.append([leak.is_small for leak in above_guessing(only, 0.05)])
+        assert find_leaks(only, 0.0) == above_guessing(only, 0.0)
     assert kinds == [[False], [True], []]
 
 
@@ -300,7 +300,7 @@ def test_a_verdict_does_not_depend_on_other_systems(record: Record) -> None:
 
     def found(*rows: AttackRow) -> list[float]:
         every = above_guessing(vary(record, attacks=rows))
-        return [leak.low for leak in every if leak.row.target == "it"]
+        return [leak.low_limit for leak in every if leak.row.target == "it"]
 
     assert found(one) == found(one, *[few] * 1000) != []
     assert found(one, *[many] * 1000) == []
@@ -313,7 +313,7 @@ def test_what_surely_beats_guessing_makes_no_other_row_less_sure(record: Record)
     assert corrected_low(one, 31) < 0.5 < corrected_low(one, 1)
     found = above_guessing(vary(record, attacks=(*sure, one)))
     assert len(found) == 31
-    assert all(leak.low >= leak.baseline for leak in found)
+    assert all(leak.low_limit >= leak.baseline for leak in found)
 
 
 def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> None:
@@ -325,9 +325,9 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
     for paired, count in ((one, 1), (same, 0), (row(record, **wide), 0)):
         found = above_guessing(vary(record, attacks=(paired,)))
         assert len(found) == count
-    (leak,) = leaks(vary(record, attacks=(one,)))
-    assert leak.low == pytest.approx(0.79)
-    assert left_open([same]) == (
+    (leak,) = find_leaks(vary(record, attacks=(one,)))
+    assert leak.low_limit == pytest.approx(0.79)
+    assert max_gain_clause([same]) == (
         "the intervals leave open an advantage of up to 0.01; other attacks may have more"
     )
 

@@ -24,18 +24,18 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
 from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.record.store import IDENTIFIER
+from fedrec_auditor.reports.record.store import SCHEMA_ADDRESS
 from fedrec_auditor.reports.say import basis_words
 from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, tally
 from fedrec_auditor.reports.writers import html
-from fedrec_auditor.reports.writers.files import TABLES, csv_table, write_tables
+from fedrec_auditor.reports.writers.files import TABLE_NAMES, csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
 from tests.reports.schema import schema, schema_text
 from tests.reports.writers.test_html import Page
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
-    text = store.encode(record).decode()
+    text = store.encode_json(record).decode()
     raw = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
     assert raw["findings"][0]["claim"]["epsilon"] == "inf"
     assert text.endswith("}\n")
@@ -50,7 +50,7 @@ def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
         (lambda path: path.symlink_to("/dev/zero"), "a device"),
         (lambda path: path.mkdir(), "a directory"),
         (
-            lambda path: path.touch() or os.truncate(path, store.LARGEST + 1),
+            lambda path: path.touch() or os.truncate(path, store.MAX_BYTES + 1),
             "more than 268,435,456",
         ),
     ],
@@ -58,7 +58,7 @@ def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
 def test_a_record_that_never_ends_is_not_read(
     tmp_path: Path, make: Callable[[Path], None], said: str
 ) -> None:
-    make(tmp_path / store.RECORD)
+    make(tmp_path / store.RECORD_FILE)
     with pytest.raises(InputError, match=rf"run directory with report\.json.*\({said}"):
         Record.read(tmp_path)
 
@@ -75,7 +75,7 @@ def test_nan_is_refused_with_its_place(record: Record) -> None:
     attack = vary(record.attacks[0], ci_low=float("nan"))
     broken = vary(record, attacks=(attack,))
     with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
-        store.encode(broken)
+        store.encode_json(broken)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
@@ -111,7 +111,7 @@ def test_the_record_is_moved_into_place_last(
 
     monkeypatch.setattr(Path, "replace", spy)
     store.write(record, tmp_path)
-    assert sorted(moved) == sorted(store.FILES)
+    assert sorted(moved) == sorted(store.FILE_NAMES)
     assert moved[-1] == "report.json"
 
 
@@ -185,14 +185,14 @@ def deep(raw: dict[str, Any]) -> None:
         (edited(schema_version=0), "got 0"),
         (edited(schema_version=True), "got True"),
         (edited(schema_version=1), "schema_version=5 in .* got 1"),
-        (edited(extra=1), "extra"),
+        (edited(extra_eps=1), "extra"),
         (edited(findings=7), "findings"),
     ],
 )
 def test_a_tampered_record_is_refused(
     record: Record, tmp_path: Path, edit: Callable[[dict[str, Any]], None], message: str
 ) -> None:
-    raw = json.loads(store.encode(record))
+    raw = json.loads(store.encode_json(record))
     edit(raw)
     (tmp_path / "report.json").write_text(json.dumps(raw))
     with pytest.raises(InputError, match=message) as caught:
@@ -204,7 +204,7 @@ def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
     """A missing directory, other files, and a record that is cut off anywhere."""
     with pytest.raises(InputError, match=r"nowhere .*auditor run"):
         Record.read(tmp_path / "nowhere")
-    whole = store.encode(record)
+    whole = store.encode_json(record)
     cut = [whole[:end] for end in range(0, len(whole) - 2, len(whole) // 23)]
     others = (
         b"{",
@@ -229,7 +229,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
     finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
     told = vary(record, **rows, attacks=(attack,), findings=(finding,))
     store.write(told, tmp_path)
-    for name in store.FILES:
+    for name in store.FILE_NAMES:
         text = (tmp_path / name).read_bytes().decode()
         assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
     assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
@@ -238,7 +238,7 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
 def test_a_severity_of_another_rule_or_none_is_derived_again(
     record: Record, tmp_path: Path
 ) -> None:
-    raw = json.loads(store.encode(record))
+    raw = json.loads(store.encode_json(record))
     assert raw["severity"] == {
         "rule": 4,
         "not_assessed": {},
@@ -260,7 +260,7 @@ def test_a_severity_of_another_rule_or_none_is_derived_again(
 def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     record: Record, tmp_path: Path
 ) -> None:
-    raw = json.loads(store.encode(record))
+    raw = json.loads(store.encode_json(record))
     for row in raw["findings"]:
         del row["claim"]["basis"]
     (tmp_path / "report.json").write_text(json.dumps(raw))
@@ -315,14 +315,14 @@ def test_it_is_published() -> None:
 
 def test_it_is_versioned_and_is_json() -> None:
     told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
-    assert told["$id"] == IDENTIFIER == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+    assert told["$id"] == SCHEMA_ADDRESS == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
     assert f"schema version {SCHEMA_VERSION}" in told["title"]
     assert ">>>" not in schema_text()
     assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
 
 
 def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    raw: dict[str, Any] = json.loads(store.encode(record))
+    raw: dict[str, Any] = json.loads(store.encode_json(record))
     edit(raw)
     return raw
 
@@ -330,7 +330,7 @@ def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[s
 @pytest.mark.parametrize(
     ("place", "edit"),
     [
-        ("$", lambda raw: raw.update(extra=1)),
+        ("$", lambda raw: raw.update(extra_eps=1)),
         ("$", lambda raw: raw.pop("plan")),
         ("$.schema_version", lambda raw: raw.update(schema_version=2)),
         ("$.findings[0].verdict", lambda raw: raw["findings"][0].update(verdict="SAFE")),
@@ -435,7 +435,7 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = summarize_systems(changed)
-    said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
+    said = " ".join((glance.sentence, glance.head, glance.head_scope, glance.log_line, glance.todo))
     assert "77" not in said
     assert "shown" not in said
 
@@ -495,12 +495,12 @@ def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> Non
 
 
 def test_all_are_written(record: Record, tmp_path: Path) -> None:
-    assert write_tables(record, tmp_path / "new") == TABLES
+    assert write_tables(record, tmp_path / "new") == TABLE_NAMES
     files = {path.name for path in (tmp_path / "new").iterdir()}
-    assert files == {f"{name}.csv" for name in TABLES}
+    assert files == {f"{name}.csv" for name in TABLE_NAMES}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
-    empty = record.model_copy(update=dict.fromkeys(TABLES, ()))
+    empty = record.model_copy(update=dict.fromkeys(TABLE_NAMES, ()))
     assert csv_table(empty, name) == "target\n"

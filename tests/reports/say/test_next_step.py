@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Claim, Horizon, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.documents.document import sentences
+from fedrec_auditor.reports.documents.document import split_sentences
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section
@@ -20,11 +20,11 @@ from fedrec_auditor.reports.say.summary import hidden_words
 from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
 
+# The scope of ``judged``, which travels with every epsilon that is advised.
 HERE = (
     "for everything about one user (for any two inputs that differ in this unit), over the whole "
     "training, against the server"
 )
-"""The scope of ``judged``, which travels with every epsilon that is advised."""
 
 
 def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
@@ -52,7 +52,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
 
 
 def todo(record: Record, *findings: Finding, users: int = 600) -> str:
-    return next_step(Section("it", findings, users=users), leaks=False)
+    return next_step(Section("it", findings, n_users=users), leaks=False)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
     refuted = judged(record, 1.0, None, 1.386)
-    own = next_step(Section("it", (refuted,), own=True), leaks=False)
+    own = next_step(Section("it", (refuted,), is_own=True), leaks=False)
     assert own.startswith(
         "Withdraw the claim. An epsilon that may be claimed follows from the noise"
     )
@@ -90,7 +90,7 @@ def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
     assert "auditor account" in own
     assert todo(record, refuted) == "Withdraw the claim."
     endless = judged(record, 1.0, None, math.inf)
-    assert next_step(Section("it", (endless,), own=True), leaks=False) == "Withdraw the claim."
+    assert next_step(Section("it", (endless,), is_own=True), leaks=False) == "Withdraw the claim."
 
 
 def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
@@ -99,7 +99,7 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     claim = replace(held.claim, scope=replace(USER, vantage=Vantage.PEERS))
     peers = finding("it", claim, claim.scope, upper(6.43, claim.scope, "a proof"), None)
     open_ = finding("it", claim, server, upper(math.inf, server, "none"), None)
-    section = Section("it", (peers, open_), quick=True, users=600)
+    section = Section("it", (peers, open_), is_quick=True, n_users=600)
     said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
         said.index(part) for part in ("Do not deploy", "Claim nothing", "You may", "This audit")
@@ -133,7 +133,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
         glance = seen(whole, one, won(record, leak), skipped=skipped if open_ else ())
         said = glance.todo
         assert said.endswith(".")
-        assert all(part[0].isupper() for part in sentences(said))
+        assert all(part[0].isupper() for part in split_sentences(said))
         assert ("claim epsilon" in said.lower()) == (f"{HERE}" in said and "Quote" not in said)
         if "claim epsilon" in said.lower():
             assert ("This audit was quick" in said) == quick

@@ -28,14 +28,14 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import outcome_words, probability_words, ratio_words
+from fedrec_auditor.reports.say import event_kind_words, probability_words, ratio_words
 from fedrec_auditor.reports.say.exposure import exposure
 from fedrec_auditor.reports.say.metrics import (
-    CUT,
+    CUT_WORDS,
     beats_guessing,
-    risk_words,
-    shortfall,
-    telling,
+    quoted_figure,
+    shortfall_words,
+    spread_words,
     trainings_words,
     utility_line,
 )
@@ -52,7 +52,7 @@ from tests.reports.printing import printed
         (Vantage, say.VANTAGES),
         (Vantage, say.LOOKERS),
         (Vantage, say.VIEWS),
-        (Basis, say.BASES),
+        (Basis, say.BASIS_WORDS),
         (Verdict, say.TABLES["sentence"]),
         (Horizon, say.HORIZONS),
         (Verdict, say.SIGNS),
@@ -95,13 +95,13 @@ def test_an_impossible_output_is_called_so() -> None:
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert outcome_words(_measured(1.0, a, 0.1)) == said
+        assert event_kind_words(_measured(1.0, a, 0.1)) == said
 
 
 def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert outcome_words(measured) == "Measured share"
+    assert event_kind_words(measured) == "Measured share"
     assert probability_words(measured, 0.0) == "0"
     assert ratio_words(measured) == (
         "not bounded by the samples: one of the two inputs gave this output in no draw"
@@ -112,10 +112,10 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    assert "The most exposed group is activity: most items 0.99 [0.98, 1]" in risk_words(row)
+    assert "The most exposed group is activity: most items 0.99 [0.98, 1]" in spread_words(row)
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "exposed group" not in risk_words(vary(row, users=alike))
+    assert "exposed group" not in spread_words(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
     (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).main
     for exactly in (False, True):
         proved = say.proved_text(found, exactly=exactly)
-        shown = say.shown_text(found, exactly=exactly)
-        stated = (say.number if exactly else say.short_number)(claimed)
+        shown = say.lower_bound_text(found, exactly=exactly)
+        stated = (say.number_text if exactly else say.short_number)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
         if more > 1.1:
@@ -170,7 +170,7 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (say.short_number, say.at_least, say.at_most, say.short, say.number)
+    told = (say.short_number, say.round_down, say.round_up, say.short, say.number_text)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
@@ -223,7 +223,7 @@ def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Re
 
 def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
     weak = utility("dplcf-sp", 0.09, None)
-    cut = vary(weak, paper_note=f"{CUT}20 of 1000 rounds.")
+    cut = vary(weak, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
     assert "after 20 of 1000 rounds" in of(record, cut)
     assert "useless" not in of(record, cut)
 
@@ -240,7 +240,7 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
         vary(utility("fcf", 0.5, paper), metric=metric)
         for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
     ]
-    named = telling(rows)
+    named = quoted_figure(rows)
     assert named.metric == "HR@20"
 
 
@@ -285,7 +285,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
     changed = vary(record, utility=tuple(rows))
     begin = f"utility: HR@10 = 0.31, popularity = {0.31 - gaps[-1][0]:.3g}. "
-    assert shortfall(changed["fcf"]) == (said and begin + said)
+    assert shortfall_words(changed["fcf"]) == (said and begin + said)
     assert of(record, *rows).endswith(said or "by random ranking.")
     assert f"against {0.31 - gaps[-1][0]:.3g} by popularity, 0.1 by random" in of(record, *rows)
 
@@ -293,7 +293,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
     for by, said in ((-0.1, ""), (0.1, f"The figure is not better than two means: {NOTHING}")):
-        assert shortfall(
+        assert shortfall_words(
             vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"]
         ).endswith(said)
     assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
@@ -306,10 +306,10 @@ def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
         "utility: HR@10 = 0.09, guessing = 0.1. The figure is not better than guessing: the system "
         "is useless here."
     )
-    assert shortfall(vary(record, utility=(lost,))["fcf"]) == said
+    assert shortfall_words(vary(record, utility=(lost,))["fcf"]) == said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
-    cut = vary(below, paper_note=f"{CUT}20 of 1000 rounds.")
-    told = shortfall(vary(record, utility=(cut,))["fcf"])
+    cut = vary(below, paper_note=f"{CUT_WORDS}20 of 1000 rounds.")
+    told = shortfall_words(vary(record, utility=(cut,))["fcf"])
     assert "The figure is not shown to be better than popularity after 20 of 1000 rounds" in told
     assert "learned" not in told
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
-from fedrec_auditor.reports.documents.figures import interval, ladder
+from fedrec_auditor.reports.documents.figures import draw_interval, draw_ladder
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.html import plan_text
@@ -118,7 +118,7 @@ def test_every_string_is_escaped_in_page_and_drawings(record: Record) -> None:
     assert page.count("script") == page.count("img") == 0
     assert "<script" not in text.lower()
     assert "alert(" in page.said
-    drawings = ladder(evil.findings) + interval(evil.attacks[0], 0.0, 1.0)
+    drawings = draw_ladder(evil.findings) + draw_interval(evil.attacks[0], 0.0, 1.0)
     assert "alert" not in drawings
 
 
@@ -205,6 +205,6 @@ def test_toml_reads_it_back(plan: dict[str, object]) -> None:
 def test_the_plan_of_a_record_makes_the_same_plan() -> None:
     plan = Plan(
         targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True, seed=7
-    ).resolved()
+    ).resolve()
     text = plan_text(plan.model_dump(mode="json"))
     assert make_plan(tomllib.loads(text)) == plan

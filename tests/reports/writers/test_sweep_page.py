@@ -80,7 +80,7 @@ PAGE = swept(overall=(*swept().overall, *BOUNDS)).page()
 
 @pytest.mark.parametrize("epsilons", [(), (0.0,), (float("inf"),), (1e-9, 1e9), (1.0, 1.0)])
 def test_any_epsilon_has_a_place(epsilons):
-    bounds = [row(0, e, "epsilon", frontier.EPSILONS[n]) for n, e in enumerate(epsilons)]
+    bounds = [row(0, e, "epsilon", frontier.EPSILON_KINDS[n]) for n, e in enumerate(epsilons)]
     made = swept()
     drawn = swept(overall=(*made.overall, *bounds)).figure().svg
     assert not re.search("nan|inf[^o]", drawn)

@@ -119,7 +119,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
     for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
-        for part in (glance.head, glance.about, glance.todo):
+        for part in (glance.head, glance.head_scope, glance.todo):
             assert part in unwrapped
     heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
     wrapped = [line for line in lines if not line.startswith((" ", *heads))]
@@ -139,7 +139,7 @@ def test_no_word_is_cut(record: Record) -> None:
      (123456789.0, "123,456,789")],
 )  # fmt: skip
 def test_numbers_are_short(value: float, said: str) -> None:
-    assert say.number(value) == said
+    assert say.number_text(value) == said
 
 
 @pytest.mark.parametrize(

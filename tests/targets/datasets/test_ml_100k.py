@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.targets.cache import find_cached
 from fedrec_auditor.targets.datasets import ml_100k
-from fedrec_auditor.targets.datasets.ml_100k import GENRE_NAMES, HEADERS, OCCUPATIONS, Ml100k
+from fedrec_auditor.targets.datasets.ml_100k import FILE_HEADERS, GENRE_NAMES, OCCUPATIONS, Ml100k
 from tests.targets.datasets.written import SMALL, recbole_100k
 
 
@@ -63,7 +63,7 @@ def test_the_first_load_fetches_and_says_the_terms(
         first.digest() == second.digest() == SMALL.interactions(GENRE_NAMES, OCCUPATIONS).digest()
     )
     place = find_cached("ml-100k")
-    assert sorted(file.name for file in place.iterdir()) == sorted(HEADERS)
+    assert sorted(file.name for file in place.iterdir()) == sorted(FILE_HEADERS)
 
 
 def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

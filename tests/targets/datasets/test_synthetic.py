@@ -12,19 +12,19 @@ from sklearn.naive_bayes import BernoulliNB
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import PULL, SHARES, Synthetic
+from fedrec_auditor.targets.datasets.synthetic import MATCH_GAIN, USER_SHARES, Synthetic
 
 
 def law(model: Synthetic) -> NDArray[np.float64]:
     """Probability of each item as a user's first choice, by the class's docstring, user by user."""
-    truth, result = model.truth(), np.empty((model.n_users, model.n_items))
+    truth, result = model.draw_truth(), np.empty((model.n_users, model.n_items))
     for user in range(model.n_users):
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
-            log += PULL * model.taste * (truth.user_taste[user] == truth.item_taste[item])
+            log += MATCH_GAIN * model.taste * (truth.user_taste[user] == truth.item_taste[item])
             for name in ("gender", "age_group"):
-                code, lean = truth.attributes[name].codes[user], truth.leans[name][item]
-                log += PULL * model.signal * (code == lean)
+                code, lean = truth.attributes[name].codes[user], truth.preferences[name][item]
+                log += MATCH_GAIN * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
 
@@ -53,11 +53,11 @@ def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]
 def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> None:
     settings: dict[str, Any] = {"n_users": 1500, "n_items": 60, "profile": 8, "tastes": 4}
     model = Synthetic(**settings, taste=0.7, signal=0.8, seed=3)
-    truth, right = model.truth(), law(model)
+    truth, right = model.draw_truth(), law(model)
     chosen = first_choices(model.load())
     matches = {"index": np.broadcast_to(np.arange(60), (1500, 60))}
     matches["taste"] = truth.user_taste[:, None] == truth.item_taste
-    for name, lean in truth.leans.items():
+    for name, lean in truth.preferences.items():
         matches[name] = truth.attributes[name].codes[:, None] == lean
     for match in matches.values():
         assert fit(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001
@@ -108,8 +108,8 @@ def test_a_strong_signal_is_found_by_a_simple_classifier(attribute: str) -> None
 
 
 def test_attributes_have_the_stated_shares() -> None:
-    attributes = Synthetic(n_users=20_000).truth().attributes
-    for name, shares in SHARES.items():
+    attributes = Synthetic(n_users=20_000).draw_truth().attributes
+    for name, shares in USER_SHARES.items():
         counts = np.bincount(attributes[name].codes)
         assert attributes[name].categories == tuple(shares)
         assert stats.chisquare(counts, np.array([*shares.values()]) * 20_000).pvalue > 0.001
@@ -129,7 +129,7 @@ def test_popularity_is_skewed_as_asked() -> None:
 
 def test_ratings_are_higher_within_the_taste_group() -> None:
     model = Synthetic(seed=2)
-    data, truth = model.load(), model.truth()
+    data, truth = model.load(), model.draw_truth()
     users = np.repeat(np.arange(model.n_users), np.diff(data.ratings.indptr))
     match = truth.user_taste[users] == truth.item_taste[data.ratings.indices]
     stars = data.ratings.data
@@ -143,7 +143,7 @@ def test_the_seed_decides_and_strengths_leave_users_alone() -> None:
     strong = Synthetic(seed=4, signal=1.0, taste=0.0).load()
     assert strong.digest() != one.digest()
     assert np.array_equal(strong.ratings.indptr, one.ratings.indptr)
-    for name in SHARES:
+    for name in USER_SHARES:
         assert np.array_equal(strong.attributes[name].codes, one.attributes[name].codes)
 
 

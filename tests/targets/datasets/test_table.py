@@ -325,7 +325,7 @@ def test_a_file_that_does_not_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "t.csv", ["user", "item"], [(1, 2)] * 20)
-    monkeypatch.setattr(_source, "STREAMED", 50)
+    monkeypatch.setattr(_source, "MAX_STREAMED", 50)
     with pytest.raises(InputError, match=r"at most 50 bytes in .*t\.csv, got more"):
         Table().load(path)
 
@@ -341,7 +341,7 @@ def test_users_of_texts_keep_their_names_in_whatever_order_they_are_taken(tmp_pa
     path.write_text("user,item\nzoe,1\nadam,2\nmia,3\n")
     found = Table().load(path)
     assert found.names == ("adam", "mia", "zoe")
-    assert found.take(np.array([2, 0, 2])).names == ("zoe", "adam", "zoe")
+    assert found.take_users(np.array([2, 0, 2])).names == ("zoe", "adam", "zoe")
 
 
 HEADERS = {

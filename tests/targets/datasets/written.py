@@ -111,7 +111,7 @@ def recbole_100k(folder: Path, said: Rows) -> Path:
     }
     for end, found in files.items():
         name = f"ml-100k.{end}"
-        lines(folder / name, [ml_100k.HEADERS[name], *found])
+        lines(folder / name, [ml_100k.FILE_HEADERS[name], *found])
     return folder
 
 
@@ -139,10 +139,10 @@ def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
 
 
 OF_100K = rows(ml_100k.GENRE_NAMES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
-OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGES)])
+OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGE_CODES)])
+# Rows in which user 9 rated nothing, and nobody rated item 7.
 SMALL = Rows(
     users={1: (45, "F", "doctor"), 2: (35, "M", "other"), 9: (18, "M", "other")},
     items={5: ("Anon, The", ["War"]), 6: ("Café", []), 7: ("Unseen", ["Drama"])},
     pairs={(1, 5): (4, 9), (2, 6): (2, 8), (1, 6): (3, 7)},
 )
-"""Rows in which user 9 rated nothing, and nobody rated item 7."""

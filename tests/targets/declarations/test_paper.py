@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.accountants.verdict import NumberLabel
+from fedrec_auditor.auditor.plan.families import load_papers
 from fedrec_auditor.auditor.reproductions import tables
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.systems.base import Population
@@ -142,7 +142,7 @@ def test_a_formula_may_hold_at_any_delta(paper: Callable[..., Paper]) -> None:
     system: Any = System(rounds=1)
     *_, curved = paper().scoped_claims("one", system, POPULATION)
     assert (curved.claim.epsilon, curved.claim.delta) == (100.0, 0.1)
-    again = curved.at(0.01)
+    again = curved.at_delta(0.01)
     assert (again.claim.epsilon, again.delta) == (1000.0, 0.01)
 
 
@@ -151,9 +151,9 @@ def test_what_repeats_an_entry_is_its_claim_and_no_second_one(paper: Callable[..
     target: Any = system
     (own,) = made.scoped_claims("other", target, POPULATION)
     entry = made.entry("100b")
-    assert made.scoped(entry, target, POPULATION) == own
-    assert made.scope(entry) == own.scope
-    assert made.statement(entry, target, POPULATION) == "The same in 7 rounds."
+    assert made.scoped_claim(entry, target, POPULATION) == own
+    assert made.entry_scope(entry) == own.scope
+    assert made.fill_statement(entry, target, POPULATION) == "The same in 7 rounds."
 
 
 def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Paper]) -> None:
@@ -192,7 +192,7 @@ def test_names_that_nothing_has_are_named(paper: Callable[..., Paper]) -> None:
         paper().entry("200")
     nothing = paper().entry("100b").model_copy(update={"repeats": "", "number": "300"})
     with pytest.raises(InputError, match=r"got 0\. Give entry 300"):
-        paper().scoped(nothing, system, POPULATION)
+        paper().scoped_claim(nothing, system, POPULATION)
 
 
 def constants(path: Path) -> set[float]:
@@ -204,12 +204,12 @@ def constants(path: Path) -> set[float]:
     }
 
 
-@pytest.mark.parametrize("name", papers())
+@pytest.mark.parametrize("name", load_papers())
 def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
     """Only numbers of three digits or more count, because shorter ones are settings as well."""
     printed = {
         value
-        for table in papers()[name].printed.table
+        for table in load_papers()[name].printed.table
         for row in table.rows.values()
         for value in row
         if math.isfinite(value) and round(value, 2) != value
@@ -253,16 +253,16 @@ data = "small"
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Attackers, figures and cutoff are the declared ones."""
     one, two = (part.measure.args[0] for part in tables.attacked_parts(paper(printed=ATTACKS)))
-    assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
-    assert two.hits == ("Figure 7", None)
-    (cell,), (drawn,) = two.cells, two.components
-    assert (cell.place, cell.attack, cell.share, cell.printed) == (
+    assert (one.cutoff, one.hit_at_k, one.components) == (5, ("Table 8", 0.1), [])
+    assert two.hit_at_k == ("Figure 7", None)
+    (cell,), (drawn,) = two.scores, two.components
+    assert (cell.table_name, cell.attack, cell.known_share, cell.printed_f1) == (
         "Table 9",
         "attribute-tree",
         0.5,
         0.3,
     )
-    assert (drawn.place, drawn.attack, drawn.printed) == ("Figure 8", "attribute-knn", None)
+    assert (drawn.table_name, drawn.attack, drawn.printed_f1) == ("Figure 8", "attribute-knn", None)
 
 
 COMPUTED = """
@@ -292,7 +292,7 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
     )
     computed = made.computed(made.entry("100"))
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
-    assert [c.word for c in computed] == [Arithmetic.RIGHT, Arithmetic.WRONG] * 2
+    assert [c.word for c in computed] == [NumberLabel.RIGHT, NumberLabel.WRONG] * 2
     odd = made.entry("100").model_copy(update={"numbers": made.entry("100").numbers * 3})
     with pytest.raises(InputError, match="each of 4 numbers of entry 100"):
         made.computed(odd)

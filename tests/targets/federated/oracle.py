@@ -16,7 +16,7 @@ from fedrec_auditor.targets.federated.local_training import (
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
-    draw_order,
+    draw_shuffles,
 )
 
 Parameters = dict[str, torch.Tensor]
@@ -59,21 +59,21 @@ def train_one(
 ) -> dict[str, NDArray[np.float64]]:
     """Whole model of one device after its local training."""
     me = np.array([user])
-    streams, interactions = clients.streams.take(me), clients.interactions.take(me)
+    streams, interactions = clients.streams.take(me), clients.interactions.take_users(me)
     examples = draw_examples(interactions, streams, local.negatives)
     own = torch.tensor(interactions.ratings.indices.astype(np.int64))
     p = {key: torch.tensor(value, dtype=torch.float64) for key, value in broadcast.items()}
-    if not len(own) and not local.noise:
+    if not len(own) and not local.epoch_noise:
         return {key: value.numpy() for key, value in p.items()}
     ids = torch.tensor(examples.ids.astype(np.int64))
-    label = torch.tensor(examples.positive, dtype=torch.float64)
+    label = torch.tensor(examples.is_positive, dtype=torch.float64)
     x = torch.tensor(clients.features[user], dtype=torch.float64)
     linear = linear_terms(broadcast, streams, local, examples)
     shapes = {key: value.shape for key, value in broadcast.items()}
     kind = torch.optim.Adam if local.optimizer == "adam" else torch.optim.SGD
     optimizer = kind([value.requires_grad_() for value in p.values()], lr=local.learning_rate)
     for epoch in range(local.epochs):
-        order = draw_order(streams, examples.sizes, epoch)[0].astype(np.int64)
+        order = draw_shuffles(streams, examples.n_examples, epoch)[0].astype(np.int64)
         for start in range(0, len(order), local.batch):
             now = torch.tensor(order[start : start + local.batch])
             optimizer.zero_grad()
@@ -88,9 +88,9 @@ def train_one(
             optimizer.step()
         if epoch < local.epochs - 1:
             for place, key in enumerate(shapes):
-                if key in local.noise:
+                if key in local.epoch_noise:
                     drawn = streams.fold_in((1 << 32) + epoch).fold_in(place)
-                    noisy = local.noise[key](p[key].detach().numpy()[None], drawn)[0]
+                    noisy = local.epoch_noise[key](p[key].detach().numpy()[None], drawn)[0]
                     p[key].data.copy_(torch.tensor(noisy))
     return {key: value.detach().numpy() for key, value in p.items()}
 
@@ -104,10 +104,10 @@ def linear_terms(
     shapes = {key: value.shape for key, value in broadcast.items()}
     linear = {
         key: torch.tensor(draw_linear_term(streams, local, shapes, key)[0], dtype=torch.float64)
-        for key in local.linear_term
+        for key in local.linear_scales
         if key != "item"
     }
-    if "item" in local.linear_term:
+    if "item" in local.linear_scales:
         rows = torch.zeros(shapes["item"], dtype=torch.float64)
         rows[examples.ids.astype(np.int64)] = torch.tensor(
             draw_linear_rows(streams, local, shapes, examples), dtype=torch.float64

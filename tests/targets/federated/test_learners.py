@@ -13,23 +13,23 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import learners as _embeddings
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.learners import Gcn
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.federated.oracle import LOGITS
 
-CATALOGUE = Catalogue(n_items=30, n_user_features=4)
+CATALOGUE = ModelSizes(n_items=30, n_user_features=4)
 
 
 def made(name: str, **settings: float) -> Learner:
-    learner: Learner = FAMILIES["learners"].member(name)(**settings)
+    learner: Learner = FAMILIES["learners"].member_class(name)(**settings)
     return learner
 
 
 def clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> Clients:
     rng = np.random.default_rng(seed)
     return Clients(
-        interactions=Interactions.of((rng.random((users, items)) < 0.3) * 5.0),
+        interactions=Interactions.create((rng.random((users, items)) < 0.3) * 5.0),
         features=rng.normal(size=(users, width)),
         streams=Streams.spawn(rng, users),
     )
@@ -37,7 +37,7 @@ def clients(users: int = 7, items: int = 30, width: int = 4, seed: int = 0) -> C
 
 def test_parts_are_those_of_the_paper() -> None:
     """Section 3.1: E_U, W1, W2, b; the item table; an MLP of two layers. d = 64."""
-    shapes = Gcn().shapes(Catalogue(n_items=1682, n_user_features=21))
+    shapes = Gcn().param_shapes(ModelSizes(n_items=1682, n_user_features=21))
     assert shapes == {
         "user.E": (64, 21),
         "user.W1": (64, 64),
@@ -49,15 +49,19 @@ def test_parts_are_those_of_the_paper() -> None:
         "mlp2.weight": (1, 64),
         "mlp2.bias": (1,),
     }
-    assert list(made("mf").shapes(CATALOGUE)) == ["user.E", "item"]
-    assert list(made("light-gcn").shapes(CATALOGUE)) == ["user.E", "item"]
-    assert set(shapes) - set(made("ncf").shapes(CATALOGUE)) == {"user.W1", "user.W2", "user.b"}
+    assert list(made("mf").param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert list(made("light-gcn").param_shapes(CATALOGUE)) == ["user.E", "item"]
+    assert set(shapes) - set(made("ncf").param_shapes(CATALOGUE)) == {
+        "user.W1",
+        "user.W2",
+        "user.b",
+    }
 
 
 def test_first_models_are_normal_at_the_scale() -> None:
     """The mean of n squares is within 7 standard errors of scale^2: missed once in 10^11."""
-    model = Gcn(init_scale=0.3).initial(
-        Catalogue(n_items=500, n_user_features=9), np.random.default_rng(0)
+    model = Gcn(init_scale=0.3).init_model(
+        ModelSizes(n_items=500, n_user_features=9), np.random.default_rng(0)
     )
     for array in model.values():
         assert array.dtype == np.float32
@@ -72,12 +76,12 @@ def test_scores_are_the_logits_of_every_item(
 ) -> None:
     monkeypatch.setattr(_embeddings, "_BLOCK", block)
     learner, devices = made(name, dimension=5, init_scale=0.7), clients()
-    model = learner.initial(CATALOGUE, np.random.default_rng(1))
+    model = learner.init_model(CATALOGUE, np.random.default_rng(1))
     scores = learner.score(model, devices)
     assert scores.shape == (7, 30)
     p = {key: torch.tensor(value, dtype=torch.float64) for key, value in model.items()}
     for user in range(7):
-        own = devices.interactions.take(np.array([user])).ratings.indices.astype(np.int64)
+        own = devices.interactions.take_users(np.array([user])).ratings.indices.astype(np.int64)
         x = torch.tensor(devices.features[user])
         slow = LOGITS[name](p, x, p["item"][torch.tensor(own)], p["item"])
         np.testing.assert_allclose(scores[user], slow.numpy(), rtol=1e-4, atol=1e-5)
@@ -86,13 +90,13 @@ def test_scores_are_the_logits_of_every_item(
 @pytest.mark.parametrize("name", sorted(LOGITS))
 def test_a_device_without_items_has_scores(name: str) -> None:
     devices = Clients(
-        interactions=Interactions.of(np.zeros((2, 30))),
+        interactions=Interactions.create(np.zeros((2, 30))),
         features=np.ones((2, 4)),
         streams=Streams.spawn(np.random.default_rng(0), 2),
     )
     learner = made(name)
     assert np.isfinite(
-        learner.score(learner.initial(CATALOGUE, np.random.default_rng(1)), devices)
+        learner.score(learner.init_model(CATALOGUE, np.random.default_rng(1)), devices)
     ).all()
 
 
@@ -104,12 +108,12 @@ def test_averaged_training_learns_which_items_go_together(name: str) -> None:
     same = group[:, None] == np.arange(30) % 2
     interacted = same & (rng.random((40, 30)) < 0.5)
     devices = Clients(
-        interactions=Interactions.of(interacted.astype(float)),
+        interactions=Interactions.create(interacted.astype(float)),
         features=np.stack([group == 0, group == 1], axis=1).astype(float),
         streams=Streams.spawn(rng, 40),
     )
     learner = made(name, dimension=8, init_scale=0.3)
-    model = learner.initial(Catalogue(n_items=30, n_user_features=2), rng)
+    model = learner.init_model(ModelSizes(n_items=30, n_user_features=2), rng)
 
     def apart() -> float:
         scores = learner.score(model, devices)
@@ -127,10 +131,10 @@ def test_averaged_training_learns_which_items_go_together(name: str) -> None:
 
 def test_models_of_other_shapes_and_linear_terms_of_nothing_are_refused() -> None:
     learner, devices = made("ncf", dimension=3), clients()
-    model = learner.initial(CATALOGUE, np.random.default_rng(0))
+    model = learner.init_model(CATALOGUE, np.random.default_rng(0))
     with pytest.raises(InputError, match="Expected a model with"):
         learner.train({**model, "item": np.zeros((29, 3))}, devices, LocalTraining(), Compute())
     with pytest.raises(InputError, match="Expected a model with"):
         learner.score({"item": model["item"]}, devices)
     with pytest.raises(InputError, match=r"user\.W1"):
-        learner.train(model, devices, LocalTraining(linear_term={"user.W1": 1.0}), Compute())
+        learner.train(model, devices, LocalTraining(linear_scales={"user.W1": 1.0}), Compute())

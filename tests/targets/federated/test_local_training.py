@@ -17,13 +17,13 @@ from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated import local_training as _training
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, Learner, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.local_training import (
     Examples,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
-    draw_order,
+    draw_shuffles,
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
@@ -39,7 +39,7 @@ def streams(count: int, seed: int = 0) -> Streams:
 def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
     """Own items of a device, and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
-    ids, own = examples.ids[part], examples.positive[part]
+    ids, own = examples.ids[part], examples.is_positive[part]
     assert (np.diff(ids) > 0).all()
     return ids[own].tolist(), ids[~own].tolist()
 
@@ -56,28 +56,28 @@ def test_own_items_and_others_alone_as_in_company(
     users: int, items: int, negatives: int, share: float, seed: int
 ) -> None:
     held = np.random.default_rng(seed).random((users, items)) < share
-    interactions, flips = Interactions.of(held.astype(float)), streams(users, seed)
+    interactions, flips = Interactions.create(held.astype(float)), streams(users, seed)
     drawn = draw_examples(interactions, flips, negatives)
-    assert len(drawn.sizes) == users
+    assert len(drawn.n_examples) == users
     for user in range(users):
         own, others = of(drawn, user)
         assert own == np.flatnonzero(held[user]).tolist()
         assert len(others) == min(negatives * len(own), items - len(own))
         alone = draw_examples(
-            interactions.take(np.array([user])), flips.take(np.array([user])), negatives
+            interactions.take_users(np.array([user])), flips.take(np.array([user])), negatives
         )
         assert of(alone, 0) == (own, others)
 
 
 def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
     held = np.random.default_rng(0).random((20, 30)) < 0.2
-    interactions, flips = Interactions.of(held.astype(float)), streams(20)
+    interactions, flips = Interactions.create(held.astype(float)), streams(20)
     whole = draw_examples(interactions, flips, 2)
     monkeypatch.setattr(_training, "_BLOCK", 70)
     parts = draw_examples(interactions, flips, 2)
     np.testing.assert_array_equal(whole.ids, parts.ids)
     np.testing.assert_array_equal(whole.indptr, parts.indptr)
-    np.testing.assert_array_equal(whole.positive, parts.positive)
+    np.testing.assert_array_equal(whole.is_positive, parts.is_positive)
 
 
 def test_negatives_are_uniform_over_pairs_of_others() -> None:
@@ -85,17 +85,17 @@ def test_negatives_are_uniform_over_pairs_of_others() -> None:
     n = 20_000
     held = np.zeros((n, 7))
     held[:, [2, 5]] = 1
-    drawn = draw_examples(Interactions.of(held), streams(n), 1)
-    ids = drawn.ids[~drawn.positive].reshape(n, 2)
+    drawn = draw_examples(Interactions.create(held), streams(n), 1)
+    ids = drawn.ids[~drawn.is_positive].reshape(n, 2)
     counts = np.unique(ids[:, 0] * 7 + ids[:, 1], return_counts=True)[1]
     assert len(counts) == 10
     assert stats.chisquare(counts).pvalue > RARE
 
 
 def test_no_devices_draw_nothing() -> None:
-    drawn = draw_examples(Interactions.of(np.zeros((0, 3))), streams(0), 4)
-    assert len(drawn.ids) == len(drawn.sizes) == 0
-    assert draw_order(streams(0), drawn.sizes, 0).shape == (0, 0)
+    drawn = draw_examples(Interactions.create(np.zeros((0, 3))), streams(0), 4)
+    assert len(drawn.ids) == len(drawn.n_examples) == 0
+    assert draw_shuffles(streams(0), drawn.n_examples, 0).shape == (0, 0)
 
 
 @settings(max_examples=60)
@@ -108,18 +108,18 @@ def test_orders_are_permutations_alone_as_in_company(
     sizes: list[int], epoch: int, seed: int
 ) -> None:
     flips = streams(len(sizes), seed)
-    order = draw_order(flips, np.array(sizes), epoch)
+    order = draw_shuffles(flips, np.array(sizes), epoch)
     for user, size in enumerate(sizes):
         assert sorted(order[user, :size]) == list(range(size))
         assert order[user, size:].tolist() == list(range(size, max(sizes)))
-        alone = draw_order(flips.take(np.array([user])), np.array([size]), epoch)
+        alone = draw_shuffles(flips.take(np.array([user])), np.array([size]), epoch)
         np.testing.assert_array_equal(alone[0], order[user, :size])
 
 
 def test_orders_are_uniform_and_differ_between_epochs() -> None:
     n = 12_000
     flips, sizes = streams(n), np.full(n, 4)
-    first, second = (draw_order(flips, sizes, epoch) for epoch in (0, 1))
+    first, second = (draw_shuffles(flips, sizes, epoch) for epoch in (0, 1))
     code = first @ 4 ** np.arange(4)
     assert stats.chisquare(np.unique(code, return_counts=True)[1]).pvalue > RARE
     both = np.zeros((4, 4))
@@ -129,14 +129,14 @@ def test_orders_are_uniform_and_differ_between_epochs() -> None:
 
 def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> None:
     shapes = {"user.E": (3, 200), "item": (50, 4), "mlp1.bias": (600,)}
-    local = LocalTraining(linear_term={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
+    local = LocalTraining(linear_scales={"user.E": 2.0, "item": 3.0, "mlp1.bias": 2.0})
     flips = streams(30)
     dense, bias = (draw_linear_term(flips, local, shapes, name) for name in ("user.E", "mlp1.bias"))
     assert dense.shape == (30, 3, 200)
     assert stats.kstest(dense.ravel() / 2, "laplace").pvalue > RARE
     assert abs(np.corrcoef(dense.ravel(), bias.ravel())[0, 1]) < 0.05
     held = (np.random.default_rng(0).random((30, 50)) < 0.3).astype(float)
-    interactions = Interactions.of(held)
+    interactions = Interactions.create(held)
     few, all_items = (draw_examples(interactions, flips, q) for q in (0, 50))
     table = draw_linear_rows(flips, local, shapes, all_items).reshape(30, 50, 4)
     assert stats.kstest(table.ravel() / 3, "laplace").pvalue > RARE
@@ -146,8 +146,8 @@ def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> Non
 
 
 CPU = Compute()
+# Of float32 results over the largest parameter, after the few steps taken here.
 TOLERANCE = 2e-5
-"""Of float32 results over the largest parameter, after the few steps taken here."""
 
 
 def setting(
@@ -157,10 +157,10 @@ def setting(
     rng = np.random.default_rng(seed)
     held = rng.random((users, items)) < dense
     held[0], held[-1] = False, True
-    learner: Learner = FAMILIES["learners"].member(name)(dimension=d, init_scale=0.5)
-    model = learner.initial(Catalogue(n_items=items, n_user_features=width), rng)
+    learner: Learner = FAMILIES["learners"].member_class(name)(dimension=d, init_scale=0.5)
+    model = learner.init_model(ModelSizes(n_items=items, n_user_features=width), rng)
     clients = Clients(
-        interactions=Interactions.of(held.astype(float)),
+        interactions=Interactions.create(held.astype(float)),
         features=rng.normal(size=(users, width)),
         streams=Streams.spawn(rng, users),
     )
@@ -210,8 +210,8 @@ def test_training_agrees_with_autograd(
         negatives=negatives,
         learning_rate=0.02,
         optimizer=optimizer,
-        linear_term={part: 1.5 for part in moved if part in model},
-        noise={part: ClippedNoise(0.8, 0.1) for part in noise if part in model},
+        linear_scales={part: 1.5 for part in moved if part in model},
+        epoch_noise={part: ClippedNoise(0.8, 0.1) for part in noise if part in model},
     )
     squared = name == "mf" and seed % 2 == 1
     if squared:
@@ -249,15 +249,15 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
 ) -> None:
     learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
     local = LocalTraining(
-        epochs=2, batch=16, optimizer=optimizer, linear_term=linear_term, noise=noise
+        epochs=2, batch=16, optimizer=optimizer, linear_scales=linear_term, epoch_noise=noise
     )
     whole = learner.train(model, clients, local, Compute())
     for user in range(9):
-        alone = learner.train(model, clients.take(np.array([user])), local, Compute())
+        alone = learner.train(model, clients.subset(np.array([user])), local, Compute())
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(model, clients.take(np.array(order)), local, Compute(threads=3))
+    threaded = learner.train(model, clients.subset(np.array(order)), local, Compute(threads=3))
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -270,7 +270,7 @@ def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
 def test_a_device_whose_training_explodes_explodes_alone() -> None:
     """The features of one device overflow; the other devices do not change."""
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
-    backwards = clients.take(
+    backwards = clients.subset(
         np.array([5, 4, 3, 2, 1, 0])
     )  # the one with all items is trained first
     backwards.features[0] = 1e30
@@ -279,7 +279,7 @@ def test_a_device_whose_training_explodes_explodes_alone() -> None:
         trained = learner.train(model, backwards, local, Compute())
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
     for user in range(1, 6):
-        alone = learner.train(model, backwards.take(np.array([user])), local, Compute())
+        alone = learner.train(model, backwards.subset(np.array([user])), local, Compute())
         for part, values in dense(alone, 0).items():
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 
@@ -293,9 +293,9 @@ def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
     held = np.diff(clients.interactions.ratings.indptr)
     np.testing.assert_array_equal(np.diff(rows.indptr), np.minimum(3 * held, 50))
     for user in range(6):
-        ids = rows.ids[rows.indptr[user] : rows.indptr[user + 1]]
+        ids = rows.row_ids[rows.indptr[user] : rows.indptr[user + 1]]
         assert (np.diff(ids) > 0).all()
-        assert set(clients.interactions.take(np.array([user])).ratings.indices) <= set(ids)
+        assert set(clients.interactions.take_users(np.array([user])).ratings.indices) <= set(ids)
     for part in trained.values():
         assert isinstance(part, Dense | Rows)
     for name, values in dense(trained, 0).items():  # has nothing to learn from
@@ -309,7 +309,7 @@ def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bo
     noise = ClippedNoise(0.5, 0.1, normal)
     deviation = 0.1 if normal else 0.1 * np.sqrt(2)
     for epochs in (1, 2, 5):
-        local = LocalTraining(epochs=epochs, noise=dict.fromkeys(model, noise))
+        local = LocalTraining(epochs=epochs, epoch_noise=dict.fromkeys(model, noise))
         trained = dense(learner.train({**model, "item": 0 * model["item"]}, clients, local, CPU), 0)
         found = trained["item"].std()
         assert found == pytest.approx(deviation * np.sqrt(epochs - 1), rel=0.06)
@@ -320,7 +320,7 @@ def test_rows_are_disturbed_as_the_whole_table_would_be() -> None:
     rng = np.random.default_rng(0)
     tables, streams = rng.normal(size=(3, 7, 4)).astype(np.float32), Streams.spawn(rng, 3)
     indptr, ids = np.array([0, 2, 2, 5]), np.array([1, 6, 0, 3, 5], dtype=np.int32)
-    for noise in (ClippedNoise(0.5, 0.3), ClippedNoise(0.5, 0.3, normal=True)):
+    for noise in (ClippedNoise(0.5, 0.3), ClippedNoise(0.5, 0.3, is_normal=True)):
         whole, owners = noise(tables, streams), np.array([0, 0, 2, 2, 2])
-        rows = noise.rows(tables[owners, ids], streams, indptr, ids)
+        rows = noise.noisy_rows(tables[owners, ids], streams, indptr, ids)
         np.testing.assert_array_equal(rows, whole[owners, ids])

@@ -25,7 +25,7 @@ def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.
         mine = streams.take(np.array([client]))
         flat, sent = values[client].ravel(), out[client]
         for place in range(flat.size):
-            draw = (mine.normal if noise.normal else mine.laplace)(1, place)[0, 0]
+            draw = (mine.normal if noise.is_normal else mine.laplace)(1, place)[0, 0]
             sent[place] = max(-noise.clip, min(noise.clip, flat[place])) + noise.scale * draw
     return out.reshape(values.shape)
 
@@ -67,14 +67,14 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
     rest = np.linspace(-0.4, 0.4, 10).reshape(5, 2)
     rows = Rows(
         indptr=np.array([0, 1]),
-        ids=np.array([2]),
+        row_ids=np.array([2]),
         values=np.ones((1, 2)),
-        count=5,
+        n_rows=5,
         kind=Kind.MODEL,
         rest=rest,
     )
     streams = Streams.spawn(np.random.default_rng(0), 1)
-    sent = RandomizedMessages(rows, LaplaceProtection().noise("item"), streams).dense(
+    sent = RandomizedMessages(rows, LaplaceProtection().group_noise("item"), streams).dense(
         np.array([0])
     )[0]
     assert (sent != rest).all()
@@ -86,7 +86,7 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
     from fedrec_auditor.targets.federated.base import Clients
 
     clients = Clients(
-        interactions=Interactions.of(np.ones((3, 2))),
+        interactions=Interactions.create(np.ones((3, 2))),
         features=np.zeros((3, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 3),
     )
@@ -98,6 +98,6 @@ def test_components_of_one_message_have_noise_of_their_own() -> None:
 
 def test_an_entrys_law_is_that_of_the_noise_it_gets() -> None:
     protection = LaplaceProtection(epsilon=3.0)
-    law, noise = protection.coordinate("item"), protection.noise("item")
+    law, noise = protection.coordinate("item"), protection.group_noise("item")
     assert law.mechanism.scale == noise.scale == pytest.approx(1 / 3)
     assert law.mechanism.high == noise.clip

@@ -13,11 +13,11 @@ from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, ModelSizes
 from fedrec_auditor.targets.federated.learners import Mf
 from fedrec_auditor.targets.federated.systems import FedAdam, Federated
 from fedrec_auditor.targets.systems.base import Population
@@ -33,12 +33,12 @@ SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm
 
 
 def system(name: str, **settings: object) -> Federated:
-    made = FAMILIES["targets"].member(name)(**settings)
+    made = FAMILIES["targets"].member_class(name)(**settings)
     return made
 
 
 def one_round(made: Federated) -> View:
-    return made.shortened(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
+    return made.limit_rounds(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_item_rows_still_tell_the_items(base: str) -> None:
         view, Background(candidates=pairs), np.random.default_rng(0)
     )
     own = DATA.ratings.toarray()[users] != 0
-    assert auc(found.values, own.ravel()) > 0.95
+    assert roc_area(found.values, own.ravel()) > 0.95
 
 
 def test_a_device_goes_on_from_its_own_vector() -> None:
     """The vector of a drawn user moves once per round; the vectors of other users do not move."""
     made = system("fedmf", private_user=True, share=0.3)
-    after = [made.shortened(rounds).run(DATA, np.random.default_rng(0)) for rounds in (1, 2, 3)]
+    after = [made.limit_rounds(rounds).run(DATA, np.random.default_rng(0)) for rounds in (1, 2, 3)]
     vectors = [run.model.arrays["own"][:, :, 0] for run in after]
     drawn = [one.uploads.users for one in after[-1].transcript.rounds]
     for number in (1, 2):
@@ -129,9 +129,9 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
         """Trains the mean of all devices' vectors."""
 
         def train(self, broadcast, clients: Clients, local: LocalTraining, compute):
-            if clients.own is not None:
-                mean = np.broadcast_to(clients.own.mean(axis=0), clients.own.shape)
-                clients = replace(clients, own=mean)
+            if clients.user_emb is not None:
+                mean = np.broadcast_to(clients.user_emb.mean(axis=0), clients.user_emb.shape)
+                clients = replace(clients, user_emb=mean)
             return super().train(broadcast, clients, local, compute)
 
     test_learners.test_own(Mf())
@@ -143,11 +143,11 @@ def test_summed_uploads_are_as_many_times_the_mean() -> None:
     """Equation 9 has no 1/N; the sum of one upload is the upload."""
     mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
     rng, none = np.random.default_rng(0), FedAdam(1.0)
-    features = mean.features(DATA).shape[1]
-    model = mean.learner.initial(Catalogue(n_items=150, n_user_features=features), rng)
-    uploads = mean.upload(DATA.take(np.arange(7)), model, rng)
-    for name, part in summed.step(model, uploads, none).items():
-        np.testing.assert_allclose(part, 7 * mean.step(model, uploads, none)[name], rtol=1e-5)
-    alone = mean.upload(DATA.take(np.arange(1)), model, rng)
-    for name, part in summed.step(model, alone, none).items():
-        np.testing.assert_array_equal(part, mean.step(model, alone, none)[name])
+    features = mean.user_features(DATA).shape[1]
+    model = mean.learner.init_model(ModelSizes(n_items=150, n_user_features=features), rng)
+    uploads = mean.upload(DATA.take_users(np.arange(7)), model, rng)
+    for name, part in summed.next_model(model, uploads, none).items():
+        np.testing.assert_allclose(part, 7 * mean.next_model(model, uploads, none)[name], rtol=1e-5)
+    alone = mean.upload(DATA.take_users(np.arange(1)), model, rng)
+    for name, part in summed.next_model(model, alone, none).items():
+        np.testing.assert_array_equal(part, mean.next_model(model, alone, none)[name])

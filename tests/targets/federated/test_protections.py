@@ -33,19 +33,19 @@ from fedrec_auditor.targets.streams import Streams
 
 def test_what_is_trained_is_sent() -> None:
     clients = Clients(
-        interactions=Interactions.of(np.ones((2, 2))),
+        interactions=Interactions.create(np.ones((2, 2))),
         features=np.zeros((2, 1)),
         streams=Streams.spawn(np.random.default_rng(0), 2),
     )
     model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2), Kind.MODEL)}
     assert Unprotected().protect(model, {}, clients) == model
-    assert Unprotected().prepare(clients) is clients
+    assert Unprotected().prepare_data(clients) is clients
 
 
 def test_nothing_is_promised() -> None:
     (promise,) = Unprotected().promises(("item",))
-    assert promise.epsilon == Unprotected().spent({"item": 1}) == math.inf
-    assert Unprotected().upload({"item": 1}) is None
+    assert promise.epsilon == Unprotected().upload_cost({"item": 1}) == math.inf
+    assert Unprotected().randomizer({"item": 1}) is None
 
 
 GROUPS = ("user", "item", "mlp1", "mlp2")
@@ -60,7 +60,7 @@ def test_section_57_and_equation_11_assign_different_budgets() -> None:
 
 
 def test_the_noise_factors_are_the_printed_ones() -> None:
-    factors = {group: AdaptiveLaplace().noise(group).scale for group in GROUPS}
+    factors = {group: AdaptiveLaplace().group_noise(group).scale for group in GROUPS}
     printed = {"user": 0.033, "item": 0.017, "mlp1": 0.025, "mlp2": 0.020}
     assert {group: round(scale, 3) for group, scale in factors.items()} == printed
 
@@ -75,11 +75,11 @@ def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
 def test_an_upload_spends_the_sum_over_all_entries() -> None:
     """W1, W2 and b alone cost 247,680 (entry 17 of the catalogue)."""
     protection = AdaptiveLaplace()
-    assert protection.spent({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
+    assert protection.upload_cost({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
     sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}
-    assert protection.spent(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
-    exact = exact_lower_bound(protection.upload(sizes), SCOPE)
-    assert exact.epsilon == pytest.approx(protection.spent(sizes))
+    assert protection.upload_cost(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
+    exact = exact_lower_bound(protection.randomizer(sizes), SCOPE)
+    assert exact.epsilon == pytest.approx(protection.upload_cost(sizes))
 
 
 def test_the_promise_names_only_what_the_model_has() -> None:
@@ -90,19 +90,19 @@ def test_the_promise_names_only_what_the_model_has() -> None:
 
 def test_a_group_without_a_budget_is_refused() -> None:
     with pytest.raises(InputError, match="'conv'"):
-        AdaptiveLaplace().noise("conv")
+        AdaptiveLaplace().group_noise("conv")
 
 
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
     (promise,) = GaussianProtection().promises(("user", "item"))
-    assert promise.epsilon == GaussianProtection().spent({"item": 3}) == math.inf
+    assert promise.epsilon == GaussianProtection().upload_cost({"item": 3}) == math.inf
     assert exact_lower_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
 
 
 @pytest.mark.parametrize("entries", [1, 9, 400])
 def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
     protection = GaussianProtection(sigma=2.0, clip=0.5)
-    law = protection.upload({"user": 1, "item": entries - 1})
+    law = protection.randomizer({"user": 1, "item": entries - 1})
     bound = exact_lower_bound(law, SCOPE, 1e-5).epsilon
     mu = math.sqrt(entries) / 2.0
     assert gaussian_divergence(mu, bound) == pytest.approx(1e-5, rel=1e-6)
@@ -110,7 +110,7 @@ def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) 
 
 def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
     assert GaussianProtection().sigma == pytest.approx(
-        math.sqrt(2) * LaplaceProtection().noise("item").scale, rel=0.02
+        math.sqrt(2) * LaplaceProtection().group_noise("item").scale, rel=0.02
     )
 
 
@@ -126,7 +126,7 @@ SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}
 def clients(count: int = 1) -> Clients:
     streams = Streams.spawn(np.random.default_rng(0), count)
     features = np.tile(np.linspace(0, 1, 10), (count, 1)).astype(np.float32)
-    interactions = Interactions.of(np.ones((count, 30)))
+    interactions = Interactions.create(np.ones((count, 30)))
     return Clients(interactions=interactions, features=features, streams=streams)
 
 
@@ -138,9 +138,9 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
     ):
         slope = (of_example(1e-6) - of_example(-1e-6)) / 2e-6
         first, second = (slope * sign * np.ones(8) for sign in (1, -1))
-        local = Objective(loss=loss, epsilon=2.0).training(LocalTraining(), SHAPES)
-        assert local.linear_term["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
-        assert set(local.linear_term) == (set(SHAPES) if loss == "logistic" else {"item"})
+        local = Objective(loss=loss, epsilon=2.0).adapt_training(LocalTraining(), SHAPES)
+        assert local.linear_scales["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
+        assert set(local.linear_scales) == (set(SHAPES) if loss == "logistic" else {"item"})
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -174,8 +174,8 @@ def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float]
 
 def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
     before = clients(50)
-    assert Objective().prepare(before).features is before.features
-    after = Objective(features=True).prepare(before).features
+    assert Objective().prepare_data(before).features is before.features
+    after = Objective(features=True).prepare_data(before).features
     assert after.dtype == before.features.dtype
     assert after.min() >= 0.0
     assert after[:, :6].max() <= math.log1p(30)
@@ -196,7 +196,7 @@ def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> Non
         learning_rate=1.0,
         optimizer="sgd",
     )
-    everyone = Interactions.of(np.ones((2, 5)))  # no negatives: all rows are trained
+    everyone = Interactions.create(np.ones((2, 5)))  # no negatives: all rows are trained
     moved = []
     for one in system.run(everyone, np.random.default_rng(0)).transcript.rounds:
         noisy = one.uploads.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
@@ -216,12 +216,12 @@ def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() ->
     both = Objective(features=True, feature_epsilon=0.5).promises(("item",))
     assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
     assert [bool(p.outside_model) for p in both] == [True, False]
-    assert Objective().attribute() is None
-    event = Objective(features=True, feature_epsilon=0.5).attribute()
+    assert Objective().attribute_event() is None
+    event = Objective(features=True, feature_epsilon=0.5).attribute_event()
     assert (event.count, event.event.epsilon) == (2, 0.5)
 
 
 def test_nothing_covers_every_pair_of_uploads() -> None:
     assert Objective().coordinate("item") is None
-    assert Objective().upload({"item": 3}) is None
-    assert Objective().spent({"item": 3}) == math.inf
+    assert Objective().randomizer({"item": 3}) is None
+    assert Objective().upload_cost({"item": 3}) == math.inf

@@ -65,7 +65,7 @@ def test_the_step_is_that_of_the_algorithm() -> None:
             delta = float(mean[name][at]) - x
             m, v = 0.9 * m + 0.1 * delta, 0.99 * v + 0.01 * delta**2
             state[name, at] = x + 0.1 * m / (v**0.5 + 1e-8), m, v
-        model = adam.step(model, mean)
+        model = adam.next_model(model, mean)
         for (name, at), (x, _, _) in state.items():
             np.testing.assert_allclose(model[name][at], x, rtol=1e-4, atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_the_step_is_that_of_the_algorithm() -> None:
 def test_a_row_moves_as_far_however_few_moved_it_and_not_at_all_where_none_did() -> None:
     model = {"item": np.zeros((3, 2), np.float32)}
     mean = {"item": np.array([[0.5, -0.5], [5e-4, -5e-4], [0.0, 0.0]], np.float32)}
-    moved = FedAdam(0.1).step(model, mean)["item"]
+    moved = FedAdam(0.1).next_model(model, mean)["item"]
     np.testing.assert_allclose(moved, [[0.1, -0.1], [0.1, -0.1], [0.0, 0.0]], rtol=1e-3)
 
 
@@ -148,7 +148,7 @@ def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
 
 
 def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
-    counts = FedRecApm().entries(ML_100K)
+    counts = FedRecApm().count_entries(ML_100K)
     assert counts == {
         "user": 64 * 44 + 2 * 64 * 64 + 64,
         "item": 64 * 1682,
@@ -156,7 +156,7 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
         "mlp2": 64 + 1,
     }
     bare = Population(n_users=30, n_items=20, n_features=18)
-    assert FedRecApm().entries(bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
+    assert FedRecApm().count_entries(bare)["user"] == 64 * 18 + 2 * 64 * 64 + 64
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
@@ -219,12 +219,12 @@ def test_noise_does_not_hide_who_takes_part() -> None:
 
 
 def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
-    counts = sum(Small().entries(ML_100K).values())
+    counts = sum(Small().count_entries(ML_100K).values())
     scope = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
     cheap = Small(protection=LaplaceProtection(epsilon=1.0 / counts), route=Shuffler())
     dear = Small(protection=LaplaceProtection(epsilon=30.0), route=Shuffler())
     assert cheap.event(scope, ML_100K) == SelfComposedDpEvent(
-        ShuffledDpEvent(cheap.protection.spent(cheap.entries(ML_100K)), 472), 3
+        ShuffledDpEvent(cheap.protection.upload_cost(cheap.count_entries(ML_100K)), 472), 3
     )
     shuffled = [
         smallest_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
@@ -242,9 +242,9 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
 def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
     exact = smallest_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
-    assert exact.epsilon < 0.5 * small.protection.spent(small.entries(ML_100K))
+    assert exact.epsilon < 0.5 * small.protection.upload_cost(small.count_entries(ML_100K))
     assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
-        large.protection.spent(large.entries(ML_100K))
+        large.protection.upload_cost(large.count_entries(ML_100K))
     )
 
 
@@ -271,9 +271,9 @@ def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
     """Small budgets, so that samples suffice: eps 2 is measured as nearly 2."""
     (pair,) = Small(learner=learner(dimension=8), protection=protection).designed_pairs()
     assert 1.8 < measured(pair) <= 2.0
-    clip, size = protection.noise("item").clip, 2000
+    clip, size = protection.group_noise("item").clip, 2000
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), size)
-    entries = pair.read(sent.components).reshape(2, size)
+    entries = pair.reducer(sent.components).reshape(2, size)
     np.testing.assert_allclose((entries[0] > clip).mean(), 0.5, atol=0.08)
     np.testing.assert_allclose((entries[1] < -clip).mean(), 0.5, atol=0.08)
 
@@ -283,8 +283,8 @@ def test_half_the_noise_is_caught_by_the_pair() -> None:
 
     @dataclass(frozen=True, kw_only=True)
     class Trap(LaplaceProtection):
-        def noise(self, group: str) -> object:
-            right = super().noise(group)
+        def group_noise(self, group: str) -> object:
+            right = super().group_noise(group)
             return replace(right, scale=right.scale / 2)
 
     (pair,) = Small(protection=Trap(epsilon=1.0)).designed_pairs()
@@ -327,9 +327,9 @@ def test_features_are_perturbed_once_a_training() -> None:
 
     @dataclass(frozen=True, kw_only=True)
     class Counting(Objective):
-        def prepare(self, clients: object) -> object:
+        def prepare_data(self, clients: object) -> object:
             prepared.append(len(clients))
-            return super().prepare(clients)
+            return super().prepare_data(clients)
 
     Small(protection=Counting(features=True)).run(data(), np.random.default_rng(0))
     assert prepared == [12]
@@ -354,7 +354,7 @@ def test_of_a_long_training_the_last_rounds_can_be_kept_alone() -> None:
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
     table = np.random.default_rng(seed).integers(0, 8, (users, items)) - 2.0
-    interactions = Interactions.of(np.maximum(table, 0.0))
+    interactions = Interactions.create(np.maximum(table, 0.0))
     system = Small(learner=Mf(dimension=2), rounds=1)
     run = system.run(interactions, np.random.default_rng(seed))
     scores = system.score(run.model, interactions, np.arange(users))
@@ -364,9 +364,9 @@ def test_any_table_trains_and_scores(users: int, items: int, seed: int) -> None:
 
 def test_ratings_above_the_scale_count_as_its_best() -> None:
     table = np.array([[1.0, 5.0, 40.0]])
-    capped = FedRec().features(Interactions.of(np.minimum(table, 5.0)))
-    np.testing.assert_array_equal(FedRec().features(Interactions.of(table)), capped)
-    assert (FedRec(best=40.0).features(Interactions.of(table)) != capped).any()
+    capped = FedRec().user_features(Interactions.create(np.minimum(table, 5.0)))
+    np.testing.assert_array_equal(FedRec().user_features(Interactions.create(table)), capped)
+    assert (FedRec(best=40.0).user_features(Interactions.create(table)) != capped).any()
 
 
 def test_a_plan_names_the_parts() -> None:
@@ -499,7 +499,7 @@ def test_what_extends_one_has_a_name_of_its_own() -> None:
 
 def test_a_family_lists_and_finds_them() -> None:
     family = FAMILIES["targets"]
-    assert family.member("fedncf-apm") is fedrec_apm.FedNcfApm
+    assert family.member_class("fedncf-apm") is fedrec_apm.FedNcfApm
     assert family.summary("fedncf-apm") == fedrec_apm.FedNcfApm.__doc__.partition("\n")[0]
 
 

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
-from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
+from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_exact_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
@@ -56,7 +56,7 @@ def test_compositions_charge_every_use() -> None:
     assert event == SelfComposedDpEvent(SelfComposedDpEvent(one.event(), 3), 5)
     worst_case = Repeated(Product(one, 3), 5).worst_case()
     assert worst_case.copies == 15
-    assert worst_case.part is one
+    assert worst_case.one_copy is one
 
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
@@ -77,9 +77,9 @@ def test_a_curve_is_known_where_the_inner_one_is() -> None:
     assert delta_at(curved, 0.5) == delta_at(curved.mechanism, 0.5)
     blunt = Clipped(Product(LAPLACE, 2))
     assert not isinstance(blunt, PrivacyCurve)
-    assert not has_curve(blunt, 0.1)
+    assert not has_exact_bound(blunt, 0.1)
     reports = Clipped(OneCoordinate(1.0, 3))
-    assert has_curve(reports, 0.1)
+    assert has_exact_bound(reports, 0.1)
     assert exact_lower_bound(reports, SCOPE).epsilon == pytest.approx(1.0)
 
 
@@ -98,7 +98,7 @@ def average(z: float = 0.8, h: float = 0.3, **more: float) -> PrivateAverage:
 
 @given(UPDATES, UPDATES)
 def test_no_pair_beats_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
-    apart = average().center(x) - average().center(y)
+    apart = average().noiseless(x) - average().noiseless(y)
     assert math.hypot(*apart[:-1]) <= 2 * BOUND / BATCH + 1e-12
     assert abs(apart[-1]) <= 1 / BATCH + 1e-12
 
@@ -107,7 +107,7 @@ def test_no_pair_beats_the_sensitivities(x: np.ndarray, y: np.ndarray) -> None:
 @pytest.mark.parametrize("h", [0.05, 0.5, 0.95])
 def test_one_pair_attains_both_and_so_the_joint_distance(h: float, step: float) -> None:
     one = average(h=h, step=step)
-    first, second = one.center(WORST)
+    first, second = one.noiseless(WORST)
     assert math.hypot(*(first - second)[:-1]) == pytest.approx(step * 2 * BOUND / BATCH)
     assert (first - second)[-1] == pytest.approx(1 / BATCH)
     assert math.hypot(*((first - second) / one.noise_scale)) == pytest.approx(one.mu)
@@ -146,8 +146,8 @@ def test_the_repaired_round_keeps_the_multiplier_and_the_printed_one_need_not(
 
 def test_counted_after_clipping_the_share_says_nothing() -> None:
     printed = average(counts_clipped=True)
-    assert (printed.center(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
-    first, second = printed.center(WORST)
+    assert (printed.noiseless(np.concatenate([WORST, 1e6 * WORST]))[:, -1] == 1.0).all()
+    first, second = printed.noiseless(WORST)
     assert math.hypot(*((first - second) / printed.noise_scale)) == pytest.approx(printed.mu)
     assert printed.mu < average().mu
 
@@ -160,7 +160,7 @@ def test_without_the_share_it_is_a_vector_of_sensitivity_2s_over_m() -> None:
 
 
 def test_the_ends_of_the_clipping_count_as_kept() -> None:
-    shares = average().center(np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]]))[:, -1]
+    shares = average().noiseless(np.array([[BOUND, 0, 0], [math.nextafter(BOUND, 9), 0, 0]]))[:, -1]
     np.testing.assert_allclose(shares, [1.0, 1.0 - 1 / BATCH])
 
 

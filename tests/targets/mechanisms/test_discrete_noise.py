@@ -20,10 +20,10 @@ from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import SnappedLaplace
-from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
+from fedrec_auditor.targets.mechanisms.parts.grid import GridNoise
 
 
-def slow_curve(mechanism: OnGrid, epsilon: float, reach: int) -> float:
+def slow_curve(mechanism: GridNoise, epsilon: float, reach: int) -> float:
     """Hockey-stick divergence of the two ends, output by output, in both directions."""
     outputs = np.arange(-reach, reach + 1) * mechanism.step
     p, q = mechanism.log_prob(outputs, [[mechanism.low], [mechanism.high]])
@@ -62,8 +62,8 @@ def test_a_calibrated_scale_is_the_least_that_keeps_epsilon(
     epsilon: float, low: float, width: float
 ) -> None:
     step = 0.25
-    mechanism = DiscreteLaplace.calibrated(epsilon, low=low, high=low + width, step=step)
-    moved = mechanism.width * Fraction(step)
+    mechanism = DiscreteLaplace.calibrate(epsilon, low=low, high=low + width, step=step)
+    moved = mechanism.n_steps * Fraction(step)
     assert moved / Fraction(mechanism.scale) <= Fraction(epsilon)
     assert moved / Fraction(math.nextafter(mechanism.scale, 0.0)) > Fraction(epsilon)
 
@@ -136,7 +136,7 @@ def test_no_output_names_its_input_not_even_by_the_sign_of_zero(
     drawn = mechanism.randomize(inputs, np.random.default_rng(6), (5000, 5))
     assert np.isfinite(mechanism.log_prob(drawn[..., None], inputs)).all()
     assert not np.signbit(drawn[drawn == 0]).any()
-    step = mechanism.grid if isinstance(mechanism, SnappedLaplace) else mechanism.step
+    step = mechanism.grid_step if isinstance(mechanism, SnappedLaplace) else mechanism.step
     np.testing.assert_array_equal(drawn / step, np.rint(drawn / step))
 
 
@@ -153,7 +153,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     high = low + width
     bound = max(abs(low), abs(high)) + more
     mechanism = SnappedLaplace(scale=scale, low=low, high=high, bound=bound)
-    grid = mechanism.grid
+    grid = mechanism.grid_step
     assert scale <= grid < 2 * scale
     assert math.frexp(grid)[0] == 0.5
     value = low + share * width

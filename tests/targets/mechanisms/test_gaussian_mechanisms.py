@@ -34,7 +34,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
 )
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
 from tests.contracts.laws import check_ranges
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))
@@ -49,14 +49,16 @@ def noise(sigma: float = 1.0) -> VectorGaussian:
 
 @given(VECTORS, VECTORS)
 def test_no_pair_is_farther_apart_than_twice_the_bound(x: np.ndarray, y: np.ndarray) -> None:
-    apart = noise().center(x) - noise().center(y)
+    apart = noise().noiseless(x) - noise().noiseless(y)
     assert math.hypot(*apart) <= noise().mu * (1 + 1e-14)
 
 
 def test_opposite_vectors_attain_it_and_one_set_against_zero_half() -> None:
     x = np.array([3.0, 0.0, -4.0])
-    assert math.hypot(*(noise().center(x) - noise().center(-x))) == pytest.approx(noise().mu)
-    assert math.hypot(*(noise().center(x) - noise().center(0 * x))) == pytest.approx(noise().mu / 2)
+    assert math.hypot(*(noise().noiseless(x) - noise().noiseless(-x))) == pytest.approx(noise().mu)
+    assert math.hypot(*(noise().noiseless(x) - noise().noiseless(0 * x))) == pytest.approx(
+        noise().mu / 2
+    )
 
 
 @given(VECTORS)
@@ -68,11 +70,11 @@ def test_a_vector_is_only_shortened(x: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), GOALS)
 def test_the_calibrated_noise_is_the_least(epsilon: float, delta: float) -> None:
-    calibrated = Gaussian.calibrated(epsilon=epsilon, delta=delta, low=-1.0, high=1.0)
+    calibrated = Gaussian.calibrate(epsilon=epsilon, delta=delta, low=-1.0, high=1.0)
     assert calibrated.delta(epsilon) <= delta
     less = Gaussian(sigma=calibrated.sigma * (1 - 1e-9), low=-1.0, high=1.0)
     assert less.delta(epsilon) > delta
-    vector = VectorGaussian.calibrated(epsilon=epsilon, delta=delta, clip=1.0, dimension=5)
+    vector = VectorGaussian.calibrate(epsilon=epsilon, delta=delta, clip=1.0, dimension=5)
     assert vector.sigma == calibrated.sigma
     if epsilon == 0:  # dp-accounting divides by it; the curve at 0 has a closed form.
         assert 2 / calibrated.sigma == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2))
@@ -122,7 +124,7 @@ def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
 ) -> None:
     assume(u.max() > 1e-9)
     step = embedded(u, v, joint=joint)
-    centers = step.center(np.array([-1.0, x, 0.0, R]))
+    centers = step.noiseless(np.array([-1.0, x, 0.0, R]))
     apart = np.linalg.norm(centers[:, None] - centers, axis=-1)
     assert apart.max() <= step.sensitivity * (1 + 1e-12)
     assert apart.max() == pytest.approx(step.mu * step.sigma)
@@ -131,8 +133,8 @@ def test_adding_or_replacing_a_rating_never_beats_the_sensitivity(
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_rating_of_r_at_orthogonal_embeddings_attains_it(joint: bool) -> None:
-    step = EmbeddingGaussian.worst(sigma=3.0, bound=R, joint=joint)
-    none, rated = step.center(np.array([-1.0, R]))
+    step = EmbeddingGaussian.at_worst(sigma=3.0, bound=R, joint=joint)
+    none, rated = step.noiseless(np.array([-1.0, R]))
     assert (none == 0).all()
     assert np.linalg.norm(rated) == pytest.approx(step.sensitivity)
     assert step.event() == GaussianDpEvent(3.0 / step.sensitivity)
@@ -142,7 +144,7 @@ def test_a_rating_of_r_at_orthogonal_embeddings_attains_it(joint: bool) -> None:
 def test_so_does_a_rating_of_zero_at_equal_embeddings() -> None:
     e = np.array([math.sqrt(R), 0.0, 0.0])
     step = embedded(e, e, joint=True)
-    assert np.linalg.norm(step.center(np.array(0.0))) == pytest.approx(step.sensitivity)
+    assert np.linalg.norm(step.noiseless(np.array(0.0))) == pytest.approx(step.sensitivity)
 
 
 def test_the_center_is_the_derivative_of_the_squared_error() -> None:
@@ -153,8 +155,8 @@ def test_the_center_is_the_derivative_of_the_squared_error() -> None:
 
     at = np.r_[u, v]
     slow = [(loss(at + step * e) - loss(at - step * e)) / (2 * step) for e in np.eye(6)]
-    np.testing.assert_allclose(embedded(u, v, joint=True).center(np.array(x)), slow, rtol=1e-8)
-    np.testing.assert_allclose(embedded(u, v).center(np.array(x)), slow[3:], rtol=1e-8)
+    np.testing.assert_allclose(embedded(u, v, joint=True).noiseless(np.array(x)), slow, rtol=1e-8)
+    np.testing.assert_allclose(embedded(u, v).noiseless(np.array(x)), slow[3:], rtol=1e-8)
 
 
 def test_a_row_that_hides_the_rating_is_told_by_the_other() -> None:
@@ -370,16 +372,16 @@ def test_the_curve_falls_and_ends() -> None:
 def test_accidents_and_shares_are_taken_off() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     whole = law.delta(1.0)
-    less = AtLeast(mechanism=law, share=0.5, given_away=1e-3, mistaken=1e-4)
+    less = LowerBound(mechanism=law, p_follows=0.5, error_with=1e-3, error_without=1e-4)
     assert less.delta(1.0) == pytest.approx(0.5 * whole - 1e-3 - math.e * 1e-4)
-    assert AtLeast(mechanism=law, given_away=1.0).delta(0.0) == 0.0
-    assert AtLeast(mechanism=law, mistaken=1e-300).delta(1e6) == 0.0
-    assert AtLeast(mechanism=law).delta(1.0) == whole
+    assert LowerBound(mechanism=law, error_with=1.0).delta(0.0) == 0.0
+    assert LowerBound(mechanism=law, error_without=1e-300).delta(1e6) == 0.0
+    assert LowerBound(mechanism=law).delta(1.0) == whole
     assert less.event() == law.event()
 
 
 def test_only_probabilities_are_given_away() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
-    check_ranges(AtLeast(mechanism=law))
+    check_ranges(LowerBound(mechanism=law))
     with pytest.raises(InputError, match="a privacy curve"):
-        AtLeast(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))
+        LowerBound(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))

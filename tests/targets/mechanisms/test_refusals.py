@@ -48,8 +48,8 @@ CASES = [  # constructor, its arguments, and words of the message
     # Projected to 0, it makes every gradient 0: nothing is revealed, and no epsilon is infinite.
     (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "always 0"),
     (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Clip or round them first"),
-    (lambda x: COORDINATE.bits(np.array([x]), RNG), (1.01,), "Clip or round them first"),
-    (lambda x: VectorGaussian.calibrated(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
+    (lambda x: COORDINATE.draw_bits(np.array([x]), RNG), (1.01,), "Clip or round them first"),
+    (lambda x: VectorGaussian.calibrate(**GOAL, clip=x), NO_LENGTH, r"clip in \(0, inf\)"),
     (lambda x: gaussian_mu(1.0, x), NO_LENGTH, r"delta in \(0, 1\)"),
     (lambda x: gaussian_mu(x, 1e-5), (math.inf,), "finite epsilon"),
 ]

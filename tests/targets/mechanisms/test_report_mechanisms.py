@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms import report_mechanisms
-from fedrec_auditor.targets.mechanisms.parts.uses import LARGEST
+from fedrec_auditor.targets.mechanisms.parts.uses import MAX_EPSILON
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate, Piecewise
 from fedrec_auditor.targets.streams import Streams
 
@@ -103,7 +103,7 @@ def test_sure_rates_are_sure(p: float, q: float) -> None:
     streams, ones = Streams.spawn(np.random.default_rng(23), 1000), np.ones((1000, 50), bool)
     for bit, rate in ((1, p), (0, q)):
         assert (flip.randomize(bit, rng, (100_000,)) == (rate == 1)).all()
-        assert (flip.by_streams(ones * bool(bit), streams) == (rate == 1)).all()
+        assert (flip.flip_by_streams(ones * bool(bit), streams) == (rate == 1)).all()
 
 
 def test_integers_floats_and_bools_are_the_same_bits() -> None:
@@ -129,7 +129,7 @@ def test_coins_of_many_streams_have_the_rate_at_every_place(rate: float, width: 
     """Bytes and ties have the rate at every place of the stream."""
     streams = Streams.spawn(np.random.default_rng(21), 300_000)
     bits = np.arange(width) % 2 == 0
-    out = BitFlip(rate, 1 - rate).by_streams(np.broadcast_to(bits, (300_000, width)), streams)
+    out = BitFlip(rate, 1 - rate).flip_by_streams(np.broadcast_to(bits, (300_000, width)), streams)
     for place in range(width):
         expected = rate if bits[place] else 1 - rate
         ones = int(out[:, place].sum())
@@ -140,13 +140,13 @@ def test_streams_flip_a_client_the_same_in_any_company() -> None:
     """At rates that are all ties: the separate stream belongs to the client too."""
     flip, rng = BitFlip(1.5 / 256, 0.5 / 256), np.random.default_rng(22)
     streams, bits = Streams.spawn(rng, 50), rng.random((50, 3000)) < 0.5
-    together = flip.by_streams(bits, streams)
+    together = flip.flip_by_streams(bits, streams)
     order = rng.permutation(50)
     np.testing.assert_array_equal(
-        flip.by_streams(bits[order], streams.take(order)), together[order]
+        flip.flip_by_streams(bits[order], streams.take(order)), together[order]
     )
     for client in range(50):
-        alone = flip.by_streams(bits[[client]], streams.take(np.array([client])))
+        alone = flip.flip_by_streams(bits[[client]], streams.take(np.array([client])))
         np.testing.assert_array_equal(alone[0], together[client])
     assert 0 < together.mean() < 0.01
 
@@ -186,8 +186,8 @@ def test_drawing_coordinates_first_is_the_same_mechanism() -> None:
     mechanism, vector = OneCoordinate(0.7, 5), np.linspace(-1, 1, 5)
     whole = mechanism.randomize(vector, np.random.default_rng(3), (1000,))
     rng = np.random.default_rng(3)
-    index = mechanism.coordinates(rng, (1000,))
-    bits = mechanism.bits(vector[index], rng)
+    index = mechanism.draw_coordinates(rng, (1000,))
+    bits = mechanism.draw_bits(vector[index], rng)
     np.testing.assert_array_equal(whole, np.stack([index, bits], axis=-1))
 
 
@@ -209,7 +209,7 @@ def test_either_bit_may_come_from_either_corner_however_large_epsilon(
         def random(self, shape: tuple[int, ...]) -> np.ndarray:
             return np.broadcast_to([0.0, 1.0 - 2.0**-53], shape)
 
-    drawn = OneCoordinate(epsilon, 1).bits(np.full(2, corner), Extremes())
+    drawn = OneCoordinate(epsilon, 1).draw_bits(np.full(2, corner), Extremes())
     assert set(drawn.tolist()) == {False, True}
 
 
@@ -220,8 +220,8 @@ def test_what_cannot_be_sent_has_no_probability(output: list[int]) -> None:
 
 def test_the_largest_epsilon_keeps_every_bit_possible() -> None:
     """Beyond it the rarer bit's rate was 0 as a double, and an honest mechanism was accused."""
-    law = OneCoordinate(LARGEST, 1).log_prob([[0, 1], [0, 0]], [1.0])
-    assert law[0] - law[1] == pytest.approx(LARGEST, rel=1e-12)
+    law = OneCoordinate(MAX_EPSILON, 1).log_prob([[0, 1], [0, 0]], [1.0])
+    assert law[0] - law[1] == pytest.approx(MAX_EPSILON, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.5, 40.0, 700.0])
@@ -229,7 +229,7 @@ def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
     """Every combination of extreme and middle draws against the two comparisons."""
     draws = np.array([0.0, 2.0**-53, 0.25, 0.5, 0.75, 1 - 2.0**-53])
     for value in (-1.0, -0.3, 0.0, 1.0):
-        found = OneCoordinate(epsilon, 3).bits_at(
+        found = OneCoordinate(epsilon, 3).report_bits(
             np.full((6, 6), value), flip=draws[:, None], corner=draws
         )
         for i, flip in enumerate(draws):
@@ -241,10 +241,10 @@ def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
 def test_coordinates_of_given_draws_cover_the_vector_evenly() -> None:
     for dimension in (1, 2, 7, 8410, 2**40 + 1):
         mechanism = OneCoordinate(1.0, dimension)
-        ends = mechanism.coordinates_at(np.array([0.0, 1 - 2.0**-53]))
+        ends = mechanism.to_coordinates(np.array([0.0, 1 - 2.0**-53]))
         assert ends[0] == 0
         assert ends[1] < dimension
-    even = OneCoordinate(1.0, 7).coordinates_at((np.arange(70_000) + 0.5) / 70_000)
+    even = OneCoordinate(1.0, 7).to_coordinates((np.arange(70_000) + 0.5) / 70_000)
     assert (np.bincount(even) == 10_000).all()
 
 
@@ -288,7 +288,7 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
         context.prec = 100
         limit = Decimal(epsilon).exp()
         mechanism, cells = Piecewise(epsilon), Decimal(report_mechanisms._CELLS)
-        noise = Decimal(mechanism.noise)
+        noise = Decimal(mechanism.noise_rate)
         assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
 
 

@@ -33,7 +33,7 @@ def table(
 
 
 def rated(users: int, items: int, share: float = 0.5, seed: int = 0) -> Interactions:
-    return Interactions.of(table(np.random.default_rng(seed), users, items, share))
+    return Interactions.create(table(np.random.default_rng(seed), users, items, share))
 
 
 def alike(users: int, items: int) -> np.ndarray:
@@ -44,7 +44,7 @@ def alike(users: int, items: int) -> np.ndarray:
 def liked(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
     """Interactions of two groups of users, with few items of the other group's half."""
     rng = np.random.default_rng(seed)
-    return Interactions.of(
+    return Interactions.create(
         (rng.random((users, items)) < np.where(alike(users, items), 0.5, 0.02)) * 4.0
     )
 
@@ -53,7 +53,7 @@ def stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
     """Ratings of two groups of users: high for their own half, low for the other half."""
     rng = np.random.default_rng(seed)
     best = np.where(alike(users, items), 5, 1) + rng.integers(-1, 2, (users, items))
-    return Interactions.of((rng.random((users, items)) < 0.6) * np.clip(best, 1, 5))
+    return Interactions.create((rng.random((users, items)) < 0.6) * np.clip(best, 1, 5))
 
 
 def low_rank(

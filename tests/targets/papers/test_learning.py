@@ -60,7 +60,7 @@ def test_noise_costs_accuracy_and_little_noise_costs_little(
 ) -> None:
     """Squared errors on the unobserved part of a table of rank 2, beside the variance."""
     truth, seen = low_rank(np.random.default_rng(0))
-    data = Interactions.of(truth * seen)
+    data = Interactions.create(truth * seen)
     model = system.run(data, np.random.default_rng(1)).model
     errors = np.square(system.score(model, data, np.arange(200)) - truth)
     assert least < errors[~seen].mean() / truth[~seen].var() < most
@@ -76,7 +76,7 @@ def test_noise_costs_accuracy_and_little_noise_costs_little(
 )
 def test_a_new_users_device_ranks_unmet_items_of_its_own_group_first(system: Any) -> None:
     data, own = liked(), alike(60, 40)[50:]
-    model = system.run(data.take(np.arange(50)), np.random.default_rng(1)).model
+    model = system.run(data.take_users(np.arange(50)), np.random.default_rng(1)).model
     scores = system.score(model, data, np.arange(50, 60))
     unmet = data.ratings.toarray()[50:] == 0
     above = [

@@ -11,12 +11,12 @@ from unittest.mock import ANY
 
 import pytest
 
-from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.auditor.judging.catalogue import entries, judge
+from fedrec_auditor.accountants.verdict import NumberLabel, Verdict
+from fedrec_auditor.auditor.judging.catalogue import judge_all, list_entries
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.paper import Paper
 
-RIGHT, LOOSE, UNSTATED, WRONG = Arithmetic
+RIGHT, LOOSE, UNSTATED, WRONG = NumberLabel
 V, C, N, NO_CLAIM = (Verdict.VIOLATED, Verdict.CONSISTENT, Verdict.INCOMPARABLE, Verdict.NO_CLAIM)
 
 
@@ -172,7 +172,7 @@ JUDGED: dict[str, tuple[Any, float, Any, Any]] = {  # verdict, claimed, proved, 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge([e for e in entries() if e.number in JUDGED])}
+    return {row.number: row for row in judge_all([e for e in list_entries() if e.number in JUDGED])}
 
 
 @pytest.mark.parametrize("number", JUDGED)

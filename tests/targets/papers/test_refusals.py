@@ -50,13 +50,13 @@ def singular(items: np.ndarray) -> Callable[[], object]:
 
 def unbounded() -> object:
     system = DpPrivrec(**SMALL)
-    model = {name: part for name, part in system.first(PEOPLE, RNG).items() if name != CLIP}
+    model = {name: part for name, part in system.first_model(PEOPLE, RNG).items() if name != CLIP}
     return system.upload(PEOPLE, model, RNG)
 
 
 def of_fewer_items() -> object:
     system = Privrec(**SMALL, item_ids=True)
-    return system.upload(PEOPLE, system.first(FEWER, RNG), RNG)
+    return system.upload(PEOPLE, system.first_model(FEWER, RNG), RNG)
 
 
 CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the message
@@ -68,7 +68,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the 
     (lambda: GdDr(epsilon=1e4), "epsilon=10000.0 for rounds=10"),
     (lambda: Privrec(batch=50), "batch=50"),
     (lambda: FmfLdp(regularization=1e4).designed_pairs(), "smaller regularization"),
-    (lambda: FmfLdp().opposite_rows(1), "at least"),
+    (lambda: FmfLdp().opposite_items(1), "at least"),
     (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
     (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),
     (run(LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),

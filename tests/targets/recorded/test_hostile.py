@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.recorded.recording_writer import Truth
+from fedrec_auditor.targets.recorded.recording_writer import GroundTruth
 from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, trained
 
 ROWS = {"item": np.ones((3, 2)), "item:rows": np.array([0, 3, 1]), "item:counts": np.array([2, 1])}
@@ -36,10 +36,10 @@ def sound(folder: Path) -> Path:
 def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> None:
     """All numbers of the recording."""
     for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
-        for sent in (one.uploads, one.clear):
+        for sent in (one.uploads, one.cleartext):
             for each in sent.components.values() if sent is not None else ():
                 each.dense(np.arange(len(each)))
-                each.sent(np.arange(len(each)))
+                each.sent_rows(np.arange(len(each)))
 
 
 def cut(path: Path, left: int = 40) -> None:
@@ -268,15 +268,15 @@ def test_truth_comes_back_as_it_was_and_is_never_unpickled(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data, vectors = Synthetic(n_users=9, n_items=8, profile=3).load(), np.eye(9, 2)
-    Truth(data, vectors).write(tmp_path / "truth.npz")
-    found = Truth.read(tmp_path / "truth.npz")
+    GroundTruth(data, vectors).write(tmp_path / "truth.npz")
+    found = GroundTruth.read(tmp_path / "truth.npz")
     assert found.interactions.digest() == data.digest()
     assert (found.interactions.name, found.interactions.titles) == (data.name, data.titles)
     assert np.array_equal(found.user_vectors, vectors)
     np.savez(tmp_path / "bad.npz", users=np.array([Harm()], dtype=object))
     with pytest.raises(InputError, match="Record it again"):
-        Truth.read(tmp_path / "bad.npz")
+        GroundTruth.read(tmp_path / "bad.npz")
     (tmp_path / "worse.npz").write_bytes(pickle.dumps(Harm()))
     with pytest.raises(InputError, match="Record it again"):
-        Truth.read(tmp_path / "worse.npz")
+        GroundTruth.read(tmp_path / "worse.npz")
     assert not (tmp_path / "harmed").exists()

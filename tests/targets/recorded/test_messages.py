@@ -42,15 +42,15 @@ FORMATS = {"safetensors": safetensors, "npz": npz, "columns first": columns_firs
 def recorded(
     folder: Path, part: dict[str, Any], users: int = USERS, **manifest: Any
 ) -> tuple[RecordedSystem, Interactions]:
-    text = Manifest.of(
+    text = Manifest.create(
         "test", **{"algorithm": "ours", "n_items": ITEMS, "components": {"item": part}} | manifest
-    ).text()
+    ).to_json()
     (folder / "manifest.json").write_text(text)
     recording = Recording.open(folder)
-    data = Interactions.of(np.ones((users, ITEMS)))
+    data = Interactions.create(np.ones((users, ITEMS)))
     system = RecordedSystem(
         recording=recording,
-        positions=recording.senders.astype(np.int64),
+        sender_rows=recording.senders.astype(np.int64),
         users=data.users,
         rounds=len(recording.rounds),
     )
@@ -116,13 +116,15 @@ def test_messages_in_files_are_those_in_memory(
     assert (stored.shape, stored.kind, len(stored)) == (expected.shape, expected.kind, USERS)
     for clients in (np.arange(USERS), np.array([5, 1, 1]), np.array([], dtype=np.int64)):
         assert np.array_equal(stored.dense(clients), expected.dense(clients))
-        assert np.array_equal(stored.sent(clients), expected.sent(clients))
+        assert np.array_equal(stored.sent_rows(clients), expected.sent_rows(clients))
         assert np.array_equal(stored.take(clients).total(), expected.take(clients).total())
     picked = np.array([[4, 0], [2, 2]])
     assert np.array_equal(
-        stored.picked(np.array([3, 0]), picked), expected.picked(np.array([3, 0]), picked)
+        stored.select_rows(np.array([3, 0]), picked), expected.select_rows(np.array([3, 0]), picked)
     )
-    assert np.array_equal(stored.tail(2).dense(np.arange(3)), expected.tail(2).dense(np.arange(3)))
+    assert np.array_equal(
+        stored.drop_rows(2).dense(np.arange(3)), expected.drop_rows(2).dense(np.arange(3))
+    )
 
 
 def test_only_places_are_held_in_memory(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_logs_without_senders_are_seen_from_the_shuffler_on(tmp_path: Path) -> N
     save_file({"item": np.eye(4, ITEMS)}, folder / "uploads.safetensors")
     system, data = recorded(tmp_path, {"kind": "bits"})
     run = trained(system, data)
-    assert run.transcript.shown is run.transcript.public.route is Vantage.SHUFFLED
+    assert run.transcript.max_vantage is run.transcript.public.route is Vantage.SHUFFLED
     (seen,) = run.transcript.view(Vantage.SHUFFLED, np.random.default_rng(0)).rounds
     assert seen.uploads is None
     assert seen.shuffled["item"].total().tolist() == [1, 1, 1, 1, 0]
@@ -172,7 +174,7 @@ def test_sums_alone_are_seen_from_the_aggregator_on(tmp_path: Path) -> None:
     save_file({"item": sums, "senders": senders}, folder / "aggregate.safetensors")
     run = trained(*recorded(tmp_path, {"kind": "gradient"}))
     (seen,) = run.transcript.view(Vantage.AGGREGATE).rounds
-    assert run.transcript.shown is Vantage.AGGREGATE
+    assert run.transcript.max_vantage is Vantage.AGGREGATE
     assert np.array_equal(seen.aggregate["item"], sums)
     assert seen.senders.tolist() == [0, 2]
 
@@ -185,7 +187,10 @@ def test_a_quick_attack_reads_the_first_rounds_and_the_model_after_them(tmp_path
         safetensors(folder / "uploads", np.arange(2), {"item": np.full((2, ITEMS), 7 * number)})
     save_file({"item": np.zeros(ITEMS)}, tmp_path / "release.safetensors")
     system, data = recorded(tmp_path, {"kind": "change"})
-    short, whole = trained(system.shortened(2), data).transcript, trained(system, data).transcript
+    short, whole = (
+        trained(system.limit_rounds(2), data).transcript,
+        trained(system, data).transcript,
+    )
     told = [[int((t.broadcast or {})["item"][0]) for t in x.rounds] for x in (short, whole)]
     assert told == [[1, 2], [1, 2, 10]]
     assert (short.release["item"][0], whole.release["item"][0]) == (10, 0)

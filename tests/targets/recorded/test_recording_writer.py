@@ -29,10 +29,10 @@ with RecordingWriter(sys.argv[1], n_items=4, kinds="model") as writer:
 
 def read(path: Path, users: int) -> tuple[Round, ...]:
     recording = Recording.open(path)
-    data = Interactions.of(np.ones((users, recording.manifest.n_items)))
+    data = Interactions.create(np.ones((users, recording.manifest.n_items)))
     system = RecordedSystem(
         recording=recording,
-        positions=np.arange(len(recording.senders)),
+        sender_rows=np.arange(len(recording.senders)),
         users=data.users,
         rounds=len(recording.rounds),
     )
@@ -76,7 +76,7 @@ def test_rows_that_alone_are_sent_are_told_from_zeros(tmp_path: Path) -> None:
         writer.upload("a", {"item": (np.array([], dtype=int), np.zeros((0, 2)))})
     (one,) = read(tmp_path, 2)
     item = one.uploads.components["item"]
-    assert item.sent(np.arange(2)).nonzero()[1].tolist() == [1, 4]
+    assert item.sent_rows(np.arange(2)).nonzero()[1].tolist() == [1, 4]
     assert item.dense(np.array([1]))[0, 4].tolist() == [4, 4]
 
 
@@ -107,7 +107,7 @@ def test_a_manifest_says_what_it_was_given(tmp_path: Path) -> None:
         route="shuffled",
     ) as writer:
         assert Manifest.read(tmp_path) == writer.manifest
-    places = writer.manifest.places
+    places = writer.manifest.item_rows
     assert places is not None
     assert places.tolist() == [[7, 1], [2**40, 2], [0, 1]]
     assert writer.manifest.items == ("x", "ý", "z")

@@ -14,13 +14,13 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population
 
 TARGETS = FAMILIES["targets"]
-PROTECTED = [name for name in TARGETS.names() if TARGETS.member(name)().unprotected]
+PROTECTED = [name for name in TARGETS.names() if TARGETS.member_class(name)().unprotected]
 MANY = Population(n_users=943, n_items=1682)
 SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
 )
+# Systems that send no data of users.
 SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
-"""Systems that send no data of users."""
 UNPROMISED = [*SENT.split(), "fmf-vfl", "mf-np", "privrec-cen", *sorted(SILENT)]
 
 
@@ -30,8 +30,8 @@ def test_most_papers_have_one() -> None:
 
 @pytest.mark.parametrize("name", PROTECTED)
 def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
-    target = TARGETS.member(name)()
-    plain = TARGETS.member(target.unprotected)()
+    target = TARGETS.member_class(name)()
+    plain = TARGETS.member_class(target.unprotected)()
     assert plain.name == target.unprotected
     assert plain.evaluation == target.evaluation
     claims = plain.scoped_claims(MANY)
@@ -40,7 +40,7 @@ def test_it_is_measured_alike_and_claims_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNPROMISED)
 def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: str) -> None:
-    target = TARGETS.member(name)()
+    target = TARGETS.member_class(name)()
     (scoped,) = target.scoped_claims(MANY)
     scope, central = scoped.scope, name in ("mf-np", "privrec-cen")
     assert math.isinf(scoped.claim.epsilon)
@@ -56,6 +56,6 @@ def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: 
 
 
 def test_all_that_promise_nothing_are_here() -> None:
-    made = {name: TARGETS.member(name)().scoped_claims(MANY) for name in TARGETS.names()}
+    made = {name: TARGETS.member_class(name)().scoped_claims(MANY) for name in TARGETS.names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
     assert none == {*UNPROMISED, "fedrec-gn"}  # which claims epsilon at a delta above 0

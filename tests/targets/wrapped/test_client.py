@@ -13,11 +13,11 @@ from torch import nn
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.wrapped.client import History, Packing
-from fedrec_auditor.targets.wrapped.structure import take_apart
+from fedrec_auditor.targets.wrapped.client import History, MessagePacker
+from fedrec_auditor.targets.wrapped.structure import flatten
 from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
-DATA = Interactions.of(
+DATA = Interactions.create(
     sparse.csr_array(np.array([[5.0, 0.0, 3.0, 1.0], [0.0, 4.0, 0.0, 0.0]])),
     timestamps=np.array([30, 10, 20, 5]),
     attributes={"gender": Attribute(codes=np.array([1, 0]), categories=("F", "M"))},
@@ -25,7 +25,7 @@ DATA = Interactions.of(
 
 
 def test_a_history_is_in_the_order_of_time() -> None:
-    history = History.of(DATA, 0)
+    history = History.for_user(DATA, 0)
     assert history.items.tolist() == [2, 3, 0]
     assert history.ratings.tolist() == [3.0, 1.0, 5.0]
     assert history.timestamps.tolist() == [10, 20, 30]
@@ -35,15 +35,15 @@ def test_a_history_is_in_the_order_of_time() -> None:
 
 def test_a_client_cannot_write_into_the_data() -> None:
     before = DATA.digest()
-    history = History.of(DATA, 0)
+    history = History.for_user(DATA, 0)
     for array in (history.items, history.ratings, history.timestamps):
         array[:] = 7
     assert DATA.digest() == before
 
 
 def test_a_device_has_one_number_in_every_selection_of_the_data() -> None:
-    assert [History.of(DATA, user).device for user in (0, 1)] == DATA.users.tolist()
-    assert History.of(DATA.take(np.array([1])), 0).device == DATA.users[1]
+    assert [History.for_user(DATA, user).device for user in (0, 1)] == DATA.users.tolist()
+    assert History.for_user(DATA.take_users(np.array([1])), 0).device == DATA.users[1]
 
 
 RNG = np.random.default_rng(0)
@@ -65,22 +65,22 @@ def messages(kind: Kind, moved: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
 @pytest.mark.parametrize(("moved", "kept"), [(3, Rows), (0, Rows), (20, Dense)])
 def test_what_is_read_is_what_was_added(kind: Kind, moved: int, kept: type) -> None:
-    sent, packing = messages(kind, moved), Packing(lambda name: kind, {"item": MODEL})
+    sent, packing = messages(kind, moved), MessagePacker(lambda name: kind, {"item": MODEL})
     for one in sent:
         packing.add({"item": one})
-    component = packing.components()["item"]
+    component = packing.pack_components()["item"]
     assert isinstance(component, kept)
     np.testing.assert_array_equal(component.dense(np.arange(4)), np.stack(sent))
-    assert component.sent(np.arange(4)).all()
+    assert component.sent_rows(np.arange(4)).all()
     np.testing.assert_allclose(component.total(), np.sum(sent, axis=0))
 
 
 def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
     sent = [*messages(Kind.CHANGE, 2), *messages(Kind.CHANGE, 20)]
-    packing = Packing(lambda name: Kind.CHANGE, None)
+    packing = MessagePacker(lambda name: Kind.CHANGE, None)
     for one in sent:
         packing.add({"item": one, "bias": one[:, 0]})
-    found = packing.components()
+    found = packing.pack_components()
     np.testing.assert_array_equal(found["item"].dense(np.arange(8)), np.stack(sent))
     assert isinstance(found["bias"], Dense)
 
@@ -97,33 +97,33 @@ def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
     ],
 )
 def test_it_comes_back_as_it_was(value: Any, names: list[str]) -> None:
-    arrays, structure = take_apart(value, "a message")
+    arrays, structure = flatten(value, "a message")
     assert list(arrays) == names
-    again, _ = take_apart(structure.build(arrays), "a message")
+    again, _ = flatten(structure.rebuild(arrays), "a message")
     assert list(again) == names
     for name in names:
         np.testing.assert_array_equal(again[name], arrays[name])
 
 
 def test_tensors_come_back_as_tensors_of_their_type() -> None:
-    arrays, structure = take_apart({"w": torch.ones(2, dtype=torch.bfloat16)}, "a message")
-    built = structure.build(arrays)["w"]
+    arrays, structure = flatten({"w": torch.ones(2, dtype=torch.bfloat16)}, "a message")
+    built = structure.rebuild(arrays)["w"]
     assert built.dtype is torch.bfloat16
     assert built.tolist() == [1.0, 1.0]
 
 
 def test_a_sparse_matrix_is_made_dense() -> None:
-    arrays, _ = take_apart(sparse.eye_array(3), "a message")
+    arrays, _ = flatten(sparse.eye_array(3), "a message")
     np.testing.assert_array_equal(arrays["values"], np.eye(3))
 
 
 def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
-    arrays, structure = take_apart({"user-37": {}, "values": np.ones(2)}, "a message")
+    arrays, structure = flatten({"user-37": {}, "values": np.ones(2)}, "a message")
     assert {name: array.tolist() for name, array in arrays.items()} == {
         "user-37.": [0.0],
         "values": [1.0, 1.0],
     }
-    assert structure.build(arrays)["user-37"] == {}
+    assert structure.rebuild(arrays)["user-37"] == {}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
 )
 def test_what_is_no_number_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InputError, match=r"(of|in) a message"):
-        take_apart(value, "a message")
+        flatten(value, "a message")
 
 
 HISTORY = History(items=np.array([1, 3]), ratings=np.ones(2, np.float32), n_items=6)
@@ -172,7 +172,7 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
 @pytest.mark.parametrize("model", [Factors(6), Factors])
 def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) -> None:
     client = wrap_torch(model, loss, sgd, 2, private=["user"])
-    first = client.first(6)
+    first = client.init_params(6)
     assert callable(client.initial) == isinstance(model, type)
     assert list(first) == ["item.weight"]
     state: dict[str, Any] = {}
@@ -187,7 +187,7 @@ def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) 
 
 def test_it_is_the_step_that_torch_makes() -> None:
     client = wrap_torch(Factors, loss, sgd)
-    first = client.first(6)
+    first = client.init_params(6)
     module = Factors(6)
     with torch.no_grad():
         module.item.weight.copy_(torch.from_numpy(first["item.weight"]))
@@ -203,14 +203,14 @@ def test_what_protects_is_given_the_changes() -> None:
         return {name: 0 * change for name, change in changes.items()}
 
     client = wrap_torch(Factors, loss, sgd, protect=none)
-    first = client.first(6)
+    first = client.init_params(6)
     for name, array in client(HISTORY, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 
 
 def test_a_device_without_data_sends_what_it_got() -> None:
     client = wrap_torch(Factors, loss, sgd)
-    first = client.first(6)
+    first = client.init_params(6)
     for name, array in client(NOTHING, first, np.random.default_rng(0), {}).items():
         np.testing.assert_array_equal(array, first[name])
 

@@ -19,7 +19,7 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
-DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
+DATA = Interactions.create((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
 SHARED: list[int] = []
 
 

@@ -14,10 +14,10 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import NoScores
-from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE, WrappedSystem
+from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE_PART, WrappedSystem
 from tests.contracts.laws import check_ranges
 
-DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
+DATA = Interactions.create((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
 
 
 def first(n_items: int) -> dict[str, np.ndarray]:
@@ -82,11 +82,13 @@ def test_a_device_keeps_its_state_and_no_other_sees_it() -> None:
 
 
 def test_messages_alone_are_profile_by_profile_of_devices_that_sent_nothing_before() -> None:
-    uploads = SYSTEM.upload(DATA.take(np.array([3, 5])), first(8), np.random.default_rng(0), 4)
+    uploads = SYSTEM.upload(
+        DATA.take_users(np.array([3, 5])), first(8), np.random.default_rng(0), 4
+    )
     assert uploads.users.tolist() == [0] * 4 + [1] * 4
     moved = uploads.components["item"].dense(np.arange(8)).any(axis=2)
     for row, user in zip(moved, [3] * 4 + [5] * 4, strict=True):
-        assert set(np.flatnonzero(row)) == set(DATA.take(np.array([user])).ratings.indices)
+        assert set(np.flatnonzero(row)) == set(DATA.take_users(np.array([user])).ratings.indices)
 
 
 def test_a_digest_tells_clients_apart() -> None:
@@ -126,7 +128,7 @@ def test_a_server_that_fails_is_told(made: Any, said: str) -> None:
 
 def test_a_model_of_other_items_is_refused() -> None:
     fixed = replace(SYSTEM, model=first(9), n_items=9)
-    assert fixed.catalogue == 9
+    assert fixed.required_items == 9
     with pytest.raises(InputError, match="data with 9 items, for which the model is made, got 8"):
         trained(fixed)
 
@@ -151,7 +153,7 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
     transcript = trained(system)
     for seen in (transcript.view(vantage) for vantage in (Vantage.SERVER, Vantage.AGGREGATE)):
         for one in seen.rounds:
-            shown = one.clear.components[PRESENCE].dense(np.arange(DATA.n_users))[:, 0]
+            shown = one.cleartext.components[PRESENCE_PART].dense(np.arange(DATA.n_users))[:, 0]
             assert np.flatnonzero(shown).tolist() == there.tolist()
             senders = one.senders if one.uploads is None else one.uploads.users
             assert senders.tolist() == there.tolist()
@@ -164,7 +166,7 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
     """A batch in which no device sends has the shapes of another device's message."""
     table = np.zeros((3, 8))
     table[1, :5] = 1.0
-    some = Interactions.of(table).take(np.array(users))
+    some = Interactions.create(table).take_users(np.array(users))
     for system, model in (
         (WrappedSystem(client=away, kinds={"": Kind.BITS}, drops_out=True), None),
         (
@@ -178,7 +180,7 @@ def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> Non
         ),
     ):
         sent = system.upload(some, model, np.random.default_rng(0), 2).components
-        there = sent.pop(PRESENCE).dense(np.arange(2 * len(users)))[:, 0]
+        there = sent.pop(PRESENCE_PART).dense(np.arange(2 * len(users)))[:, 0]
         assert there.tolist() == [user == 1 for user in users for _ in range(2)]
         (part,) = sent.values()
         still = 0 if model is None else model["item"]
@@ -210,7 +212,7 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
     has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         raw = run.view(vantage, np.random.default_rng(0))
-        views = raw.by_item().rounds
+        views = raw.align_items().rounds
         assert len(views) == 2 * len(raw.rounds)
         if vantage is Vantage.SERVER:
             sent = views[0].uploads.components
@@ -218,7 +220,9 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
             assert (sent["codes"].dense(np.arange(1)) == np.arange(9)).all()
             assert ["codes" in each.uploads.components for each in views] == [True, False] * 2
             np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, has)
-            np.testing.assert_array_equal(sent["item"].take(np.array([3])).sent(np.arange(1)), True)
+            np.testing.assert_array_equal(
+                sent["item"].take(np.array([3])).sent_rows(np.arange(1)), True
+            )
         elif vantage is Vantage.SHUFFLED:
             np.testing.assert_array_equal(views[0].shuffled["item"].total()[:, 0], has.sum(axis=0))
         else:
@@ -247,7 +251,7 @@ def test_shapes_of_messages_that_nobody_sends_are_those_of_a_history_that_the_cl
         rng.choice(np.setdiff1d(np.arange(history.n_items), history.items), 1)  # not of all items
         return history.dense() if len(history) == 1 else None
 
-    profiles = Interactions.of(np.eye(5)[:2] + np.eye(5)[1:3])
+    profiles = Interactions.create(np.eye(5)[:2] + np.eye(5)[1:3])
     system = WrappedSystem(client=client, drops_out=True)
     sent = system.upload(profiles, None, np.random.default_rng(0)).components
     assert sent["values"].shape == (5,)

@@ -24,7 +24,7 @@ class BprMf(CentralMf):
     triple.
     """
 
-    def kernel(self) -> tuple[Callable[..., int], int]:
+    def train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop, and its number of triples per positive."""
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import bpr_epoch
 
@@ -43,17 +43,19 @@ class Gmf(CentralMf):
     to the user and item vector of each example.
     """
 
-    def kernel(self) -> tuple[Callable[..., int], int]:
+    def train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop, and its number of examples per positive."""
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import gmf_epoch
 
         return gmf_epoch, 1 + self.negatives
 
-    def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
+    def first_model(
+        self, n_users: int, n_items: int, rng: Generator
+    ) -> dict[str, NDArray[np.float64]]:
         """Initial user vectors (n, F), item vectors (M, F) and output weights h (1, F).
 
         The weights h are uniform in [-sqrt(3/F), sqrt(3/F)] (LeCun's rule).
         """
-        vectors = super().first(n_users, n_items, rng)
+        vectors = super().first_model(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
         return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}

@@ -43,7 +43,7 @@ class LcfSp(FlippedKnn):
     """
 
     unprotected = "lcf-ub"
-    kind = "symmetric"
+    flip_kind = "symmetric"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class LcfAp(FlippedKnn):
     """
 
     unprotected = "lcf-ub"
-    kind = "asymmetric"
+    flip_kind = "asymmetric"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,8 @@ class DplcfSp(FlippedKnn):
     as_printed: bool = False
 
     unprotected = "lcf-ub"
-    kind = "symmetric"
-    estimated = True
+    flip_kind = "symmetric"
+    is_corrected = True
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
@@ -117,8 +117,8 @@ class DplcfAp(FlippedKnn):
     as_printed: bool = False
 
     unprotected = "lcf-ub"
-    kind = "asymmetric"
-    estimated = True
+    flip_kind = "asymmetric"
+    is_corrected = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,32 +19,32 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Ki
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.mechanisms.parts.uses import LARGEST, LEAST
+from fedrec_auditor.targets.mechanisms.parts.uses import MAX_EPSILON, MIN_EPSILON
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     Descent,
-    Items,
+    ItemSplit,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
-    blocks,
-    explicit,
+    check_ratings,
+    party_blocks,
     project,
     rate_at,
     trim,
 )
 from fedrec_auditor.targets.settings import (
     Budget,
-    Factors,
+    EmbeddingSize,
     NoiseSetting,
     NotNegative,
     Positive,
     Range,
-    Scale,
+    RatingScale,
     Whole,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -58,7 +58,7 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.systems.system import get_table as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 
@@ -78,14 +78,14 @@ class DpSgdMf(NoisySteps):
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
-    holding = Items()
+    holding = ItemSplit()
     exchange = Publication()
-    one_party = True
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    is_single_party = True
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
-        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
+        return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +117,10 @@ class DpSgld(NoisySteps):
     learning_rate: float = 0.0001
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
-    holding = Items()
+    holding = ItemSplit()
     exchange = Publication()
-    one_party = True
-    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
+    is_single_party = True
+    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """Gaussian noise for clipped errors and embeddings, z times the Lipschitz constant L."""
@@ -128,12 +128,12 @@ class DpSgld(NoisySteps):
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
         z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
-        sigma = z * clipping.sensitivity(self.trimmed or 1, joint)
+        sigma = z * clipping.sensitivity(self.max_ratings or 1, joint)
         return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
         """Gradient steps whose noise is at least that of Langevin dynamics."""
-        return replace(super().descent(n_users, joint), langevin=True)
+        return replace(super().descent(n_users, joint), is_langevin=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +160,8 @@ class ObjPertb(System):
     for the presence of a rating, because the change 2u(x - u.v) grows with v.
     """
 
-    factors: Factors = 20
-    bound: Scale = 5.0
+    factors: EmbeddingSize = 20
+    bound: RatingScale = 5.0
     epsilon: Annotated[Budget, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
     sweeps: Annotated[Whole, "alternating solutions of both tables"] = 10
@@ -170,7 +170,7 @@ class ObjPertb(System):
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of pure epsilon for a rating's value in the repaired version.
@@ -178,11 +178,11 @@ class ObjPertb(System):
         Otherwise the non-private event.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
-        if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
+        if self.user_embeddings.public and value and scope.horizon is not Horizon.REPORT:
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover one published table, and the sweeps over the ratings.
@@ -196,7 +196,7 @@ class ObjPertb(System):
         Memory is (n + m) p^2 numbers, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
-        ratings = explicit(interactions, self.bound)
+        ratings = check_ratings(interactions, self.bound)
         if self.unit == "user":
             ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
         users, items = self._publish(ratings, streams)
@@ -207,16 +207,16 @@ class ObjPertb(System):
 
     def public(self, interactions: Interactions) -> Public:
         """Public knowledge of a run, with the curator as the only sender."""
-        return replace(super().public(interactions), parties=1)
+        return replace(super().public(interactions), n_silos=1)
 
     def messages(self, calls: UploadRequest) -> Messages:
         """Published item embeddings, (m, p), of a curator who has only one user's ratings."""
-        owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
-        ratings = explicit(calls.clients, self.bound)
+        owners, streams, m = calls.profile_ids, calls.streams, calls.profiles.n_items
+        ratings = check_ratings(calls.interactions, self.bound)
         if self.unit == "user":
             ratings = trim(ratings, self.trim, streams.fold_in(3))
         sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
-        for block in blocks(len(owners), m * self.factors**2):
+        for block in party_blocks(len(owners), m * self.factors**2):
             own = sparse.csr_array(ratings[block])
             shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
             wide = sparse.csr_array(
@@ -235,7 +235,7 @@ class ObjPertb(System):
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
-    def embeddings(self) -> _FittedUsers | _RandomUsers:
+    def user_embeddings(self) -> _FittedUsers | _RandomUsers:
         """Source of the curator's user embeddings: fitted to the ratings, or random and public."""
         return _FittedUsers(self.sweeps) if self.as_published else _RandomUsers()
 
@@ -250,7 +250,7 @@ class ObjPertb(System):
         """U and perturbed V of curators, each with its own block of columns and its own stream."""
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
-        users = self.embeddings(ratings, ridge, streams.fold_in(0))
+        users = self.user_embeddings(ratings, ridge, streams.fold_in(0))
         direction = _directions(streams.fold_in(1), m, p)
         # The norm has density r^(p-1) exp(-epsilon r/2R): it is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
@@ -339,31 +339,31 @@ class GdDr(ReportingSystem, LocalMf):
     learning_rate: float = 0.001
 
     learning = MappingProxyType({"spread": 0.1})
-    privacy = NoiseSetting(budgets=("epsilon",), off=700.0)
+    noise_setting = NoiseSetting(budgets=("epsilon",), off=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not LEAST <= self.each <= LARGEST:
+        if not MIN_EPSILON <= self.each <= MAX_EPSILON:
             raise InputError(
-                f"Expected an epsilon of {LEAST:g} to {LARGEST:g} per round, got epsilon="
+                f"Expected an epsilon of {MIN_EPSILON:g} to {MAX_EPSILON:g} per round, got epsilon="
                 f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon, because "
                 "floating-point numbers cannot represent the probabilities of this one."
             )
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover one report per round, and two tables for the matrix Phi.
         """
         directions = 2 * self.rows * interactions.n_items
-        return super().takes(interactions) | {"bytes": 5, "held": directions}
+        return super().cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def each(self) -> float:
         """Epsilon per report: the epsilon of the training over the number of rounds."""
         return self.epsilon / self.rounds
 
-    def report(self, n_items: int = 0) -> OneCoordinate:
+    def randomizer(self, n_items: int = 0) -> OneCoordinate:
         """Randomizer of one report: one entry of the product of Phi and the item gradient.
 
         The product has shape (rows, factors).
@@ -377,7 +377,7 @@ class GdDr(ReportingSystem, LocalMf):
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """One pair of users with one rating each, of two items with opposite signs in Phi."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
-        profiles = Interactions.of(np.eye(2) * self.bound, name="game")
+        profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
@@ -389,7 +389,7 @@ class GdDr(ReportingSystem, LocalMf):
                     "projection": np.array([[-weight, weight]], np.float32),
                 },
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                names=("item 0 rated", "item 1 rated"),
+                world_names=("item 0 rated", "item 1 rated"),
             ),
         )
 
@@ -398,16 +398,16 @@ class GdDr(ReportingSystem, LocalMf):
     ) -> tuple[dict[str, Component], Floats]:
         """Reports of all devices (component "signs"), and their user embeddings after one step."""
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
-        randomizer, n = self.report(), ratings.shape[0]
+        randomizer, n = self.randomizer(), ratings.shape[0]
         draws = streams.uniform(3)
-        index = randomizer.coordinates_at(draws[:, 0])
+        index = randomizer.to_coordinates(draws[:, 0])
         entry, factor = np.divmod(index, self.factors)
         rows = np.repeat(np.arange(n), np.diff(ratings.indptr))
         error = np.einsum("ij,ij->i", users[rows], items[ratings.indices]) - ratings.data
         weighted = 2.0 * error * phi[entry[rows], ratings.indices]
         gradient = np.bincount(rows, weights=weighted, minlength=n) * users[np.arange(n), factor]
-        positive = randomizer.bits_at(
-            randomizer.project(gradient), flip=draws[:, 1], corner=draws[:, 2]
+        positive = randomizer.report_bits(
+            randomizer.clip_entries(gradient), flip=draws[:, 1], corner=draws[:, 2]
         )
         reports = Reports(
             index=index[:, None].astype(np.int32),
@@ -421,7 +421,7 @@ class GdDr(ReportingSystem, LocalMf):
         moved = project(users - length * (slope @ items), self.bound)
         return {"signs": reports}, moved.astype(np.float32)
 
-    def turn(
+    def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects all reports; then the server takes a step along Phi^T times the mean report."""
@@ -433,13 +433,13 @@ class GdDr(ReportingSystem, LocalMf):
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
         return crossed, project(after.astype(np.float32), self.bound)
 
-    def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+    def extra_tables(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
         """Random matrix Phi, the same in all broadcasts."""
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
-    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Returns the broadcast after a check of the shape of its matrix Phi."""
-        sent = super().received(broadcast, profiles)
+        sent = super().get_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

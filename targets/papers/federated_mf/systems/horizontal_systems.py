@@ -11,15 +11,15 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Users, gradients
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import UserSplit, gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     ItemsAveraged,
     NoExchange,
-    fitted,
-    received,
+    first_users,
+    received_items,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     rating_lower_bound,
     user_lower_bound,
 )
@@ -27,12 +27,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import Noise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
-    by_tail_bound,
-    explicit,
+    authors_epsilon,
+    check_ratings,
     item_gradients,
     project,
     rate_at,
+    theorem_1_epsilon,
 )
 from fedrec_auditor.targets.settings import (
     Choice,
@@ -40,7 +40,7 @@ from fedrec_auditor.targets.settings import (
     NotNegative,
     Positive,
     Whole,
-    WholeOrNone,
+    WholeOrZero,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
@@ -65,11 +65,11 @@ class FmfHfl(NoiselessSystem, PartyMf):
     """
 
     learning_rate: float = 0.5
-    tuning: Annotated[WholeOrNone, "steps of a party alone at the end"] = 0
+    tuning: Annotated[WholeOrZero, "steps of a party alone at the end"] = 0
     tuning_rate: Positive = 0.5
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    holding = Users()
+    holding = UserSplit()
 
     @property
     def exchange(self) -> ItemsAveraged:
@@ -94,7 +94,7 @@ class HflLocalSgd(NoUploads, PartyMf):
     tuning_rate: Positive = 0.5
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05})
-    holding = Users()
+    holding = UserSplit()
     exchange = NoExchange()
 
 
@@ -119,13 +119,13 @@ class HflSgdmf(NoisySteps):
 
     learning_rate: float = 0.1
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.7
-    tuning: Annotated[WholeOrNone, "steps of a party alone at the end"] = 1000
+    tuning: Annotated[WholeOrZero, "steps of a party alone at the end"] = 1000
     tuning_rate: Positive = 0.1
     fitting: Annotated[Whole, "steps in which a party fits its user embeddings to the first V"] = 20
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {
             "spread": 0.1,
@@ -136,20 +136,20 @@ class HflSgdmf(NoisySteps):
             "train_both": True,
         }
     )
-    holding = Users()
+    holding = UserSplit()
 
     @property
     def exchange(self) -> ItemsAveraged:
         """Exchange of item embeddings V, which the server averages."""
-        return ItemsAveraged(self.noise(1).moves, self.tuning, self.tuning_rate)
+        return ItemsAveraged(self.noise(1).users_move, self.tuning, self.tuning_rate)
 
     @property
-    def pretrained(self) -> int:
+    def n_fit_steps(self) -> int:
         """Number of steps that fit user embeddings to the first item embeddings.
 
         The number is 0 with ``train_both``, and in the repaired version for the unit rating.
         """
-        return self.fitting if self.noise(1).follows and not self.train_both else 0
+        return self.fitting if self.noise(1).users_follow and not self.train_both else 0
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
         """Gaussian noise of deviation z Delta on gradients in item embeddings.
@@ -160,11 +160,11 @@ class HflSgdmf(NoisySteps):
 
     def epsilon_of_a_round(self, population: Population) -> float:
         """Epsilon of the T' steps of one round, by the authors' accountant (Proposition 3)."""
-        return accounted(*self.spent(population, self.local_steps))
+        return authors_epsilon(*self.dp_inputs(population, self.local_steps))
 
     def round_by_theorem_1(self, population: Population) -> float:
         """Epsilon of the T' steps of one round by Theorem 1."""
-        return by_tail_bound(*self.spent(population, self.local_steps))
+        return theorem_1_epsilon(*self.dp_inputs(population, self.local_steps))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Mechanism whose privacy curve is a lower bound for the uploads of a party.
@@ -176,12 +176,12 @@ class HflSgdmf(NoisySteps):
         ``train_both``, where user embeddings move.
         """
         noise = self.noise(population.n_users)
-        plain = self.sampling.unit == "row" and not noise.moves and noise.sigma > 0
+        plain = self.sampling.unit == "row" and not noise.users_move and noise.sigma > 0
         if not plain or scope.vantage is not Vantage.SERVER:
             return None
         if scope.adjacency is not Adjacency.ADD_REMOVE:
             return None
-        seen = replace(self, rounds=min(MOST_ROUNDS, self.uses(scope.horizon)))
+        seen = replace(self, rounds=min(MAX_ROUNDS, self.n_uses(scope.horizon)))
         n, m = population.n_users, population.n_items
         if self.unit == "user":
             return user_lower_bound(seen, n, m) if scope.unit is Unit.USER else None
@@ -210,20 +210,20 @@ class HflSynsgd(NoisySteps):
     local_steps: Annotated[int, Choice((1,), "to be 1: hfl-sgdmf has several")] = 1
     learning_rate: float = 0.1
     noise_multiplier: NotNegative = 1.7
-    tuning: WholeOrNone = 1000
+    tuning: WholeOrZero = 1000
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
-    holding = Users()
+    holding = UserSplit()
 
     @property
     def exchange(self) -> _ItemsSummed:
         """Exchange in which parties send gradients instead of item embeddings."""
-        return _ItemsSummed(self.noise(1).moves, self.tuning, self.tuning_rate)
+        return _ItemsSummed(self.noise(1).users_move, self.tuning, self.tuning_rate)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
         """Gaussian noise of deviation z Delta on gradients in item embeddings.
@@ -238,27 +238,29 @@ class _ItemsSummed(ItemsAveraged):
 
     component = "noisy"
 
-    def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Noisy gradient sums of all parties, stored as the drawn rows and one seed per party."""
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             descent = mf.descent(len(party.members))
-            drawn = descent.draw(party.ratings, party.rng, 1)
+            drawn = descent.sample(party.ratings, party.rng, 1)
             seeds.append(party.rng.integers(1 << 64, dtype=np.uint64))
-            of_users, of_items = gradients(party.own, shared, party.ratings, drawn=drawn)
-            if self.along:
+            of_users, of_items = gradients(party.own_table, shared, party.ratings, drawn=drawn)
+            if self.moves_own:
                 size = np.float32(descent.rates(number, 1)[0] * party.step_scale * party.weight)
                 rows = np.unique(drawn.rows)
-                party.own[rows] = project(party.own[rows] - size * of_users[rows], mf.bound)
-            rated = np.unique(party.ratings.indices[drawn.places])
+                party.own_table[rows] = project(
+                    party.own_table[rows] - size * of_users[rows], mf.bound
+                )
+            rated = np.unique(party.ratings.indices[drawn.data_indices])
             indptr.append(indptr[-1] + len(rated))
             ids.append(rated)
             values.append(of_items[rated])
         clean = Rows(
             indptr=np.array(indptr),
-            ids=np.concatenate(ids),
+            row_ids=np.concatenate(ids),
             values=np.concatenate(values),
-            count=len(shared),
+            n_rows=len(shared),
             kind=Kind.GRADIENT,
             rate=-1.0,
         )
@@ -276,17 +278,19 @@ class _ItemsSummed(ItemsAveraged):
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Noisy gradients of one step for parties of one user each, (m, p) per message."""
-        items, first = received(mf, calls)
-        ratings, streams = explicit(calls.clients, mf.bound), calls.streams
-        users = fitted(mf, ratings, first, streams)
+        items, first = received_items(mf, calls)
+        ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
+        users = first_users(mf, ratings, first, streams)
         ratings = mf.trim_alone(ratings, streams)
-        drawn = mf.descent(1).draw_alone(ratings, streams.fold_in(_ROWS), 1)
-        columns = ratings.indices[drawn.places]
+        drawn = mf.descent(1).sample_alone(ratings, streams.fold_in(_ROWS), 1)
+        columns = ratings.indices[drawn.data_indices]
         clean = Rows(
             indptr=drawn.starts,
-            ids=columns,
-            values=item_gradients(users[drawn.rows], items[columns], ratings.data[drawn.places]),
-            count=len(items),
+            row_ids=columns,
+            values=item_gradients(
+                users[drawn.rows], items[columns], ratings.data[drawn.data_indices]
+            ),
+            n_rows=len(items),
             kind=Kind.GRADIENT,
             rate=-1.0,
         )

@@ -30,39 +30,39 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     EmbeddingGaussian,
     NoiseReplacement,
 )
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     Descent,
-    Items,
+    ItemSplit,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts, Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    PartTakenBack,
+    RepairedReplacement,
     Replacement,
-    result,
+    sum_messages,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    blocks,
-    explicit,
+    check_ratings,
+    initialize,
     noisy_steps,
+    party_blocks,
     predicted,
     project,
     rate_at,
     rating_distance,
-    start,
 )
 from fedrec_auditor.targets.settings import (
-    Factors,
+    EmbeddingSize,
     NoiseSetting,
     NotNegative,
+    OpenUnitInterval,
     Positive,
-    ProperShare,
     Range,
-    Scale,
-    ShareOrNone,
+    RatingScale,
+    ShareOrZero,
     Whole,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -93,7 +93,7 @@ class LflLdp(PretrainedMf):
 
     noise_multiplier: float = 1.64
 
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Mechanism of all messages of a user who has one rating or is absent.
@@ -104,8 +104,8 @@ class LflLdp(PretrainedMf):
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
             return None
-        one = EmbeddingGaussian.worst(sigma=self.sigma, bound=self.bound)
-        return Repeated(one, self.uses(scope.horizon))
+        one = EmbeddingGaussian.at_worst(sigma=self.sigma, bound=self.bound)
+        return Repeated(one, self.n_uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of T Gaussian mechanisms, one per message of a device.
@@ -113,9 +113,9 @@ class LflLdp(PretrainedMf):
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
         """
-        apart = Clipping.of_embeddings(self.bound).apart
-        z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
-        return noisy_steps(z, self.uses(scope.horizon))
+        apart = Clipping.of_embeddings(self.bound).user_gap
+        z = self.noise_multiplier / (1.0 if scope.is_user_presence else apart)
+        return noisy_steps(z, self.n_uses(scope.horizon))
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
@@ -124,9 +124,9 @@ class LflLdp(PretrainedMf):
 
         User embeddings are returned unchanged.
         """
-        return {"update": self.masked(ratings, users, model, streams, self.sigma)}, users
+        return {"update": self.noisy_upload(ratings, users, model, streams, self.sigma)}, users
 
-    def turn(
+    def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects all messages; then the server steps on their mean and projects."""
@@ -175,22 +175,22 @@ class LflSgdmf(PretrainedMf):
     """
 
     noise_multiplier: float = 12.0
-    omega: Annotated[ProperShare, "tolerated share of dropouts"] = 0.3
-    dropout: Annotated[ShareOrNone, "share of devices that drop out, twice per round"] = 0.0
-    colluding: ShareOrNone = 0.0
+    omega: Annotated[OpenUnitInterval, "tolerated share of dropouts"] = 0.3
+    dropout: Annotated[ShareOrZero, "share of devices that drop out, twice per round"] = 0.0
+    colluding: ShareOrZero = 0.0
     overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
     as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def public(self, interactions: Interactions) -> Public:
         """Public knowledge of a run; the server sees sums and the messages outside the masks."""
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
-    def replacement(self) -> type[Replacement]:
+    def replacement_type(self) -> type[Replacement]:
         """Class of the message that a device sends in round 2, as published or repaired."""
-        return Replacement if self.as_published else PartTakenBack
+        return Replacement if self.as_published else RepairedReplacement
 
     @property
     def colludes(self) -> bool:
@@ -226,7 +226,7 @@ class LflSgdmf(PretrainedMf):
         plain = plain and scope.adjacency is not Adjacency.REPLACE
         if not plain or scope.vantage is not Vantage.AGGREGATE:
             return None
-        n, count = population.n_users, self.uses(scope.horizon)
+        n, count = population.n_users, self.n_uses(scope.horizon)
         distance = self.sensitivity
         if scope.unit is not Unit.USER and population.n_items > 1:
             distance = rating_distance(self.bound, self.factors, self.fitting)
@@ -241,7 +241,7 @@ class LflSgdmf(PretrainedMf):
             omega=self.omega,
             dropout=self.dropout,
             count=count,
-            repaired=self.replacement.repaired,
+            repaired=self.replacement_type.is_repaired,
             colluding=self._colluding(n),
             overstated=self.overstated,
         )
@@ -251,22 +251,22 @@ class LflSgdmf(PretrainedMf):
 
         For the presence of a user, one gradient is sent or not. Any other change replaces one
         gradient by another, at most 1.618 times as far: both are at the broadcast item embeddings,
-        so that ``Clipping.apart`` holds for any drawn ratings. Behind secure aggregation the
+        so that ``Clipping.user_gap`` holds for any drawn ratings. Behind secure aggregation the
         unknown noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the
         worst dropouts with which the round continues. Peers see only the broadcast models, which
         follow from the last sum. Without secure aggregation, only a device's own noise remains.
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            left = self.replacement.unknown_variance(*self.shares(n, self._n_announced(n)))
+            left = self.replacement_type.unknown_variance(*self.variances(n, self._n_announced(n)))
         else:
             left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).apart
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).user_gap
         z = self.noise_multiplier * math.sqrt(left) / apart
-        return noisy_steps(z, self.uses(scope.horizon))
+        return noisy_steps(z, self.n_uses(scope.horizon))
 
-    def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
+    def variances(self, n_users: int, survivors: int) -> tuple[float, float]:
         """Variances zeta1 and zeta2 of a device's two noises, in units of sigma^2.
 
         ``survivors`` is the number of survivors of round 1 that the server announces.
@@ -280,21 +280,21 @@ class LflSgdmf(PretrainedMf):
 
         User embeddings are returned unchanged.
         """
-        shares = self.shares(int(model["users"]), int(model["survivors"]))
+        shares = self.variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
-        update = self.masked(ratings, users, model, streams, before)
+        update = self.noisy_upload(ratings, users, model, streams, before)
         clean = update.clean
         assert isinstance(clean, Rows)
         nothing = replace(
-            clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
+            clean, indptr=0 * clean.indptr, row_ids=clean.row_ids[:0], values=clean.values[:0]
         )
-        second = self.replacement(before, after)
+        second = self.replacement_type(before, after)
         return {
             "update": update,
             "replacement": RandomizedMessages(nothing, second, streams),
         }, users
 
-    def turn(
+    def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Runs both rounds of messages; then the server steps on their sum and projects."""
@@ -312,20 +312,20 @@ class LflSgdmf(PretrainedMf):
         crossed = Round(
             broadcast=announced,
             uploads=Uploads(masked, {"update": update}),
-            clear=Uploads(replaced, {"replacement": clear}),
+            cleartext=Uploads(replaced, {"replacement": clear}),
         )
         if halted:
             return crossed, items
         step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
-        total = result(update, masked, clear, replaced)
+        total = sum_messages(update, masked, clear, replaced)
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
-    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+    def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
         """Returns the broadcast with the numbers of "users" and of "survivors", by default 1 each.
 
         Raises InputError if one of the numbers is below 1.
         """
-        sent = dict(super().received(broadcast, profiles))
+        sent = dict(super().get_broadcast(broadcast, profiles))
         for name in ("users", "survivors"):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
@@ -348,11 +348,11 @@ class LflSgdmf(PretrainedMf):
         if self.dropout == 0:
             shares = self._shares(n_users)
             return shares.variance if joint else shares.claimed_variance
-        return least_variance(
+        return min_variance(
             omega=self.omega,
             colluding=self._colluding(n_users) / n_users,
             announced=self.overstated,
-            repaired=self.replacement.repaired or not joint,
+            repaired=self.replacement_type.is_repaired or not joint,
         )
 
     def _shares(self, n_users: int) -> NoiseShares:
@@ -363,7 +363,7 @@ class LflSgdmf(PretrainedMf):
             replaced=n_users,
             colluding=self._colluding(n_users),
             announced=self._n_announced(n_users),
-            repaired=self.replacement.repaired,
+            repaired=self.replacement_type.is_repaired,
         )
 
     def _colluding(self, n_users: int) -> int:
@@ -382,26 +382,26 @@ class LflPretrained(NoUploads):
     it (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
     """
 
-    factors: Factors = 20
-    bound: Scale = 5.0
+    factors: EmbeddingSize = 20
+    bound: RatingScale = 5.0
     fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost: the steps that fit user embeddings."""
         return {"width": self.factors, "passes": self.fitting}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Draws the item embeddings V at random; there are no messages."""
-        explicit(interactions, self.bound)
-        items = start(rng.random((interactions.n_items, self.factors)), self.bound)
+        check_ratings(interactions, self.bound)
+        items = initialize(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
         return TrainingResult(None, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v of ``users``, (len(users), n_items), with fitted u."""
-        asked, items = interactions.take(users), model.arrays["items"]
+        asked, items = interactions.take_users(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
 
@@ -425,7 +425,7 @@ class FmfLfl(NoiselessSystem, LocalMf):
 
     learning = MappingProxyType({"spread": 0.1, "rounds": 50})
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover rows of rated items, and local and fitting steps.
@@ -446,12 +446,12 @@ class FmfLfl(NoiselessSystem, LocalMf):
         share = 1.0 / int(model["users"]) if "users" in model else 1.0
         descent = Descent(
             learning_rate=self.learning_rate,
-            steps=math.inf,
-            rate=1.0,
+            n_steps=math.inf,
+            fraction=1.0,
             clipping=Clipping.of_embeddings(self.bound),
         )
         n = len(users)
-        for block in blocks(n, self.local_steps * ratings.nnz // max(1, n)):
+        for block in party_blocks(n, self.local_steps * ratings.nnz // max(1, n)):
             part: Any = ratings[block]
             counts = np.diff(part.indptr)
             low, high = ratings.indptr[[block[0], block[-1] + 1]]
@@ -468,15 +468,15 @@ class FmfLfl(NoiselessSystem, LocalMf):
             )
         table = Rows(
             indptr=ratings.indptr,
-            ids=ratings.indices,
+            row_ids=ratings.indices,
             values=own,
-            count=len(items),
+            n_rows=len(items),
             kind=Kind.MODEL,
             rest=items,
         )
         return {"items": table}, moved
 
-    def turn(
+    def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
         """Collects all messages; the next item embeddings are their mean."""
@@ -506,10 +506,10 @@ class LocalOnly(NoisySteps):
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
-    holding = Items()
+    holding = ItemSplit()
     exchange = Publication()
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
         """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
-        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
+        return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)

@@ -12,13 +12,13 @@ from scipy.special import ndtr
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Items
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, ItemSplit
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import UsersAveraged
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import LowerBound
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, Whole, WholeOrZero
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import NoiselessSystem
 
@@ -40,10 +40,10 @@ class FmfVfl(NoiselessSystem, PartyMf):
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
     trim: Annotated[Whole, "maximum ratings of a user if the unit is the user"] = 5
     split: Annotated[Literal["random", "category"], "rule that deals items to parties"] = "random"
-    tuning: Annotated[WholeOrNone, "kappa, last steps on item embeddings alone"] = 0
+    tuning: Annotated[WholeOrZero, "kappa, last steps on item embeddings alone"] = 0
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
-    holding = Items()
+    holding = ItemSplit()
 
     @property
     def exchange(self) -> UsersAveraged:
@@ -51,7 +51,7 @@ class FmfVfl(NoiselessSystem, PartyMf):
         return UsersAveraged(self.tuning)
 
     @property
-    def trimmed(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -83,13 +83,13 @@ class VflSgdmf(NoisySteps):
     learning_rate: float = 0.02
     trim: Whole = 5
     split: Literal["random", "category"] = "random"
-    tuning: Annotated[WholeOrNone, "kappa, last steps on item embeddings alone"] = 100
+    tuning: Annotated[WholeOrZero, "kappa, last steps on item embeddings alone"] = 100
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
-    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
+    noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1})
-    holding = Items()
+    holding = ItemSplit()
 
     @property
     def exchange(self) -> UsersAveraged:
@@ -97,7 +97,7 @@ class VflSgdmf(NoisySteps):
         return UsersAveraged(self.tuning)
 
     @property
-    def lengths(self) -> tuple[int, int]:
+    def step_counts(self) -> tuple[int, int]:
         """Numbers of steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
@@ -114,7 +114,7 @@ class VflSgdmf(NoisySteps):
         """Gaussian noise of deviation z times Delta_rating or Delta_user (section 4.2)."""
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
-        return NoiseOnBoth(z=z, sigma=z * (one * (self.trimmed or 1)), clipping=clipping)
+        return NoiseOnBoth(z=z, sigma=z * (one * (self.max_ratings or 1)), clipping=clipping)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """Mechanism whose privacy curve is a lower bound for the uploads of a party.
@@ -134,7 +134,7 @@ class VflSgdmf(NoisySteps):
             return None
         return self.rating_lower_bound(population)
 
-    def rating_lower_bound(self, population: Population) -> AtLeast | None:
+    def rating_lower_bound(self, population: Population) -> LowerBound | None:
         """Lower bound for adding or removing one of a user's ratings R at one party.
 
         The party holds ``held`` items, and only this user has ratings at it: one for each item, or
@@ -193,4 +193,6 @@ class VflSgdmf(NoisySteps):
         unseen = min(1.0, 2.0 * steps * float(ndtr(-told)) + 3.0 * _SURE)
         seen = steps * p * float(ndtr(-_MARGIN)) + blurred
         given_away = min(1.0, seen + unseen)
-        return AtLeast(mechanism=sums, share=0.5, given_away=given_away, mistaken=unseen)
+        return LowerBound(
+            mechanism=sums, p_follows=0.5, error_with=given_away, error_without=unseen
+        )

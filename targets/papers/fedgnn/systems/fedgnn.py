@@ -17,7 +17,7 @@ from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, Randomi
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
-from fedrec_auditor.targets.federated.systems import FedAdam, first_entry
+from fedrec_auditor.targets.federated.systems import FedAdam, first_item_entry
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -75,10 +75,10 @@ class FedGnn(RatingGraph):
             "warm_up": 10,
         }
     )
-    privacy = NoiseSetting(noise=("noise",), off=1e-100)
+    noise_setting = NoiseSetting(noise=("noise",), off=1e-100)
 
     @property
-    def side(self) -> float:
+    def max_number(self) -> float:
         """Clipping threshold of a number before its noise."""
         return self.clip
 
@@ -87,17 +87,17 @@ class FedGnn(RatingGraph):
         """Claimed bound on the privacy budget: 2 clip / noise (section 3.3, footnote 6)."""
         return 2.0 * self.clip / self.noise
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost: the rows that the clients of a round send."""
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
-        return super().takes(interactions) | {
+        return super().cost_args(interactions) | {
             "senders": senders,
             "bytes": sent + 4 * self.dimension**2,
         }
 
-    def times(self, population: Population) -> int:
+    def n_messages(self, population: Population) -> int:
         """Number of rounds, because the same user may be drawn in every round."""
         return self.rounds
 
@@ -107,7 +107,7 @@ class FedGnn(RatingGraph):
         If ``pseudo`` is at least the number of items, all rows are sent, and the choice reveals
         nothing.
         """
-        numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_presence
+        numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_user_presence
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -123,7 +123,7 @@ class FedGnn(RatingGraph):
             return None
         users = scope.unit in (Unit.USER, Unit.REPORT)
         row = Identity() if users else BitFlip(1.0, self.pseudo / population.n_items)
-        return self.over(row, scope, population)
+        return self.repeat(row, scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of the noise; non-private if the choice of sent rows reveals the unit."""
@@ -142,15 +142,15 @@ class FedGnn(RatingGraph):
         return (
             DesignedPair(
                 target=game,
-                profiles=Interactions.of(profiles, name="game"),
-                broadcast=game.pushing(2),
-                read=first_entry,
+                profiles=Interactions.create(profiles, name="game"),
+                broadcast=game.attack_model(2),
+                reducer=first_item_entry,
                 scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
-                names=("item 0 rated low", "item 0 rated high"),
+                world_names=("item 0 rated low", "item 0 rated high"),
             ),
         )
 
-    def pushing(self, n_items: int) -> dict[str, np.ndarray]:
+    def attack_model(self, n_items: int) -> dict[str, np.ndarray]:
         """Broadcast of a malicious server: all numbers are clipped, with the sign set by a rating.
 
         The embedding dimension must be even. All items are t in every entry, and A sends them to +t
@@ -165,7 +165,7 @@ class FedGnn(RatingGraph):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Runs Algorithm 1; ``rng`` draws the users of each round."""
-        model: Broadcast = self.initial(interactions.n_items, rng)
+        model: Broadcast = self.initial_model(interactions.n_items, rng)
         ratings = interactions.ratings
         near, n = None, interactions.n_users
         own, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
@@ -176,7 +176,7 @@ class FedGnn(RatingGraph):
             streams = Streams.spawn(rng, len(users))
             received = None if near is None else near[users]
             one = self.gradients(sparse.csr_array(ratings[users]), model, received, own[users])
-            uploads = Uploads(users, self.sent(one, streams))
+            uploads = Uploads(users, self.privatize(one, streams))
             yield Round(broadcast=model, uploads=uploads)
             own[users] -= self.user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
@@ -184,16 +184,16 @@ class FedGnn(RatingGraph):
                 name: (part - rate * uploads.components[name].total()).astype(np.float32)
                 for name, part in model.items()
             }
-            model = moments.step(model, after) if self.server == "adam" else after
+            model = moments.next_model(model, after) if self.server == "adam" else after
         used = {**model, "kept": own}
         return TrainingResult(model, used if near is None else {**used, "near": near})
 
     def messages(self, calls: UploadRequest) -> Messages:
         """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
-        model = self.received(calls.broadcast, calls.profiles)
-        return self.sent(self.gradients(calls.clients.ratings, model), calls.streams)
+        model = self.get_broadcast(calls.broadcast, calls.profiles)
+        return self.privatize(self.gradients(calls.interactions.ratings, model), calls.streams)
 
-    def keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
+    def row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
         """Sort keys that choose the sent rows, one per client and item, (n, M).
 
         A key is 2 for own items, uniform in (0, 1) for pseudo items, and infinite if the row is not
@@ -204,28 +204,28 @@ class FedGnn(RatingGraph):
         last = np.sort(order, axis=1)[:, min(self.pseudo, n_items) - 1, None]
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
-    def values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
+    def row_values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
         """Gradient of the item ``ids[k]`` at client ``owners[k]`` before the noise, (k, d)."""
-        count = np.maximum(one.own.sum(axis=1, keepdims=True), 1)
+        count = np.maximum(one.is_own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
-        spread = np.sqrt((one.own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
-        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(one.own.shape[1])
-        weight = np.where(one.own, one.weight, drawn)[owners, ids, None]
+        spread = np.sqrt((one.is_own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
+        drawn = mean + spread * streams.fold_in(_PSEUDO).normal(one.is_own.shape[1])
+        weight = np.where(one.is_own, one.weight, drawn)[owners, ids, None]
         return np.asarray(weight * one.hidden[owners] + one.shared[owners])
 
-    def sent(self, one: Gradients, streams: Streams) -> Messages:
+    def privatize(self, one: Gradients, streams: Streams) -> Messages:
         """Clipped and noisy messages of the clients with the gradients ``one``."""
-        n_items = one.own.shape[1]
-        rows = np.isfinite(self.keys(one.own, streams))
+        n_items = one.is_own.shape[1]
+        rows = np.isfinite(self.row_keys(one.is_own, streams))
         owners, ids = np.nonzero(rows)
-        values, layer = self.values(one, owners, ids, streams), one.layer
+        values, layer = self.row_values(one, owners, ids, streams), one.layer
         if self.norm == "l2":
             squares = np.bincount(owners, (values**2).sum(axis=1), len(streams))
             length = np.sqrt(squares + (layer**2).sum(axis=(1, 2)))
             scale = self.clip / np.maximum(length, self.clip)
             values, layer = values * scale[owners, None], layer * scale[:, None, None]
         noise, indptr = ClippedNoise(self.clip, self.noise), np.append(0, rows.sum(axis=1).cumsum())
-        item = noise.rows(values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids)
+        item = noise.noisy_rows(values.astype(np.float32), streams.fold_in(_ITEM), indptr, ids)
         clean = Dense(layer.astype(np.float32), Kind.GRADIENT, -1.0)
         return {
             "item": Rows(indptr, ids, item, n_items, Kind.GRADIENT, -1.0),

@@ -57,7 +57,7 @@ class FedPerGnn(RatingGraph):
             "rounds": 3480,
         }
     )
-    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     @property
     def noise(self) -> float:
@@ -65,7 +65,7 @@ class FedPerGnn(RatingGraph):
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
-    def side(self) -> float:
+    def max_number(self) -> float:
         """Largest length of a step: the learning rate times the clipping norm.
 
         One user may reverse the step of the whole batch.
@@ -73,7 +73,7 @@ class FedPerGnn(RatingGraph):
         return self.learning_rate * self.clip
 
     @property
-    def extra(self) -> float:
+    def extra_eps(self) -> float:
         """Largest addition of the normal noise to the epsilon of one number of the item table.
 
         The deviation of the normal noise is at most ``widest`` Laplace scales t. Its distribution
@@ -84,32 +84,32 @@ class FedPerGnn(RatingGraph):
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover one sending party (a batch of users) per round.
         """
-        return super().takes(interactions) | {"senders": 1}
+        return super().cost_args(interactions) | {"senders": 1}
 
-    def parties(self, n_users: int) -> int:
+    def n_batches(self, n_users: int) -> int:
         """Number of batches per epoch; the remaining users wait for the next epoch."""
         return max(1, n_users // self.batch)
 
-    def times(self, population: Population) -> int:
+    def n_messages(self, population: Population) -> int:
         """Number of messages that depend on one user: one batch per epoch.
 
         Later messages are functions of the models that were sent before.
         """
-        return math.ceil(self.rounds / self.parties(population.n_users))
+        return math.ceil(self.rounds / self.n_batches(population.n_users))
 
     def public(self, interactions: Interactions) -> Public:
         """Public knowledge of a run, with batches of users as senders."""
-        return replace(super().public(interactions), parties=self.parties(interactions.n_users))
+        return replace(super().public(interactions), n_silos=self.n_batches(interactions.n_users))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Runs one batch after another; ``rng`` deals the users to batches in each epoch."""
-        model, everybody = self.initial(interactions.n_items, rng), interactions.ratings
-        parties = self.parties(interactions.n_users)
+        model, everybody = self.initial_model(interactions.n_items, rng), interactions.ratings
+        parties = self.n_batches(interactions.n_users)
         own = np.zeros((interactions.n_users, self.dimension))
         for number in range(self.rounds):
             if number % parties == 0:
@@ -118,7 +118,7 @@ class FedPerGnn(RatingGraph):
             users = np.sort(dealt[number % parties * self.batch :][: self.batch])
             ratings = sparse.csr_array(everybody[users])
             one = self.gradients(ratings, model, near[users], own[users])
-            sent = self.stepped(one, model, Streams.spawn(rng, 1))
+            sent = self.step_batch(one, model, Streams.spawn(rng, 1))
             yield Round(broadcast=model, uploads=Uploads(np.array([number % parties]), sent))
             own[users] -= self.user_step(one, model)
             model = {name: part.values[0] for name, part in sent.items()}
@@ -127,23 +127,23 @@ class FedPerGnn(RatingGraph):
     def messages(self, calls: UploadRequest) -> Messages:
         """Messages of batches in which only one user has ratings."""
         profiles, streams = calls.profiles, calls.streams
-        model = self.received(calls.broadcast, profiles)
+        model = self.get_broadcast(calls.broadcast, profiles)
         each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
         made = [
-            self.stepped(each[u], model, streams.take(copies))
+            self.step_batch(each[u], model, streams.take(copies))
             for u, copies in enumerate(np.arange(len(streams)).reshape(-1, calls.size))
         ]
         parts = {name: np.concatenate([one[name].values for one in made]) for name in model}
         return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
 
-    def stepped(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
+    def step_batch(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
         """Model after the step of one batch, with noise: one copy per stream.
 
         ``one`` holds the gradients of the users of the batch.
         """
-        share = one.own.sum(axis=1) / max(1, one.own.sum())
+        share = one.is_own.sum(axis=1) / max(1, one.is_own.sum())
         items = (one.weight * share[:, None]).T @ one.hidden
-        items += (one.own * share[:, None]).T @ one.shared
+        items += (one.is_own * share[:, None]).T @ one.shared
         layer = np.tensordot(share, one.layer, axes=1)
         length = math.sqrt((items**2).sum() + (layer**2).sum())
         rate = self.learning_rate * self.clip / max(length, self.clip)

@@ -20,18 +20,18 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import (
     ImplicitMf,
     item_gradients,
 )
-from fedrec_auditor.targets.settings import Factors, Positive, Whole
+from fedrec_auditor.targets.settings import EmbeddingSize, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import (
-    Central,
+    CentralSystem,
     Messages,
     NoiselessSystem,
     NoUploads,
     Training,
     TrainingResult,
     UploadRequest,
-    received,
+    get_table,
 )
 from fedrec_auditor.targets.transcript import Uploads
 
@@ -52,7 +52,7 @@ class Fcf(NoiselessSystem, ImplicitMf):
     [(12, 5), (12, 5)]
     """
 
-    def sends(self, scope: Scope) -> bool:
+    def depends_on(self, scope: Scope) -> bool:
         """Whether messages depend on the unit of ``scope``.
 
         They depend on which items are rated, but not on a rating's value or on attributes.
@@ -64,25 +64,25 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
         The random generator of ``calls`` is not used.
         """
-        profiles, users = calls.profiles, calls.owners
-        items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
+        profiles, users = calls.profiles, calls.profile_ids
+        items = get_table(calls.broadcast, "items", (profiles.n_items, self.factors))
         gradient = self.gradients(profiles.ratings, items)
         if calls.size != 1:
             gradient = RankOne(gradient.vectors[users], gradient.items, gradient.corrections[users])
         return {"gradient": gradient}
 
-    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+    def upload_vectors(self, uploads: Uploads) -> Floats | None:
         """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
         gradient = uploads.components["gradient"]
         return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
 
-    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Next item matrix by equations 6 and 7, from the sum of the gradients over users."""
         return self.ascend(items, uploads.components["gradient"].total(), 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MfNp(Central):
+class MfNp(CentralSystem):
     """Implicit matrix factorization without privacy: central alternating least squares.
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
@@ -94,7 +94,7 @@ class MfNp(Central):
     ``alpha`` and ``init_scale`` are those of FCF.
     """
 
-    factors: Factors = 5
+    factors: EmbeddingSize = 5
     alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
     epochs: Annotated[Whole, "alternating solutions of both tables"] = 20
@@ -105,11 +105,11 @@ class MfNp(Central):
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     @property
-    def length(self) -> int:
+    def n_steps(self) -> int:
         """Number of steps of the training, one per epoch."""
         return self.epochs
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost: one pass over all interactions per epoch."""
         return {"width": self.factors, "passes": self.epochs}
 

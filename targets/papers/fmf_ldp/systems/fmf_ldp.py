@@ -14,12 +14,12 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Sizes, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.theorems.neighbours import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Ints, Reports
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.parts.grid import unit
+from fedrec_auditor.targets.mechanisms.parts.grid import to_uniform
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
-from fedrec_auditor.targets.settings import Budget, NoiseSetting, ShareOrNone, Whole
+from fedrec_auditor.targets.settings import Budget, NoiseSetting, ShareOrZero, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.system import (
@@ -27,7 +27,7 @@ from fedrec_auditor.targets.systems.system import (
     ReportDistribution,
     ReportingSystem,
     UploadRequest,
-    received,
+    get_table,
 )
 from fedrec_auditor.targets.transcript import Public, Uploads
 
@@ -61,10 +61,10 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
     epsilon: Annotated[Budget, "epsilon of one report"] = 2.5
     reports: Whole = 100
-    colluding: ShareOrNone = 0.0
+    colluding: ShareOrZero = 0.0
 
     unprotected = "fcf"
-    privacy = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budgets=("epsilon",))
 
     @property
     def sizes(self) -> Sizes:
@@ -110,10 +110,10 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return (
             DesignedPair(
                 target=game,
-                profiles=Interactions.of(np.repeat(np.eye(2), half, axis=1), name="game"),
-                broadcast={"items": game.opposite_rows(2 * half)},
+                profiles=Interactions.create(np.repeat(np.eye(2), half, axis=1), name="game"),
+                broadcast={"items": game.opposite_items(2 * half)},
                 scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
-                names=(
+                world_names=(
                     f"the first {half} of {2 * half} items in the history",
                     f"the last {half} of {2 * half} items in the history",
                 ),
@@ -121,13 +121,13 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def corner_items(self) -> int:
-        """Smallest number m of items per user with which ``opposite_rows`` reaches both corners."""
+        """Smallest number of items per user with which ``opposite_items`` reaches both corners."""
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def opposite_rows(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
+    def opposite_items(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
         """Item matrix (n_items, F) of a malicious server, under which two users attain Theorem 3.
 
         The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in every
@@ -160,19 +160,19 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         own stream: k coordinates, k flips, k corners. Memory is the reports and one block of
         messages.
         """
-        profiles, users, streams = calls.profiles, calls.owners, calls.streams
-        items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
-        randomizer, k = self.report(len(items)), self.reports
+        profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
+        items = get_table(calls.broadcast, "items", (profiles.n_items, self.factors))
+        randomizer, k = self.randomizer(len(items)), self.reports
         gradients = self.gradients(profiles.ratings, items)
         vectors = gradients.vectors
         index = np.empty((len(users), k), dtype=np.int32)
         positive = np.empty((len(users), k), dtype=np.bool_)
-        for block in blocks(len(users), len(items) + 16 * k, _BLOCK):
-            draws = unit(Streams(streams.seeds[block]).random_bits(3 * k))
-            index[block] = drawn = randomizer.coordinates_at(draws[:, :k])
-            entries = self.entries(profiles.ratings, vectors, items, users[block, None], drawn)
-            positive[block] = randomizer.bits_at(
-                randomizer.project(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
+        for block in iter_blocks(len(users), len(items) + 16 * k, _BLOCK):
+            draws = to_uniform(Streams(streams.seeds[block]).random_bits(3 * k))
+            index[block] = drawn = randomizer.to_coordinates(draws[:, :k])
+            entries = self.gradient_at(profiles.ratings, vectors, items, users[block, None], drawn)
+            positive[block] = randomizer.report_bits(
+                randomizer.clip_entries(entries), flip=draws[:, k : 2 * k], corner=draws[:, 2 * k :]
             )
         reports = Reports(
             index=index,
@@ -183,7 +183,7 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
         return {"reports": reports}
 
-    def entries(
+    def gradient_at(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
         """Entries ``index`` (flat in M x F) of the gradients of ``users`` (equation 5), broadcast.
@@ -198,22 +198,22 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         confidence = np.where(held, 1.0 + self.alpha, 1.0)
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
-    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Next item matrix: equation 9 over N k reports, then line 12 of Algorithm 2, as ascent."""
         return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
 
-    def report(self, n_items: int) -> OneCoordinate:
+    def randomizer(self, n_items: int) -> OneCoordinate:
         """Randomizer of one report: one entry of the gradient, which has M x F entries."""
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
-    def hidden(self, population: Population) -> int:
+    def n_shuffled(self, population: Population) -> int:
         """Number of users among whose reports the proxy hides one report.
 
         These are the users who do not collude with the server.
         """
         return anonymity_set_size(population.n_users, self.colluding)
 
-    def uses(self, horizon: Horizon) -> int:
+    def n_uses(self, horizon: Horizon) -> int:
         """Number of reports that a user sends within ``horizon``."""
         return {
             Horizon.REPORT: 1,

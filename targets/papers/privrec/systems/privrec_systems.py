@@ -25,13 +25,13 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import Averaged,
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
     CUTOFFS,
     MetaLearned,
-    norms,
+    l2_norms,
     printed_epsilon,
     scaled,
 )
-from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, Positive, ProperShare
+from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, OpenUnitInterval, Positive
 from fedrec_auditor.targets.systems.base import Evaluation, Population, Split
-from fedrec_auditor.targets.systems.system import Central, Messages, Training, UploadRequest
+from fedrec_auditor.targets.systems.system import CentralSystem, Messages, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class _WithFeatures(MetaLearned):
         return Network(
             embedding=self.embedding,
             width=self.width,
-            ids=self.item_ids,
-            side=True,
-            averaged=self.averaged_genres,
+            has_ids=self.item_ids,
+            has_side=True,
+            mean_genres=self.averaged_genres,
         )
 
 
@@ -80,9 +80,9 @@ class Privrec(_WithFeatures):
     learning = MappingProxyType({"item_ids": True})
 
     @property
-    def local(self) -> ProximalTraining:
+    def training(self) -> ProximalTraining:
         """Settings of a device's training, with the proximal term."""
-        return replace(super().local, proximal=self.proximal)
+        return replace(super().training, prox_weight=self.proximal)
 
 
 CLIP, BIT = "clip", "bit"
@@ -122,17 +122,17 @@ class DpPrivrec(Privrec):
     server_rate: float = 1.0
     initial_clip: Annotated[Positive, "initial S, the largest norm of a change"] = 40.0
     multiplier: Annotated[Positive, "z, noise deviation over sensitivity"] = 1.0
-    quantile: Annotated[ProperShare, "gamma, target share of changes within S"] = 0.9
-    balance: Annotated[ProperShare, "h, share of the budget for the bits"] = 0.7
+    quantile: Annotated[OpenUnitInterval, "gamma, target share of changes within S"] = 0.9
+    balance: Annotated[OpenUnitInterval, "h, share of the budget for the bits"] = 0.7
     clip_rate: Annotated[Positive, "alpha4, rate at which S follows"] = 1.0
     as_published: Annotated[bool, "as printed, flaws included"] = True
 
     unprotected = "privrec"
-    privacy = NoiseSetting(noise=("multiplier",), off=1e-6)
+    noise_setting = NoiseSetting(noise=("multiplier",), off=1e-6)
 
-    def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
+    def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """First broadcast: the initial model and the clipping bound."""
-        return super().first(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
+        return super().first_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
     def messages(self, calls: UploadRequest) -> Messages:
         """Clipped changes of the devices, and their bits b (component "bit"; lines 13 to 25)."""
@@ -144,7 +144,7 @@ class DpPrivrec(Privrec):
             )
         bound = float(received)
         sent = super().messages(calls)
-        lengths = norms(sent)
+        lengths = l2_norms(sent)
         factor = np.ones(len(lengths))
         over = lengths > bound
         np.divide(bound, lengths, out=factor, where=over & (lengths > 0))  # a zero change stays 0
@@ -155,14 +155,16 @@ class DpPrivrec(Privrec):
         parts[BIT] = Dense(fits.astype(np.float32), Kind.BITS)
         return parts
 
-    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
+    def next_model(
+        self, model: Broadcast, uploads: Uploads, rng: Generator
+    ) -> dict[str, NDArray[Any]]:
         """Next model by lines 8 to 11, with noise that the server adds and no upload contains."""
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
         if not self.as_published:
             scale *= self.server_rate
         weights = {name: part for name, part in model.items() if name != CLIP}
-        moved = self.move(weights, uploads, self.server_rate / m)
+        moved = self.add_scaled(weights, uploads, self.server_rate / m)
         for name, part in moved.items():
             noise = scale * rng.standard_normal(part.shape)
             moved[name] = np.asarray(part + noise, dtype=np.float32)
@@ -192,9 +194,9 @@ class DpPrivrec(Privrec):
 
         If M of N clients are drawn, the mechanism is that of a training in which all other clients'
         changes lie at one end of the ball, and the replaced client moves from that end to the
-        opposite end. A round is then N(0, z^2), or at rate M/N N(1, z^2) (``theorems.fixed_size``).
-        None for an added or removed user, who moves the averages of all clients by less than a
-        replaced user.
+        opposite end. A round is then N(0, z^2), or at rate M/N N(1, z^2)
+        (``theorems.fixed_size_curve``). None for an added or removed user, who moves the averages
+        of all clients by less than a replaced user.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return super().mechanism(scope, population)
@@ -202,7 +204,7 @@ class DpPrivrec(Privrec):
             return None
         if scope.adjacency is Adjacency.ADD_REMOVE:
             return None
-        one, uses = self.round_mechanism(population), self.uses(scope.horizon)
+        one, uses = self.round_mechanism(population), self.n_uses(scope.horizon)
         if (m := self.n_drawn(population)) == population.n_users:
             return Repeated(one, uses)
         return SampledGaussian(
@@ -217,7 +219,7 @@ class DpPrivrec(Privrec):
         Before the server's noise the event is non-private. Sampling without replacement amplifies
         privacy if a user is replaced. For an added or removed user it is Poisson sampling with the
         noise of a replacement, the noise of ``round_mechanism`` (proved in
-        ``theorems.fixed_size``). In the local model only the noise is charged, which sampling
+        ``theorems.fixed_size_curve``). In the local model only the noise is charged, which sampling
         cannot make worse. The sample must be unknown to the adversary. Another client knows its own
         draws, so that in each round M, or M - 1, clients are drawn from the N - 1 other clients.
         """
@@ -227,9 +229,9 @@ class DpPrivrec(Privrec):
         hidden = population.n_users - (scope.vantage is Vantage.PEERS)
         if m < population.n_users and scope.adjacency is Adjacency.REPLACE:
             one = dp.SampledWithoutReplacementDpEvent(hidden, m, one)
-        elif m < population.n_users and scope.is_presence:
+        elif m < population.n_users and scope.is_user_presence:
             one = dp.PoissonSampledDpEvent(m / hidden, one)
-        return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))
+        return dp.SelfComposedDpEvent(one, self.n_uses(scope.horizon))
 
     def joint_multiplier(self, population: Population) -> float:
         """Joint noise multiplier of both averages of a round: noise over sensitivity."""
@@ -251,7 +253,7 @@ class DpPrivrec(Privrec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivrecCen(Central, Privrec):
+class PrivrecCen(CentralSystem, Privrec):
     """PrivRec-CEN: the same learning on data that the server has collected.
 
     PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.
@@ -295,7 +297,7 @@ class FoflSelf(MetaLearned):
     @property
     def network(self) -> Network:
         """Network that reads only items' embeddings."""
-        return Network(embedding=self.embedding, width=self.width, ids=True, side=False)
+        return Network(embedding=self.embedding, width=self.width, has_ids=True, has_side=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,20 +320,22 @@ class NnSelf(_WithFeatures):
     kind = Kind.GRADIENT
 
     @property
-    def step_size(self) -> float:
+    def message_rate(self) -> float:
         """Learning rate of the messages, which is 1 because minus the gradient itself is sent."""
         return 1.0
 
     def learn(self, devices: Devices) -> Weights:
         """Returns minus the meta-gradient of each device as its change."""
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import maml
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import maml_step
 
-        return maml(devices, self.local)
+        return maml_step(devices, self.training)
 
     def personalize(self, devices: Devices) -> Weights:
         """Weights of each device after the steps of equation 4, with full gradients."""
-        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.local)
+        return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training)
 
-    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
+    def next_model(
+        self, model: Broadcast, uploads: Uploads, rng: Generator
+    ) -> dict[str, NDArray[Any]]:
         """Next model by equation 5: theta0 plus alpha2 times the sum of the uploads."""
-        return self.move(model, uploads, self.server_rate)
+        return self.add_scaled(model, uploads, self.server_rate)

@@ -18,10 +18,10 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 
 @given(st.integers(1, 50), st.integers(20, 10_000))
 def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None:
-    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, tests=tests)
-    reach = claim.reach(trials)
+    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=tests)
+    reach = claim.max_epsilon(trials)
     just, beyond = (
-        ClaimUnderTest(epsilon=reach + d, delta=0.0, tests=tests) for d in (-1e-9, 1e-9)
+        ClaimUnderTest(epsilon=reach + d, delta=0.0, n_tests=tests) for d in (-1e-9, 1e-9)
     )
     assert just.is_refuted(trials, trials, 0, trials)
     assert not beyond.is_refuted(trials, trials, 0, trials)
@@ -29,17 +29,17 @@ def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None
 
 def test_limits_hold_with_the_chance_stated() -> None:
     """All n draws are in an event of probability p with probability p^n; the limit is then p."""
-    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, tests=4)
-    assert claim.share(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
-    assert claim.share(0, 100) == 0.0
+    claim = ClaimUnderTest(epsilon=0.0, delta=0.0, n_tests=4)
+    assert claim.lower_limit(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
+    assert claim.lower_limit(0, 100) == 0.0
     assert claim.is_impossible(100, 100)
-    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, tests=4).is_impossible(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, n_tests=4).is_impossible(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:
     """20,000 binomial counts at exactly e^epsilon never refute at an error of 1e-6."""
     rng = np.random.default_rng(0)
-    claim = ClaimUnderTest(epsilon=1.0, delta=0.0, tests=1)
+    claim = ClaimUnderTest(epsilon=1.0, delta=0.0, n_tests=1)
     hits, misses = rng.binomial(400, 0.8, 20_000), rng.binomial(400, 0.8 / np.e, 20_000)
     for h, m in {*zip(hits.tolist(), misses.tolist(), strict=True)}:
         assert not claim.is_refuted(h, 400, m, 400)

@@ -10,7 +10,7 @@ import pytest
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE, ClaimUnderTest
+from fedrec_auditor.auditor.verification.checks.shared_evidence import MAX_SHARE, ClaimUnderTest
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.auditor.verification.checks.evidence import evidence
 
@@ -99,7 +99,7 @@ def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
         return x + rng.laplace()
 
     look(noisy, [0.5, 1.5], samples=samples)
-    assert calls <= SHARE * samples * 2 + 16
+    assert calls <= MAX_SHARE * samples * 2 + 16
 
 
 def test_enough_draws_let_every_check_look_at_single_calls() -> None:
@@ -114,11 +114,11 @@ def test_all_pairs_of_inputs_share_one_false_alarm(
 ) -> None:
     """All events of a check are tested at an error of ``FALSE_ALARM``, divided by its pairs."""
     held: list[int] = []
-    for asked in ("lower_bound", "share"):
+    for asked in ("lower_bound", "lower_limit"):
         real = getattr(ClaimUnderTest, asked)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:
-            held.append(claim.tests)
+            held.append(claim.n_tests)
             return float(real(claim, *counts))
 
         monkeypatch.setattr(ClaimUnderTest, asked, counted)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
-from fedrec_auditor.auditor.verification.checks.shared_evidence import shared_by_calls
-from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, shared_noise
+from fedrec_auditor.auditor.verification.checks.shared_evidence import check_call_noise
+from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, check_shared_noise
 from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator
@@ -20,11 +20,11 @@ BITS = [[0, 0, 1], [1, 0, 1], [1, 1, 1]]
 
 
 def in_call(f: Any, seed: int = 0) -> Check | None:
-    return evidence(f, seed=seed).calls
+    return evidence(f, seed=seed).calls_check
 
 
 def entries(f: Any, inputs: Any, **more: Any) -> Check:
-    return shared_noise(evidence(f, inputs, **{"samples": 50_000, **more}))
+    return check_shared_noise(evidence(f, inputs, **{"samples": 50_000, **more}))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ class Antithetic:
 
 
 def by_calls(f: Any) -> Check:
-    return shared_noise(evidence(f, samples=12_000))
+    return check_shared_noise(evidence(f, samples=12_000))
 
 
 def every(count: int, draw: Any) -> Any:
@@ -277,7 +277,7 @@ def test_independent_calls_are_not_accused(f: Any) -> None:
 
 @pytest.mark.parametrize("calls", [np.zeros(2000), np.arange(40) % 2])
 def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
-    assert shared_by_calls(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
+    assert check_call_noise(calls[:, None], 0, 1e-6).status is Status.NOT_RUN
 
 
 @pytest.mark.calibration
@@ -285,7 +285,7 @@ def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
     """500 sequences of independent bits are tested at an error of 5%."""
     rng = np.random.default_rng(5)
     accused = sum(
-        shared_by_calls(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
+        check_call_noise(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
         for _ in range(500)
     )
     assert accused <= 40  # 25 are expected; more than 40 have probability 2e-3

@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
-from fedrec_auditor.auditor.verification.checks.support import output_type, support
+from fedrec_auditor.auditor.verification.checks.support import check_output_type, check_support
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from tests.auditor.verification.checks.evidence import evidence
@@ -21,7 +21,7 @@ Rng = np.random.Generator
 
 def look(f: Any, *, samples: int = 187_500, **more: Any) -> Check:
     """Runs the check with 32,768 draws per input, or with a thousand for a stated distribution."""
-    return support(evidence(f, samples=samples, **more))
+    return check_support(evidence(f, samples=samples, **more))
 
 
 def by_distribution(thing: Any, **more: Any) -> Check:
@@ -147,7 +147,7 @@ def fields(x: int, rng: Rng, size: int) -> Any:
          "length", "type tells the truth"],
 )  # fmt: skip
 def test_forms_that_tell_the_input_are_found(f: Any, word: str) -> None:
-    found = output_type(evidence(f))
+    found = check_output_type(evidence(f))
     assert found.status is Status.FAILED
     assert word in found.reason
 
@@ -175,7 +175,7 @@ def one_of(x: Any, rng: Rng) -> Any:
          "things"],
 )  # fmt: skip
 def test_honest_answers_pass(f: Any) -> None:
-    assert output_type(evidence(f)).status is Status.PASSED
+    assert check_output_type(evidence(f)).status is Status.PASSED
 
 
 def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
@@ -185,16 +185,16 @@ def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
         kept = rng.random(size) < 1.0 / (1.0 + np.exp(-1.0))
         return np.array([0 if (x == 0) == bool(k) else 0.5 for k in kept])
 
-    assert output_type(evidence(f, (0.0, 0.5))).status is Status.PASSED
+    assert check_output_type(evidence(f, (0.0, 0.5))).status is Status.PASSED
 
 
 def test_types_of_the_inputs_themselves_are_no_fault() -> None:
     def f(x: float, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 0.7, x, 1 - x)
 
-    assert output_type(evidence(f, (0, 0.5))).status is Status.PASSED
+    assert check_output_type(evidence(f, (0, 0.5))).status is Status.PASSED
 
 
 def test_a_large_claim_is_left_open() -> None:
-    found = output_type(evidence(lambda x, rng: None if x else 7, epsilon=20.0))
+    found = check_output_type(evidence(lambda x, rng: None if x else 7, epsilon=20.0))
     assert found.status is Status.NOT_RUN

@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.columns import NUMBER, SPACED, WIDEST, Block, Column
+from fedrec_auditor.targets.datasets.parts.columns import (
+    MAX_TEXT_LEN,
+    NUMBER_REGEX,
+    PADDED_REGEX,
+    Column,
+    RowBlock,
+)
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = Column(what="user id")
-REAL = Column(what="rating", low=-np.inf, high=np.inf, written=NUMBER)
-SPACED_ID = Column(what="user id", written=SPACED)
+REAL = Column(what="rating", low=-np.inf, high=np.inf, written=NUMBER_REGEX)
+SPACED_ID = Column(what="user id", written=PADDED_REGEX)
 TEXTS = {0: "name", 1: "name"}
 FIELDS = st.one_of(
     st.integers(0, 10**16 - 1).map(str),
@@ -72,7 +78,7 @@ def test_blocks_give_what_lines_give(
     for block in one.blocks(TEXTS):
         texts += zip(*(block.columns[at].to_pylist() for at in (0, 1)), strict=True)
     for block in one.blocks({0: WHOLE, 1: REAL}):
-        span = slice(block.row, block.row + block.size)
+        span = slice(block.first_row, block.first_row + block.size)
         if all(good_whole[span]):
             wholes += block.numbers(0).tolist()
         else:
@@ -132,7 +138,7 @@ def test_quoted_fields_are_read_as_rfc_4180_says(
     text = "".join(f"{quoted(a)},{quoted(b)}\n" for a, b in rows)
     found: list[tuple[bytes, bytes]] = []
     for block in file(text.encode(), cuts=tuple(cuts), quotes=True).blocks(TEXTS):
-        columns = [block.words(at).to_pylist() for at in (0, 1)]
+        columns = [block.text_column(at).to_pylist() for at in (0, 1)]
         found += zip(*columns, strict=True)
     assert found == [(a.encode(), b.encode()) for a, b in rows]
 
@@ -199,7 +205,7 @@ def test_bytes_that_are_no_text_are_named() -> None:
 
 def test_ranges_are_kept() -> None:
     stars = Column(what="rating", low=1, high=5)
-    parts = Column(what="rating", low=0.5, high=5, written=NUMBER)
+    parts = Column(what="rating", low=0.5, high=5, written=NUMBER_REGEX)
     (block,) = file(b"6,5.5\n").blocks({0: stars, 1: parts})
     with pytest.raises(InputError, match=r"a rating \(a whole number from 1 to 5\) in t"):
         block.numbers(0)
@@ -208,10 +214,10 @@ def test_ranges_are_kept() -> None:
 
 
 def test_a_text_is_neither_empty_nor_endless() -> None:
-    (block,) = file(b",%b\n" % (b"x" * (WIDEST + 1))).blocks(TEXTS)
+    (block,) = file(b",%b\n" % (b"x" * (MAX_TEXT_LEN + 1))).blocks(TEXTS)
     for at in (0, 1):
         with pytest.raises(InputError, match="a name of 1 to 1024 bytes"):
-            block.words(at)
+            block.text_column(at)
 
 
 class Slow(Delimited):
@@ -221,14 +227,19 @@ class Slow(Delimited):
         return None
 
 
-KINDS = (Column(what="user id"), Column(what="rating", low=1, high=5, written=SPACED), REAL, "name")
+KINDS = (
+    Column(what="user id"),
+    Column(what="rating", low=1, high=5, written=PADDED_REGEX),
+    REAL,
+    "name",
+)
 
 
 def outcome(one: Delimited, kind: Column | str) -> list[object] | str:
     """The result of reading two columns of one kind, or the error."""
 
-    def read(block: Block, at: int) -> list[object]:
-        values = block.words(at) if isinstance(kind, str) else block.numbers(at)
+    def read(block: RowBlock, at: int) -> list[object]:
+        values = block.text_column(at) if isinstance(kind, str) else block.numbers(at)
         return list(values.tolist())
 
     try:

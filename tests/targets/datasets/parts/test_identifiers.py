@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedrec_auditor.targets.datasets.parts.columns import Identifiers, narrow, unique
+from fedrec_auditor.targets.datasets.parts.columns import IdCollector, factorize, narrow_ints
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)
 BATCHES = st.lists(
@@ -22,7 +22,7 @@ BATCHES = st.lists(
 
 @given(BATCHES)
 def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | list[str]]) -> None:
-    found = Identifiers()
+    found = IdCollector()
     for batch in batches:
         if isinstance(batch[0], int):
             found.add(pa.array(np.array(batch, dtype=np.int64)))
@@ -30,7 +30,7 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
             words = [str(word).encode() for word in batch]
             found.add(pa.array(words, pa.binary()).dictionary_encode())
     rows = [identifier for batch in batches for identifier in batch]
-    ids, at, texts = found.finish()
+    ids, at, texts = found.make_codes()
     if all(isinstance(row, int) for row in rows):
         assert ids[at].tolist() == rows
         assert (np.diff(ids.astype(object)) > 0).all()
@@ -49,15 +49,15 @@ def test_numbers_stay_and_all_else_is_put_in_order(batches: list[list[int] | lis
     )
 )
 def test_the_quick_way_to_distinct_numbers_is_numpys(numbers: np.ndarray) -> None:
-    present, at = unique(numbers)
+    present, at = factorize(numbers)
     np.testing.assert_array_equal(present, np.unique(numbers))
     np.testing.assert_array_equal(present[at], numbers)
     assert present.dtype == np.int64
-    np.testing.assert_array_equal(narrow(numbers), numbers)
+    np.testing.assert_array_equal(narrow_ints(numbers), numbers)
 
 
 @pytest.mark.parametrize(
     ("number", "size"), [(2**31 - 1, 4), (-(2**31), 4), (2**31, 8), (-(2**31) - 1, 8)]
 )
 def test_numbers_that_fit_take_four_bytes(number: int, size: int) -> None:
-    assert narrow(np.array([0, number])).itemsize == size
+    assert narrow_ints(np.array([0, number])).itemsize == size

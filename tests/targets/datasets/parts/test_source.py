@@ -26,7 +26,7 @@ def archive(path: Path, members: dict[str, bytes]) -> Path:
 
 
 def pick(path: Path) -> dict[str, bytes]:
-    return Source(path, "set").pick(LAYOUTS)
+    return Source(path, "set").read_files(LAYOUTS)
 
 
 def test_files_are_found_at_the_top_in_the_folder_and_in_archives(tmp_path: Path) -> None:
@@ -110,16 +110,16 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
 
 def test_declared_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archive(tmp_path / "a.zip", {"b.data": b"0" * 1001})
-    monkeypatch.setattr(_source, "LIMIT", 1001)
+    monkeypatch.setattr(_source, "MAX_BYTES", 1001)
     assert len(pick(path)["b.data"]) == 1001
-    monkeypatch.setattr(_source, "LIMIT", 1000)
+    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="declares 1,001 bytes"):
         pick(path)
 
 
 def test_files_of_a_directory_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "b.data").write_bytes(b"0" * 1001)
-    monkeypatch.setattr(_source, "LIMIT", 1000)
+    monkeypatch.setattr(_source, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="at most 1,000 bytes"):
         pick(tmp_path)
 
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
 
 
 def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "BLOCK", 3)
+    monkeypatch.setattr(_source, "BLOCK_BYTES", 3)
     (tmp_path / "below" / "set").mkdir(parents=True)
     for place in (tmp_path, tmp_path / "below" / "set"):
         (place / "b.data").write_bytes(b"0123456789")
@@ -176,7 +176,7 @@ def test_blocks_are_what_pick_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_bomb_stops_where_the_limit_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_source, "STREAMED", 5 * 2**20)
+    monkeypatch.setattr(_source, "MAX_STREAMED", 5 * 2**20)
     bomb = archive(tmp_path / "a.zip", {"b.data": bytes(9 * 2**20)})
     with pytest.raises(InputError, match=r"at most 5,242,880 bytes in b\.data of"):
         list(Source(bomb, "set").blocks("b.data"))

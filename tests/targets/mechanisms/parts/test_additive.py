@@ -37,7 +37,7 @@ class SharedNoise(VectorGaussian):
     """Broken: one draw for all entries. Each entry is right, their sum and difference are not."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        center = self.center(self.domain.spread(value, size))
+        center = self.noiseless(self.domain.expand_batch(value, size))
         return center + rng.normal(0.0, self.sigma, (*center.shape[:-1], 1))
 
 
@@ -45,7 +45,7 @@ class SpareEntry(VectorGaussian):
     """Broken: half the noise on the last entry."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        out, center = super().randomize(value, rng, size), self.center(np.asarray(value))
+        out, center = super().randomize(value, rng, size), self.noiseless(np.asarray(value))
         out[..., -1] = (out[..., -1] + center[..., -1]) / 2
         return out
 
@@ -115,7 +115,7 @@ def test_noise_out_of_all_proportion_is_refused(sigma: float) -> None:
     for make in (
         lambda: Gaussian(sigma=sigma, low=0, high=1),
         lambda: VectorGaussian(sigma=sigma, clip=1.0, dimension=2),
-        lambda: EmbeddingGaussian.worst(sigma=sigma, bound=2.0),
+        lambda: EmbeddingGaussian.at_worst(sigma=sigma, bound=2.0),
     ):
         with pytest.raises(InputError, match="standard deviations of the noise"):
             make()

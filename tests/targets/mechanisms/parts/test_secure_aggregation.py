@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, min_variance
 
 
 def shares(n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10) -> NoiseShares:
@@ -105,7 +105,7 @@ def test_accomplices_and_lies_never_leave_more(run: NoiseShares) -> None:
 def test_the_least_variance_is_least_over_all_dropouts(run: NoiseShares) -> None:
     """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
-    least = least_variance(
+    least = min_variance(
         omega=run.omega, colluding=run.colluding / run.n_users, announced=lie, repaired=run.repaired
     )
     assert run.variance >= least - 1e-12
@@ -116,7 +116,7 @@ def test_the_least_variance_is_reached_in_the_limit(repaired: bool) -> None:
     n, lie = 100_000, 1.5
     told = {"colluding": 10_000, "announced": lie * 60_001, "repaired": repaired}
     worst = replace(shares(n, 0.4, 60_001, 60_001), **told)
-    least = least_variance(omega=0.4, colluding=0.1, announced=lie, repaired=repaired)
+    least = min_variance(omega=0.4, colluding=0.1, announced=lie, repaired=repaired)
     assert worst.variance == pytest.approx(least, rel=1e-4)
 
 
@@ -125,9 +125,9 @@ def test_the_known_values() -> None:
     assert shares(omega=0.6).variance == pytest.approx(1 / 1.4)
     for fewest in (shares(masked=7, replaced=7), shares(omega=0.0)):
         assert (fewest.variance, fewest.claimed_variance) == pytest.approx((0.5, 1.0))
-    assert least_variance(omega=0.3) == least_variance(omega=0.01) == 0.5
-    assert least_variance(omega=0.3, repaired=True) == 1.0
-    assert least_variance(omega=0.3, colluding=0.8) == 0.0
+    assert min_variance(omega=0.3) == min_variance(omega=0.01) == 0.5
+    assert min_variance(omega=0.3, repaired=True) == 1.0
+    assert min_variance(omega=0.3, colluding=0.8) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float], word: s
 @pytest.mark.parametrize("wrong", [{"omega": 1.0}, {"colluding": 1.0}, {"announced": 0.9}])
 def test_shares_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        least_variance(**{"omega": 0.3, **wrong})
+        min_variance(**{"omega": 0.3, **wrong})

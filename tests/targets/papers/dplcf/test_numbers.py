@@ -15,7 +15,7 @@ from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import FlippedKnn, first_bits
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import transition
+from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import flip_matrix
 from tests.two_worlds import ReadUploads, shown
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
@@ -40,7 +40,7 @@ def law(p: float, q: float) -> np.ndarray:
 
 @given(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
 def test_transition_is_the_law_of_two_independent_flips(p: float, q: float) -> None:
-    np.testing.assert_allclose(transition(p, q), law(p, q), atol=1e-12)
+    np.testing.assert_allclose(flip_matrix(p, q), law(p, q), atol=1e-12)
 
 
 def test_equation_6_has_two_wrong_entries_which_make_columns_sum_to_more_than_one() -> None:

@@ -19,12 +19,16 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.judging.catalogue import judge
-from fedrec_auditor.reports.documents.catalogue import CatalogueRow, plain_words
+from fedrec_auditor.auditor.judging.catalogue import judge_all
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, meaning_words
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers
-from fedrec_auditor.targets.papers.federated_mf.gradients import largest, turned, unclipped
+from fedrec_auditor.targets.papers.federated_mf.gradients import (
+    max_gradient,
+    rating_shift,
+    unclipped_norm,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
@@ -39,23 +43,23 @@ def of(number: str) -> tuple[ComputedNumber, ...]:
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, CatalogueRow]:
-    return {row.number: row for row in judge([PAPER.entry(n) for n in ("24",)])}
+    return {row.number: row for row in judge_all([PAPER.entry(n) for n in ("24",)])}
 
 
 def test_sensitivities_are_the_closed_forms() -> None:
     for count in (1, 2, 5):
-        alone, both = (largest(5.0, ratings=count, joint=joint) for joint in (False, True))
+        alone, both = (max_gradient(5.0, ratings=count, joint=joint) for joint in (False, True))
         assert alone == pytest.approx(ONE * math.sqrt(count))
         assert both == pytest.approx(ONE * math.sqrt(count**2 + count))
-    assert unclipped(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
-    assert unclipped(5.0, length=1e3) > 1e3 * unclipped(5.0, length=1.5)
+    assert unclipped_norm(5.0, length=1.0) == pytest.approx(0.0, abs=1e-9)  # x = u.v
+    assert unclipped_norm(5.0, length=1e3) > 1e3 * unclipped_norm(5.0, length=1.5)
 
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_a_turn_moves_all_rows_and_no_farther_than_is_charged(count: int) -> None:
-    moved = turned(5.0, ratings=count, fitting=20) / ONE
+    moved = rating_shift(5.0, ratings=count, fitting=20) / ONE
     assert 1.2 * math.sqrt(count) < moved < math.sqrt(2 * count + 1)
-    assert turned(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
+    assert rating_shift(5.0, ratings=count, fitting=4000) / ONE > 1.37 * math.sqrt(count)
 
 
 @pytest.mark.parametrize(("ratings", "rate", "least"), [(100, 0.03, "122.2"), (10, 1e-3, "4.174")])
@@ -66,7 +70,7 @@ def test_users_of_fewer_ratings_have_the_epsilons_that_are_told(
     sizes = Population(n_users=943, n_items=2 * ratings)
     mechanism = system.mechanism(scope_of(Unit.RATING), sizes)
     shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
-    assert f"at least {least}" in f"{plain_words(rows['24'])} {rows['24'].reason}"
+    assert f"at least {least}" in f"{meaning_words(rows['24'])} {rows['24'].reason}"
     assert shown.epsilon == pytest.approx(float(least), rel=1e-3)
     assert shown.epsilon >= float(least)
 
@@ -76,11 +80,11 @@ def test_a_user_of_half_of_all_items_has_the_epsilon_of_the_finding(
 ) -> None:
     finding = rows["24"].finding
     assert finding is not None
-    assert finding.shown is not None
+    assert finding.lower_bound is not None
     system = HflSgdmf(rounds=1000, local_steps=1, learning_rate=0.1)
     mechanism = system.mechanism(scope_of(Unit.RATING), Population(n_users=943, n_items=1682))
     shown = exact_lower_bound(mechanism, scope_of(Unit.RATING), 1e-5)
-    assert shown.epsilon == pytest.approx(finding.shown.epsilon, rel=1e-3)
+    assert shown.epsilon == pytest.approx(finding.lower_bound.epsilon, rel=1e-3)
     assert shown.epsilon == pytest.approx(1702, rel=1e-3)
 
 
@@ -98,7 +102,7 @@ def test_a_replacement_has_more_than_twice_the_delta() -> None:
 def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
     """The conversions by hand, of the sampled Gaussian's moments at integer orders."""
     package, theorem = of("26d")
-    z, q, steps, delta = numbers.EXACT, 0.01, 1000, 1e-5
+    z, q, steps, delta = numbers.Z_THOUSAND, 0.01, 1000, 1e-5
     tight, plain = [], []
     for order in range(2, 64):
         k = np.arange(order + 1)
@@ -112,7 +116,7 @@ def test_the_package_is_tighter_than_the_theorem_and_not_exact() -> None:
 
 def test_noise_multipliers_of_the_derivation_are_those_of_epsilon_one() -> None:
     """Ten sampled Gaussians by the mixture's own tails, composed by a plain convolution."""
-    z, q, step = numbers.TEN, 0.01, 1e-3
+    z, q, step = numbers.Z_TEN, 0.01, 1e-3
     x = np.linspace(-12 * z, 1 + 12 * z, 400_001)
     losses = np.log1p(q * np.expm1((x - 0.5) / z**2))
     mass = np.diff((1 - q) * stats.norm.cdf(x, 0, z) + q * stats.norm.cdf(x, 1, z))

@@ -50,9 +50,11 @@ def test_gradients_are_those_of_the_loss() -> None:
     model = {"item": rng.normal(size=(9, 4)), "gnn.A": rng.normal(size=(4, 4))}
     near, kept = rng.normal(size=(2, 6, 4))
     one, ratings = system.gradients(DATA.ratings, model, near, kept), DATA.ratings.toarray()
-    items = one.own[..., None] * (one.weight[..., None] * one.hidden[:, None] + one.shared[:, None])
+    items = one.is_own[..., None] * (
+        one.weight[..., None] * one.hidden[:, None] + one.shared[:, None]
+    )
     for user in range(6):
-        of_user = one.of_user[user] / one.own[user].sum()
+        of_user = one.user_gradient[user] / one.is_own[user].sum()
         for name, found in (("item", items[user]), ("gnn.A", one.layer[user]), ("kept", of_user)):
             for place in np.ndindex(found.shape):
                 moved = {n: part.copy() for n, part in {**model, "kept": kept[user]}.items()}
@@ -66,7 +68,7 @@ def test_gradients_are_those_of_the_loss() -> None:
 
 def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
     system = FedGnn(dimension=4)
-    model = system.initial(9, np.random.default_rng(0))
+    model = system.initial_model(9, np.random.default_rng(0))
     met = DATA.ratings.toarray() > 0
     users = [model["item"][row].mean(axis=0) for row in met]
     for user, found in enumerate(system.neighbours(DATA.ratings, model)):
@@ -95,11 +97,11 @@ def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate:
 def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest: str) -> None:
     system = FedGnn(dimension=4, pseudo=3, clip=0.01, noise=1e-9, norm=largest)
     uploads = system.upload(
-        DATA, system.initial(9, np.random.default_rng(0)), np.random.default_rng(1)
+        DATA, system.initial_model(9, np.random.default_rng(0)), np.random.default_rng(1)
     )
     every, item = np.arange(6), uploads.components["item"]
     assert isinstance(item, Rows)
-    met, sent = DATA.ratings.toarray() > 0, item.sent(every)
+    met, sent = DATA.ratings.toarray() > 0, item.sent_rows(every)
     assert (sent[met]).all()
     assert ((sent & ~met).sum(axis=1) == np.minimum(3, (~met).sum(axis=1))).all()
     flat = [uploads.components[n].dense(every).reshape(6, -1) for n in ("item", "gnn.A")]
@@ -110,12 +112,12 @@ def test_messages_without_noise_are_clipped_and_have_own_and_pseudo_rows(largest
 
 def test_a_released_step_is_one_l2_norm_of_the_batch() -> None:
     system = FedPerGnn(dimension=4, clip=1e-3, epsilon=1e9, pseudo=10**9)
-    model = system.initial(9, np.random.default_rng(0))
+    model = system.initial_model(9, np.random.default_rng(0))
     plain = system.gradients(DATA.ratings, model)
-    sent = system.stepped(plain, model, Streams.spawn(np.random.default_rng(1), 1))
+    sent = system.step_batch(plain, model, Streams.spawn(np.random.default_rng(1), 1))
     change = np.concatenate([(sent[n].values[0] - model[n]).ravel() for n in model])
     assert np.linalg.norm(change) == pytest.approx(1e-5, rel=1e-2)
-    share = plain.own.sum(axis=1) / plain.own.sum()
+    share = plain.is_own.sum(axis=1) / plain.is_own.sum()
     layer = np.einsum("n,nde->de", share, plain.layer).ravel()
     moved = (sent["gnn.A"].values[0] - model["gnn.A"]).ravel()
     assert moved @ -layer / np.linalg.norm(moved) / np.linalg.norm(layer) > 0.99
@@ -142,16 +144,16 @@ def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: flo
         abs(math.log(density(y, shift, widest) / density(y, 0.0, narrow * widest)))
         for y in np.linspace(-8, 8, 65)
     ]
-    assert max(losses) <= shift + system.extra
+    assert max(losses) <= shift + system.extra_eps
     assert max(losses) >= shift - 1e-6
 
 
 def test_the_contract_of_batches() -> None:
     """A user is in one batch of every epoch; the remaining users wait."""
     run = FedPerGnn(dimension=2, batch=2, rounds=5).run(
-        Interactions.of(DATA.ratings[:5].toarray()), np.random.default_rng(0)
+        Interactions.create(DATA.ratings[:5].toarray()), np.random.default_rng(0)
     )
-    assert run.transcript.public.parties == 2
+    assert run.transcript.public.n_silos == 2
     assert [r.uploads.users.tolist() for r in run.transcript.rounds] == [[0], [1], [0], [1], [0]]
 
 
@@ -197,11 +199,11 @@ def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
 
 def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
     history = {3, 17, 1200}
-    assert numbers.by_encryption({numbers.encrypted_code(i) for i in history}, 1682) == history
-    assert numbers.by_signature({numbers.signed_code(i) for i in history}, 1682) == history
+    assert numbers.read_encrypted({numbers.encrypted_code(i) for i in history}, 1682) == history
+    assert numbers.read_signed_codes({numbers.signed_code(i) for i in history}, 1682) == history
     keyed = {int.from_bytes(hmac.digest(b"key", str(i).encode(), hashlib.sha256)) for i in history}
-    assert not numbers.by_encryption(keyed, 1682)
-    assert not numbers.by_signature(keyed, 1682)
+    assert not numbers.read_encrypted(keyed, 1682)
+    assert not numbers.read_signed_codes(keyed, 1682)
 
 
 def test_steps_of_one_norm_move_no_prediction_further() -> None:
@@ -232,7 +234,7 @@ SMALL = FedGnn(dimension=2, pseudo=2, rounds=1)
 ALL_ROWS = replace(SMALL, pseudo=ITEMS)
 
 
-PUSHING = SMALL.pushing(ITEMS)
+PUSHING = SMALL.attack_model(ITEMS)
 
 
 USERS = Population(n_users=2, n_items=ITEMS)
@@ -249,7 +251,7 @@ RATED = ((1.0, 0.0, 0.0, 0.0), (5.0, 0.0, 0.0, 0.0))
 
 def is_sent(uploads: Uploads) -> NDArray[np.float64]:
     """Whether row 0 is sent."""
-    return uploads.components["item"].sent(np.arange(len(uploads.users)))[:, 0].astype(float)
+    return uploads.components["item"].sent_rows(np.arange(len(uploads.users)))[:, 0].astype(float)
 
 
 def first_number(uploads: Uploads) -> NDArray[np.float64]:

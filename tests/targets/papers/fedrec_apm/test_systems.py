@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.verdict import Arithmetic
+from fedrec_auditor.accountants.verdict import NumberLabel
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.federated.base import Catalogue
+from fedrec_auditor.targets.federated.base import ModelSizes
 from fedrec_auditor.targets.federated.learners import Mf
 from fedrec_auditor.targets.federated.protections import LaplaceProtection, Objective, Unprotected
 from fedrec_auditor.targets.federated.routes import Direct
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMi
 
 
 def system(name: str) -> Federated:
-    made = FAMILIES["targets"].member(name)()
+    made = FAMILIES["targets"].member_class(name)()
     return made
 
 
@@ -39,7 +39,7 @@ def test_all_of_them_train_as_the_paper_says() -> None:
     for name in SYSTEMS:
         made = system(name)
         assert (made.epochs, made.batch, made.learning_rate) == (5, 32, 0.001), name
-        assert (made.senders(943), made.senders(6040)) == (472, 604), name
+        assert (made.count_senders(943), made.count_senders(6040)) == (472, 604), name
         assert made.learner.dimension == 64, name
         assert made.evaluation.cutoffs == (20,), name
         assert made.route == Direct(), name
@@ -68,8 +68,8 @@ def test_an_item_that_training_leaves_alone_has_the_noise_of_all_epochs(
     one = math.sqrt(2) / made.protection.budget("item")
     if name == "fedrec-apm":
         assert (round(one, 4), round(one * math.sqrt(5), 4)) == (0.0236, 0.0527)
-    profiles, rng = Interactions.of(np.eye(1, 2000)), np.random.default_rng(0)
-    broadcast = made.learner.initial(Catalogue(n_items=2000, n_user_features=18), rng)
+    profiles, rng = Interactions.create(np.eye(1, 2000)), np.random.default_rng(0)
+    broadcast = made.learner.init_model(ModelSizes(n_items=2000, n_user_features=18), rng)
     sent = made.upload(profiles, broadcast, rng).components["item"].dense(np.arange(1))[0]
     found = (sent - broadcast["item"]).std()  # 5 of 2,000 rows are trained, at a rate of .001
     assert found == pytest.approx(one * math.sqrt(noises), rel=0.02)
@@ -84,7 +84,7 @@ def test_f_dpmf_trains_the_loss_that_it_perturbs() -> None:
 def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
     """Noise factors 0.033 and 0.017 (section 5.7)."""
     for made, factor in ((FixRecMax(), 0.033), (FixRecMin(), 0.017)):
-        assert round(made.protection.noise("item").scale, 3) == factor
+        assert round(made.protection.group_noise("item").scale, 3) == factor
 
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.fedrec_apm")
@@ -117,7 +117,7 @@ def test_two_epochs_cost_no_more_than_one(
     assert ratio <= number.right * (1 + 1e-9)
     if stay == leave == 1.0:
         assert ratio == pytest.approx(number.right)
-    assert (number.right, number.word) == (pytest.approx(30.0), Arithmetic.RIGHT)
+    assert (number.right, number.word) == (pytest.approx(30.0), NumberLabel.RIGHT)
 
 
 def test_the_second_epoch_reaches_the_whole_range() -> None:

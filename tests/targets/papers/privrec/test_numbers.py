@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from fedrec_auditor.accountants.verdict import Arithmetic
-from fedrec_auditor.auditor.reproductions.reproduction import reproduction
+from fedrec_auditor.accountants.verdict import NumberLabel
+from fedrec_auditor.auditor.reproductions.reproduction import get_reproduction
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
-from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper
+from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper_bound
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
-    amplified,
-    joined,
-    messages,
-    norms,
+    join_blocks,
+    l2_norms,
+    make_messages,
     printed_epsilon,
+    sampled_renyi,
     scaled,
 )
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
@@ -42,20 +42,20 @@ def test_all_36_entries_are_reproduced_to_the_printed_digit() -> None:
     entries = tuple(printed_epsilons())
     assert len(entries) == 36
     assert [f"{e.counted:.4f}" for e in entries] == [f"{e.printed:.4f}" for e in entries]
-    assert all(number.word is Arithmetic.RIGHT for number in of("15b"))
+    assert all(number.word is NumberLabel.RIGHT for number in of("15b"))
 
 
 def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: [*printed_epsilons()][16:17])
-    (part,) = [part for part in reproduction("privrec").parts() if not part.data]
+    (part,) = [part for part in get_reproduction("privrec").parts() if not part.data]
     (row,) = part.measure(None, np.random.default_rng(0), False)
     assert (row.place, row.what) == ("Table 3", "epsilon at delta 1e-06, 30 of 4800 clients")
     assert (
         row.printed
         == row.beside["by the authors' counting"]
-        == PAPER.table("Table 3").row("30 / 4800")["1e-6"]
+        == PAPER.find_table("Table 3").get_row("30 / 4800")["1e-6"]
     )
     assert row.beside["leaks at least"] < row.value < row.printed
 
@@ -63,8 +63,8 @@ def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
 def test_a_device_sends_the_same_whatever_its_coins() -> None:
     """A user with all items draws no negatives: only noise could make messages differ."""
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
-    held = Interactions.of(np.ones((1, 4)), name="all")
-    model = system.first(held, np.random.default_rng(1))
+    held = Interactions.create(np.ones((1, 4)), name="all")
+    model = system.first_model(held, np.random.default_rng(1))
     sent = system.upload(held, model, np.random.default_rng(1), size=20)
     for name, part in sent.components.items():
         messages = part.dense(np.arange(20)).reshape(20, -1)
@@ -74,7 +74,7 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
 
 def test_counts_of_rounds_and_users() -> None:
     for clients, printed, right in ((30, 4800, 4832), (15, 760, 766)):
-        less, more = (upper(clients=clients, n_users=n, delta=1e-6) for n in (right, printed))
+        less, more = (upper_bound(clients=clients, n_users=n, delta=1e-6) for n in (right, printed))
         assert 0.985 < less / more < 1.0
 
 
@@ -82,7 +82,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
     """Messages of a device: of each table of attributes only the row of its own value."""
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
     system = Privrec(embedding=16, width=64, local_epochs=1)
-    model = system.first(data, np.random.default_rng(0))
+    model = system.first_model(data, np.random.default_rng(0))
     sent = system.upload(data, model, np.random.default_rng(1))
     for name, attribute in data.attributes.items():
         change = sent.components[f"user.{name}"].dense(np.arange(12))
@@ -106,7 +106,7 @@ def test_theorem_9_term_by_term(rate: float, order: int, multiplier: float) -> N
     total = 1 + rate**2 * comb(order, 2) * min(4 * (math.exp(curve(2)) - 1), 2 * math.exp(curve(2)))
     for j in range(3, order + 1):
         total += 2 * rate**j * comb(order, j) * math.exp((j - 1) * curve(j))
-    assert amplified(rate, order, multiplier) == pytest.approx(math.log(total) / (order - 1))
+    assert sampled_renyi(rate, order, multiplier) == pytest.approx(math.log(total) / (order - 1))
 
 
 def test_tiny_noise_overflows_nowhere() -> None:
@@ -128,7 +128,7 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
     """Messages of some devices, and the same messages as whole tables."""
     rng = np.random.default_rng(seed)
     codes = {"age": rng.integers(0, 3, users), "sex": rng.integers(0, 2, users)}
-    data = Interactions.of(
+    data = Interactions.create(
         (rng.random((users, 7)) < 0.3) * 1.0,
         attributes={
             key: Attribute(codes=code, categories=tuple("abc"[: 3 if key == "age" else 2]))
@@ -149,16 +149,16 @@ def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.nda
     for user in range(users):
         whole["user.age"][user, codes["age"][user]] = change["user"][user, :2]
         whole["user.sex"][user, codes["sex"][user]] = change["user"][user, 2:]
-        for place in range(examples.sizes[user]):
+        for place in range(examples.n_examples[user]):
             whole["item"][user, examples.items[user, place]] = change["item"][user, place]
     whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
-    return messages(change, examples, data, MODEL, Kind.CHANGE, 0.5), whole
+    return make_messages(change, examples, data, MODEL, Kind.CHANGE, 0.5), whole
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), max_size=3))
 def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) -> None:
     blocks = [block(seed + number, size) for number, size in enumerate(sizes)]
-    sent = joined([one for one, _ in blocks], MODEL, Kind.CHANGE, 0.5)
+    sent = join_blocks([one for one, _ in blocks], MODEL, Kind.CHANGE, 0.5)
     n = np.arange(sum(sizes))
     assert list(sent) == list(MODEL)
     squares, factor = np.zeros(len(n)), np.linspace(-1.0, 2.0, len(n))
@@ -174,7 +174,7 @@ def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) ->
             scaled(component, factor).dense(n), expected * factor.reshape(shape), rtol=1e-6
         )
         if isinstance(component, Rows):
-            np.testing.assert_array_equal(component.sent(n), (expected != 0).any(axis=2))
+            np.testing.assert_array_equal(component.sent_rows(n), (expected != 0).any(axis=2))
         else:
             assert isinstance(component, Dense)
-    np.testing.assert_allclose(norms(sent), np.sqrt(squares))
+    np.testing.assert_allclose(l2_norms(sent), np.sqrt(squares))

@@ -14,14 +14,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.own import flower_app
 from fedrec_auditor.targets.wrapped.client import Client
 from fedrec_auditor.targets.wrapped.flower.flower_client import (
+    DataLoader,
     FlowerClient,
-    Partition,
     RecordUploads,
-    envelope,
-    message,
     named,
+    train_message,
+    wrap_content,
 )
-from fedrec_auditor.targets.wrapped.structure import take_apart
+from fedrec_auditor.targets.wrapped.structure import flatten
 from tests.targets.wrapped.flower import apps
 
 
@@ -53,7 +53,7 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
 
     lines = Lines()
     mod = RecordUploads("run", n_items=6, sender="partition-id", writer=lines)
-    partition = Partition.of(apps.load_data, lambda history: history.dense())
+    partition = DataLoader.create(apps.load_data, lambda history: history.dense())
     state: dict[str, Any] = {}
     for device in (4, 7):
         client = FlowerClient(
@@ -69,7 +69,7 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
 
 
 def test_a_message_of_no_round_is_refused() -> None:
-    asked = message({}, apps.model(), legacy=False)
+    asked = train_message({}, apps.model(), legacy=False)
     with pytest.raises(InputError, match="Expected the number of the round in a message"):
         RecordUploads("run", n_items=6, writer=Lines())(asked, None, lambda *parts: None)
 
@@ -77,9 +77,11 @@ def test_a_message_of_no_round_is_refused() -> None:
 def _reply(node: int, shift: float) -> Any:
     from flwr.app import MetricRecord
 
-    content = message({}, {n: each + shift for n, each in apps.model().items()}, False).content
+    content = train_message(
+        {}, {n: each + shift for n, each in apps.model().items()}, False
+    ).content
     content["metrics"] = MetricRecord({"num-examples": 1})
-    return envelope(content, node)
+    return wrap_content(content, node)
 
 
 def test_a_strategy_is_watched() -> None:
@@ -93,7 +95,7 @@ def test_a_strategy_is_watched() -> None:
     lines = Lines()
     recorder = RecordUploads("run", n_items=6, writer=lines)
     strategy = recorder.watch(Configured())
-    sent = ArrayRecord(dict(message({}, apps.model(), False).content["arrays"]))
+    sent = ArrayRecord(dict(train_message({}, apps.model(), False).content["arrays"]))
     assert strategy.configure_train(3, sent, {}, None) == ["configured"]
     made, _ = strategy.aggregate_train(3, [_reply(11, 0.0), _reply(12, 2.0)])
     np.testing.assert_allclose(made["item"].numpy(), apps.model()["item"] + 1.0, rtol=1e-6)
@@ -129,7 +131,7 @@ def test_a_recording_is_written(tmp_path: Path) -> None:
     for device in (0, 1):
         client = FlowerClient(
             app=apps.message_app([cloudpickle.loads(cloudpickle.dumps(recorder))]),
-            partition=Partition.of(apps.load_data, lambda history: history.dense()),
+            partition=DataLoader.create(apps.load_data, lambda history: history.dense()),
             node_config={"partition-id": device},
         )
         client(apps.history(device), apps.model(), None, {})
@@ -149,7 +151,7 @@ def dense(history: Any) -> np.ndarray:
 
 
 def of(app: Any, **more: Any) -> FlowerClient:
-    return FlowerClient(app=app, partition=Partition.of(apps.load_data, dense), **more)
+    return FlowerClient(app=app, partition=DataLoader.create(apps.load_data, dense), **more)
 
 
 def made(history: Any) -> Any:
@@ -357,28 +359,28 @@ def test_errors_name_the_line_of_the_app() -> None:
     for app in (apps.message_app((), broken), apps.legacy_app((), broken)):
         client = Client(FlowerClient(app=app))
         with pytest.raises(InputError, match=r"KeyError: 'learning-rate' \((apps|test_).*py:\d+\)"):
-            client(apps.history(1), *take_apart(apps.model(), "a model"), 0, {}, "")
+            client(apps.history(1), *flatten(apps.model(), "a model"), 0, {}, "")
 
 
 @pytest.mark.parametrize("loader", ["load_data", "load_once", "load_there"])
 def test_the_loader_answers_with_the_history(loader: str) -> None:
     function = getattr(apps, loader)
     for name in (function, *([f"{apps.__name__}:{loader}"] if loader != "load_there" else [])):
-        partition = Partition.of(name, dense)
+        partition = DataLoader.create(name, dense)
         for items in ([1], [2, 3]):
-            with partition.holding(apps.history(*items)):
+            with partition.replace_data(apps.history(*items)):
                 assert np.flatnonzero(function(7)).tolist() == items
     with pytest.raises(FileNotFoundError):
         function(7)
 
 
 def test_the_loader_is_the_same_function_wherever_it_is_imported() -> None:
-    with Partition.of(f"{apps.__name__}.load_data", None).holding(apps.history(1)):
+    with DataLoader.create(f"{apps.__name__}.load_data", None).replace_data(apps.history(1)):
         assert apps.imported_elsewhere(1).items.tolist() == [1]
 
 
 def test_what_is_adapted_may_depend_on_the_call() -> None:
-    partition = Partition.of(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
+    partition = DataLoader.create(apps.load_data, lambda h, partition_id, scale: scale * h.dense())
     client = FlowerClient(app=apps.message_app((), apps.load_data, 3.0), partition=partition)
     moved = sent(client, 1)["item"] - apps.model()["item"]
     np.testing.assert_allclose(moved, [0, 3, 0, 0, 0, 0], atol=1e-6)
@@ -388,7 +390,7 @@ def test_the_loader_is_restored_when_the_app_fails() -> None:
     code = apps.load_data.__code__
     with (
         pytest.raises(ZeroDivisionError),
-        Partition.of(apps.load_data, dense).holding(apps.history(1)),
+        DataLoader.create(apps.load_data, dense).replace_data(apps.history(1)),
     ):
         raise ZeroDivisionError
     assert apps.load_data.__code__ is code
@@ -403,7 +405,7 @@ def test_an_app_that_does_not_load_what_is_audited_is_refused() -> None:
 @pytest.mark.parametrize("data", ["no_such:module", "math:nothing", "math:sqrt", len])
 def test_what_is_no_loader_is_refused(data: Any) -> None:
     with pytest.raises(InputError, match="Expected data to"):
-        Partition.of(data, None)
+        DataLoader.create(data, None)
 
 
 def test_models_are_named() -> None:
@@ -428,7 +430,7 @@ def test_the_message_is_that_of_a_strategy() -> None:
         def get_node_ids(self) -> list[int]:
             return [1]
 
-    arrays = ArrayRecord(dict(message({}, apps.model(), False).content["arrays"]))
+    arrays = ArrayRecord(dict(train_message({}, apps.model(), False).content["arrays"]))
     strategy = FedAvg(min_train_nodes=1, min_available_nodes=1, fraction_evaluate=0.5)
     before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
@@ -436,7 +438,7 @@ def test_the_message_is_that_of_a_strategy() -> None:
         (theirs,) = strategy.configure_train(1, arrays, ConfigRecord({"lr": 0.1}), OneNode())
     finally:
         TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id = before
-    ours = message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
+    ours = train_message({"lr": 0.1, "server-round": 1}, apps.model(), legacy=False)
     assert ours.metadata.message_type == theirs.metadata.message_type
     assert list(ours.content) == list(theirs.content)
     assert dict(ours.content["config"]) == dict(theirs.content["config"])

@@ -25,16 +25,22 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Component, Floats, Ints
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
     Flip,
     FlipBudget,
-    flipper,
+    bit_flip,
 )
-from fedrec_auditor.targets.settings import Factors, NoiseSetting, NotNegative, Positive, Whole
+from fedrec_auditor.targets.settings import (
+    EmbeddingSize,
+    NoiseSetting,
+    NotNegative,
+    Positive,
+    Whole,
+)
 from fedrec_auditor.targets.systems.base import Model
 from fedrec_auditor.targets.systems.system import TrainingResult
 from fedrec_auditor.targets.transcript import Uploads
@@ -48,13 +54,13 @@ _BITS = 1 << 22  # bits per block
 class CentralMf(CollectedBits):
     """Base class of the central factor models, with their settings and their sampling of examples.
 
-    A subclass defines the compiled training loop (``kernel``) and, if needed, further trained
+    A subclass defines the compiled training loop (``train_kernel``) and, if needed, further trained
     parameters.
     """
 
     flip: Flip = "symmetric"
     epsilon: FlipBudget = 1.0
-    factors: Factors = 4
+    factors: EmbeddingSize = 4
     learning_rate: Annotated[Positive, "learning rate of Adam"] = 0.001
     regularization: Annotated[NotNegative, "weight of the squares of all vectors"] = 0.001
     epochs: Annotated[Whole, "passes over the collected bits"] = 30
@@ -62,11 +68,11 @@ class CentralMf(CollectedBits):
     negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
 
     learning = MappingProxyType({"factors": 16})
-    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
+    noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
     init_scale = 0.01
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover vector width, epochs and negatives per positive.
@@ -76,13 +82,15 @@ class CentralMf(CollectedBits):
     @property
     def randomizer(self) -> BitFlip | None:
         """Distribution of one uploaded bit; None if bits are sent without a flip."""
-        return flipper(self.flip, self.epsilon)
+        return bit_flip(self.flip, self.epsilon)
 
     @abstractmethod
-    def kernel(self) -> tuple[Callable[..., int], int]:
+    def train_kernel(self) -> tuple[Callable[..., int], int]:
         """Returns the compiled training loop, and its number of examples per positive."""
 
-    def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
+    def first_model(
+        self, n_users: int, n_items: int, rng: Generator
+    ) -> dict[str, NDArray[np.float64]]:
         """Initial user vectors "users" (n, F) and item vectors "items" (M, F).
 
         A subclass adds further parameters.
@@ -104,10 +112,10 @@ class CentralMf(CollectedBits):
         start, sampling = rng.spawn(2)
         parts = {
             name: Adam.start(values)
-            for name, values in self.first(len(bits), bits.shape[0], start).items()
+            for name, values in self.first_model(len(bits), bits.shape[0], start).items()
         }
-        (epoch, examples), step = self.kernel(), 0
-        for chunk in visit(bits, self.epochs, self.negatives, sampling):
+        (epoch, examples), step = self.train_kernel(), 0
+        for chunk in iter_visits(bits, self.epochs, self.negatives, sampling):
             step = epoch(
                 *parts.values(),
                 chunk,
@@ -128,7 +136,7 @@ class CentralMf(CollectedBits):
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
-def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
+def iter_visits(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
     """Yields training examples: every uploaded 1 once per epoch, with its negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items
@@ -139,7 +147,7 @@ def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Itera
     and a negative. Memory is 8 bytes per 1, 4 bytes per 0, and one chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
-    for part in blocks(len(bits), width, _BITS):
+    for part in iter_blocks(len(bits), width, _BITS):
         block = bits.dense(np.arange(part.start, part.stop))
         absent = width - block.sum(axis=1)
         places = np.flatnonzero(block & (absent > 0)[:, None])

@@ -82,7 +82,7 @@ class CollectedBits(System):
         unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
         if scope.vantage is not Vantage.SERVER or unsent:
             return None
-        if scope.is_presence:
+        if scope.is_user_presence:
             return Identity()
         return self._before_server(scope, population)
 
@@ -92,7 +92,7 @@ class CollectedBits(System):
         Weaker vantages are post-processing. The participation of a user is not hidden, so its event
         is that of the identity.
         """
-        if scope.is_presence:
+        if scope.is_user_presence:
             return Identity().event()
         return self._before_server(scope, population).event()
 
@@ -109,11 +109,11 @@ class CollectedBits(System):
         return (
             DesignedPair(
                 target=self,
-                profiles=Interactions.of(profiles, name="game"),
+                profiles=Interactions.create(profiles, name="game"),
                 broadcast=None,
-                read=first_bits,
+                reducer=first_bits,
                 scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING),
-                names=("item 0 in the history", "item 0 not in the history"),
+                world_names=("item 0 in the history", "item 0 not in the history"),
             ),
         )
 
@@ -137,10 +137,10 @@ class CollectedBits(System):
         access.
         """
         ratings = calls.profiles.ratings
-        entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.owners])
+        entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.profile_ids])
         if self.randomizer is None:
             return {"bits": Bits(entries)}
-        return {"bits": Bits(entries, self.randomizer.by_streams, calls.streams)}
+        return {"bits": Bits(entries, self.randomizer.flip_by_streams, calls.streams)}
 
     def _before_server(self, scope: Scope, population: Population) -> Mechanism:
         if self.randomizer is None:
@@ -150,7 +150,7 @@ class CollectedBits(System):
         return Product(self.randomizer, population.n_items)
 
 
-def flipper(kind: str, epsilon: float) -> BitFlip | None:
+def bit_flip(kind: str, epsilon: float) -> BitFlip | None:
     """Distribution of one flipped bit, of the kind "symmetric" or "asymmetric", at ``epsilon``.
 
     None for the kind "none".
@@ -181,7 +181,7 @@ class ItemKnn(CollectedBits):
 
     neighbours: Whole = 20
 
-    estimated = False
+    is_corrected = False
     """Whether similarities are corrected for the flips by A^-1 (equations 7, 9 and 10)."""
 
     @property
@@ -192,7 +192,7 @@ class ItemKnn(CollectedBits):
         """
         return None
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost: the number of pairs of items, divided by 3000.
 
         The division accounts for the fast counting of pairs (``PackedCounts``).
@@ -204,7 +204,7 @@ class ItemKnn(CollectedBits):
 
         ``rng`` is not used.
         """
-        flip = self.randomizer if self.estimated else None
+        flip = self.randomizer if self.is_corrected else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = pair_counts(uploads.components["bits"])
         nearest = neighbourhoods(
@@ -233,14 +233,14 @@ class FlippedKnn(ItemKnn):
 
     epsilon: FlipBudget = 1.0
 
-    privacy = NoiseSetting(budgets=("epsilon",))
+    noise_setting = NoiseSetting(budgets=("epsilon",))
 
     @property
     @abstractmethod
-    def kind(self) -> str:
+    def flip_kind(self) -> str:
         """Kind of the random flip: "symmetric" or "asymmetric"."""
 
     @property
     def randomizer(self) -> BitFlip | None:
         """Distribution of one uploaded bit, by the kind of the flip and ``epsilon``."""
-        return flipper(self.kind, self.epsilon)
+        return bit_flip(self.flip_kind, self.epsilon)

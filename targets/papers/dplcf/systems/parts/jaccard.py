@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Component, Ints
-from fedrec_auditor.targets.compute import blocks
+from fedrec_auditor.targets.compute import iter_blocks
 
 # Counts of users who sent a 1 for both items of a pair, computed from bits packed into words.
 #
@@ -98,7 +98,7 @@ class Counts(Protocol):
         ...
 
 
-def transition(p: float, q: float) -> NDArray[np.float64]:
+def flip_matrix(p: float, q: float) -> NDArray[np.float64]:
     """Matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
     The pairs are in the order 00, 01, 10, 11. A is equation 6 with its entries (2,1) and (3,1)
@@ -160,7 +160,7 @@ def pair_counts(bits: Component) -> Counts:
     if width > _WIDE or len(bits) * width**2 > _WORK:
         return PackedCounts(bits)
     both = np.zeros((width, width), dtype=np.float32)
-    for block in blocks(len(bits), width, _BLOCK):
+    for block in iter_blocks(len(bits), width, _BLOCK):
         sent = bits.dense(np.arange(block.start, block.stop)).astype(np.float32)
         both += sent.T @ sent
     return both
@@ -192,7 +192,7 @@ def estimate_jaccard(
     return similarity
 
 
-def jaccard_by(
+def solve_jaccard(
     both: Counts, users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
     """Estimated Jaccard similarity of the items ``rows`` to all items, by a given inverse of A.
@@ -251,11 +251,11 @@ def neighbourhoods(
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
     values = np.empty((len(both), size))
-    for rows in blocks(len(both), len(both), _BLOCK):
+    for rows in iter_blocks(len(both), len(both), _BLOCK):
         if inverse is None:
             similarity = estimate_jaccard(both, users, p, q, rows)
         else:
-            similarity = jaccard_by(both, users, inverse, rows)
+            similarity = solve_jaccard(both, users, inverse, rows)
         similarity[
             np.arange(len(similarity)), np.arange(len(both))[rows]
         ] = -1.0  # an item is never its own neighbour

@@ -23,7 +23,7 @@ from fedrec_auditor.targets.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
     Items are dealt at random in equal shares or, if a system's ``split`` is "category", with one
@@ -31,13 +31,13 @@ class Items:
     categories, or, without a category, to the smallest of all.
     """
 
-    of_users: ClassVar[bool] = False
+    is_by_user: ClassVar[bool] = False
 
     def max_items(self, mf: Any, n_items: int) -> int:
         """Largest number of items that one party holds."""
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
-    def count(self, mf: Any, interactions: Interactions) -> int:
+    def n_parties(self, mf: Any, interactions: Interactions) -> int:
         """Number of parties for these data, which is at most the number of items."""
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
@@ -49,7 +49,7 @@ class Items:
         differs from ``parties``.
         """
         if mf.split == "random":
-            return _dealt(interactions.n_items, self.count(mf, interactions), rng)
+            return _dealt(interactions.n_items, self.n_parties(mf, interactions), rng)
         genres = interactions.genres
         if genres is None:
             raise InputError(
@@ -81,25 +81,25 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Users:
+class UserSplit:
     """Division of the data by users: each party holds all ratings of some users.
 
     Users are dealt at random in equal shares.
     """
 
-    of_users: ClassVar[bool] = True
+    is_by_user: ClassVar[bool] = True
 
     def max_items(self, mf: Any, n_items: int) -> int:
         """Largest number of items that one party holds, which is the number of all items."""
         return n_items
 
-    def count(self, mf: Any, interactions: Interactions) -> int:
+    def n_parties(self, mf: Any, interactions: Interactions) -> int:
         """Number of parties for these data, which is at most the number of users."""
         return min(int(mf.parties), interactions.n_users)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Indices of the users of every party, ascending."""
-        return _dealt(interactions.n_users, self.count(mf, interactions), rng)
+        return _dealt(interactions.n_users, self.n_parties(mf, interactions), rng)
 
     def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
         """All ratings of the users ``members``, users by items."""
@@ -111,7 +111,7 @@ class Users:
         return n_users / np.maximum(1, ratings)
 
 
-Holding = Items | Users
+DataDivision = ItemSplit | UserSplit
 
 
 def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
@@ -127,7 +127,7 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 # these systems covers this.
 
 # Largest distance between two users' gradients of one item, in units of the longest gradient.
-GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
+GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 _NUMBERS = 1 << 22  # random numbers that a party draws at once to sample rows
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
@@ -136,18 +136,18 @@ _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 class Clipping:
     """Bounds on the gradient of a rating or a user, and on embeddings; by default none.
 
-    ``error``: errors u.v - x are clipped to [-error, error].
-    ``rating``, ``user``: then the joint gradient of every rating, or of every user, is scaled to at
-        most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``ball``, ``floor``: after a step rows are projected to entries of at least ``floor`` and norm^2
-        of at most ``ball``.
+    ``max_error``: errors u.v - x are clipped to [-error, error].
+    ``rating_norm``, ``user_norm``: then the joint gradient of every rating, or of every user, is
+        scaled to at most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+    ``max_norm2``, ``min_entry``: after a step rows are projected to entries of at least
+        ``min_entry`` and norm^2 of at most ``max_norm2``.
     """
 
-    error: float = math.inf
-    rating: float = math.inf
-    user: float = math.inf
-    ball: float = math.inf
-    floor: float = -math.inf
+    max_error: float = math.inf
+    rating_norm: float = math.inf
+    user_norm: float = math.inf
+    max_norm2: float = math.inf
+    min_entry: float = -math.inf
 
     @classmethod
     def of_embeddings(cls, bound: float) -> Clipping:
@@ -155,7 +155,7 @@ class Clipping:
 
         R is ``bound``. The clipping implies 0 <= u.v <= R.
         """
-        return cls(ball=bound, floor=0.0)
+        return cls(max_norm2=bound, min_entry=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
@@ -163,25 +163,25 @@ class Clipping:
 
         R is ``bound``.
         """
-        return cls(error=bound, ball=bound)
+        return cls(max_error=bound, max_norm2=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
         """Scaling of the joint gradient of every ``unit`` ("rating" or "user") to norm ``clip``."""
-        return cls(user=clip) if unit == "user" else cls(rating=clip)
+        return cls(user_norm=clip) if unit == "user" else cls(rating_norm=clip)
 
     @property
-    def replaced(self) -> float:
+    def replace_ratio(self) -> float:
         """Ratio of the sum's largest change by replacing a rating's value to that by removing it.
 
         At equal clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so
         for scaled gradients the ratio is 2.
         """
-        return 2.0 if min(self.rating, self.user) < math.inf else 1.0
+        return 2.0 if min(self.rating_norm, self.user_norm) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
-        """Embeddings (n, p) projected to the bounds ``floor`` and ``ball``."""
-        return project(rows, self.ball, self.floor)
+        """Embeddings (n, p) projected to the bounds ``min_entry`` and ``max_norm2``."""
+        return project(rows, self.max_norm2, self.min_entry)
 
     def sensitivity(self, count: int, joint: bool) -> float:
         """Largest change of a step's gradient sum by ``count`` ratings of one user.
@@ -196,14 +196,14 @@ class Clipping:
         bounds are attained. If gradients are scaled, the change is at most the norm of the user's
         gradient, or the sum of the ratings' norms.
         """
-        scaled = min(self.user, self.rating * count)
+        scaled = min(self.user_norm, self.rating_norm * count)
         if scaled < math.inf:
             return scaled
         size = math.sqrt(count * count + count) if joint else math.sqrt(count)
-        return 2.0 * self.ball * math.sqrt(self.ball) * size
+        return 2.0 * self.max_norm2 * math.sqrt(self.max_norm2) * size
 
     @property
-    def apart(self) -> float:
+    def user_gap(self) -> float:
         """Largest distance between the sums of any two users, in units of ``sensitivity``.
 
         With embeddings as in equation 6 it is the golden ratio, which is attained. At one item the
@@ -216,19 +216,23 @@ class Clipping:
         that user. In the user embeddings U the same holds with u and v exchanged, if two ratings
         are in the same row. In all other cases the distance is 2.
         """
-        scaled = min(self.rating, self.user) < math.inf
-        return GOLDEN if self.floor >= 0.0 and self.ball < math.inf and not scaled else 2.0
+        scaled = min(self.rating_norm, self.user_norm) < math.inf
+        return (
+            GOLDEN_RATIO
+            if self.min_entry >= 0.0 and self.max_norm2 < math.inf and not scaled
+            else 2.0
+        )
 
-    def displaced(self, count: int, joint: bool) -> float:
+    def row_gap(self, count: int, joint: bool) -> float:
         """Largest distance between the gradient sums of two users with different embeddings.
 
         The embeddings are different rows of the user table, and each user has at most ``count``
         ratings. The sums are in both tables (``joint``), or in item embeddings alone.
         """
-        if self.apart < 2.0 and joint:
-            size = math.sqrt(2.0 * count * count + self.apart**2 * count)
-            return 2.0 * self.ball * math.sqrt(self.ball) * size
-        return self.apart * self.sensitivity(count, joint)
+        if self.user_gap < 2.0 and joint:
+            size = math.sqrt(2.0 * count * count + self.user_gap**2 * count)
+            return 2.0 * self.max_norm2 * math.sqrt(self.max_norm2) * size
+        return self.user_gap * self.sensitivity(count, joint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +240,12 @@ class StepRatings:
     """Ratings sampled in many steps, concatenated.
 
     ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
-    ``places``: index of each rating in the data array of the sparse table.
+    ``data_indices``: index of each rating in the data array of the sparse table.
     ``rows``: row of each rating; rows ascend within a step.
     """
 
     starts: NDArray[np.int64]
-    places: NDArray[np.int64]
+    data_indices: NDArray[np.int64]
     rows: NDArray[np.int64]
 
     @classmethod
@@ -263,7 +267,7 @@ class StepRatings:
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         """Rows, columns and values of the sampled ratings."""
-        columns, values = ratings.indices[self.places], ratings.data[self.places]
+        columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
         return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
 
@@ -294,26 +298,26 @@ def gradients(
 class Descent:
     """Noisy gradient steps on sampled rows, ratings or users.
 
-    ``learning_rate``: initial learning rate, which falls over ``steps``.
-    ``steps``: number of steps of the whole training; if infinite, the learning rate is constant.
-    ``rate``: share of the rows, ratings or users that a step samples.
+    ``learning_rate``: initial learning rate, which falls over ``n_steps``.
+    ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
+    ``fraction``: share of the rows, ratings or users that a step samples.
     ``clipping``: bounds of the gradients and embeddings.
-    ``sampled``: "row" for a fixed number of rows per step; "rating" or "user" if each of these is
-        drawn independently.
+    ``sampling_unit``: "row" for a fixed number of rows per step; "rating" or "user" if each of
+        these is drawn independently.
     ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums in user and
         in item embeddings.
-    ``langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of a
-        batch is a step h rate on the sum of all data, with noise N(0, h rate).
+    ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of
+        a batch is a step h rate on the sum of all data, with noise N(0, h rate).
     """
 
     learning_rate: float
-    steps: float
-    rate: float
+    n_steps: float
+    fraction: float
     clipping: Clipping = Clipping()
-    sampled: str = "row"
+    sampling_unit: str = "row"
     user_sigma: float = 0.0
     item_sigma: float = 0.0
-    langevin: bool = False
+    is_langevin: bool = False
 
     def train(
         self,
@@ -341,7 +345,7 @@ class Descent:
         together = max(1, _NUMBERS // max(1, len(users)))
         for begin in range(first, first + count, together):
             steps = min(together, first + count - begin)
-            drawn = self.draw(ratings, rng, steps)
+            drawn = self.sample(ratings, rng, steps)
             sizes = np.array([[user_scale], [item_scale]]) * self.rates(begin, steps)
             seeds = rng.integers(1 << 64, size=(2, steps), dtype=np.uint64)
             entries = (drawn.starts, *drawn.entries(ratings))
@@ -368,31 +372,33 @@ class Descent:
         drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
-            advance_all,
+            run_all_steps,
         )
 
-        drawn = self.draw_alone(ratings, streams, count)
+        drawn = self.sample_alone(ratings, streams, count)
         users, items = (np.array(table, np.float32) for table in (users, items))
         scales = np.stack([user_scale, item_scale], axis=1)
         seeds = streams.fold_in(1).random_bits(2 * count).reshape(-1, 2, count)
         steps = (seeds, *self._steps(scales[:, :, None] * self.rates(0, count)))
         entries = (drawn.starts, *drawn.entries(ratings))
-        advance_all(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
+        run_all_steps(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
-    def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> StepRatings:
+    def sample(
+        self, ratings: sparse.csr_array, rng: np.random.Generator, count: int
+    ) -> StepRatings:
         """Samples the ratings of ``count`` steps. Memory is about n numbers per step."""
         n = ratings.shape[0]
-        if self.sampled == "rating":
-            sizes = rng.binomial(ratings.nnz, self.rate, count)
+        if self.sampling_unit == "rating":
+            sizes = rng.binomial(ratings.nnz, self.fraction, count)
             parts = [np.sort(rng.choice(ratings.nnz, size, replace=False)) for size in sizes]
             places = np.concatenate(parts).astype(np.int64)
             rows = np.searchsorted(ratings.indptr, places, side="right") - 1
             return StepRatings(np.cumsum([0, *sizes]), places, rows)
-        if self.sampled == "user":
-            steps, chosen = np.nonzero(rng.random((count, n)) < self.rate)
+        if self.sampling_unit == "user":
+            steps, chosen = np.nonzero(rng.random((count, n)) < self.fraction)
             return StepRatings.of_rows(ratings, steps, chosen, count)
-        size = batch_size(n, self.rate)
+        size = batch_size(n, self.fraction)
         if size == 1:
             picked = rng.integers(n, size=(count, 1))
         else:
@@ -400,39 +406,39 @@ class Descent:
         chosen = np.sort(picked, axis=1).ravel()
         return StepRatings.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
-    def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
+    def sample_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
         """Samples the ratings for ``train_alone``.
 
         All steps of one party come before those of the next party.
         """
         n, randomness = ratings.shape[0], streams.fold_in(0)
-        if self.sampled == "rating":
+        if self.sampling_unit == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
             spots = np.arange(count)[:, None] * ratings.shape[1] + place
-            kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
+            kept = randomness.laplace_at(rows, spots) < _quantile(self.fraction)
             step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
             starts = np.searchsorted(groups, np.arange(n * count + 1))
             return StepRatings(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
-        if self.sampled == "user":
-            kept = randomness.uniform(count)[chosen, step] < self.rate
+        if self.sampling_unit == "user":
+            kept = randomness.uniform(count)[chosen, step] < self.fraction
             chosen, step = chosen[kept], step[kept]
         return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
 
     def rates(self, first: int, count: int) -> NDArray[np.float64]:
         """Learning rates of ``count`` steps from step ``first`` on, (count,)."""
         steps = range(first, first + count)
-        return np.array([rate_at(step, self.steps, self.learning_rate) for step in steps])
+        return np.array([rate_at(step, self.n_steps, self.learning_rate) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
         """Step lengths and noise deviations, both (..., 2, count): users first, then items."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
-        if self.langevin:
-            least = np.divide(self.rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        if self.is_langevin:
+            least = np.divide(self.fraction, sizes, out=np.zeros_like(sizes), where=sizes > 0)
             sigmas = np.maximum(sigmas, np.sqrt(least))
         return sizes.astype(np.float32), sigmas.astype(np.float32)
 

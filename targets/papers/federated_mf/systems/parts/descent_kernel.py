@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import FUSED, compiled
+from fedrec_auditor.targets.compiled import FUSED_MATH, compiled
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import normals
 
-_compiled = compiled(fastmath=FUSED, error_model="numpy")
-_part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
+_compiled = compiled(fastmath=FUSED_MATH, error_model="numpy")
+_part = compiled(kept=False, fastmath=FUSED_MATH, error_model="numpy")
 
 
+# Start of each step's ratings, and the row, column and value of every rating.
 _Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
-"""Start of each step's ratings, and the row, column and value of every rating."""
+# Noise seeds, step lengths and noise deviations, (2, count) each: users first, then items.
 _Steps = tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]
-"""Noise seeds, step lengths and noise deviations, (2, count) each: users first, then items."""
+# Fields of ``Clipping``, in its order.
 _Clipping = tuple[float, float, float, float, float]
-"""Fields of ``Clipping``, in its order."""
 
 
 @_compiled
@@ -176,7 +176,7 @@ def _advance(
 
 
 @_compiled
-def advance_all(
+def run_all_steps(
     users: NDArray[np.float32],
     items: NDArray[np.float32],
     owned: NDArray[np.int64],

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Ki
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import least_variance
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import min_variance
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     Exchange,
@@ -30,21 +30,21 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     fit_users,
+    initialize,
     project,
-    start,
 )
 from fedrec_auditor.targets.settings import (
-    AboveZero,
     Checked,
-    ProperShare,
-    ShareOrNone,
+    OpenUnitInterval,
+    PositiveFloat,
+    ShareOrZero,
     Whole,
-    WholeOrNone,
+    WholeOrZero,
     check,
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
-from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.systems.system import get_table as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 _Of = TypeVar("_Of")
@@ -54,15 +54,15 @@ _START = 102  # key of the random stream that draws initial embeddings
 class AveragedExchange(Exchange):
     """Exchange in T rounds of T' local steps, in which the server averages the uploaded embeddings.
 
-    ``shares``: the shared embeddings, "users" or "items".
+    ``shared_table``: the shared embeddings, "users" or "items".
     ``component``: name of the message that carries them.
-    ``along``: whether a party's own embeddings move, by steps in proportion to its share of all
+    ``moves_own``: whether a party's own embeddings move, by steps in proportion to its share of all
         users or items.
     """
 
-    shares: ClassVar[str]
+    shared_table: ClassVar[str]
     component: ClassVar[str]
-    along: bool = True
+    moves_own: bool = True
 
     @abstractmethod
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
@@ -79,18 +79,18 @@ class AveragedExchange(Exchange):
 
         Memory beside the transcript is 2 s + 1 tables of shared embeddings, for s parties.
         """
-        rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shares]
-        first = shared = start(rng.random((rows, mf.factors)), mf.bound, mf.spread)
-        parties = mf.parted(interactions, shared, rng)
+        rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
+        first = shared = initialize(rng.random((rows, mf.factors)), mf.bound, mf.spread)
+        parties = mf.make_parties(interactions, shared, rng)
         with one_thread():
             for number in range(mf.rounds):
-                sent = self.sent(mf, parties, shared, number)
+                sent = self.uploads(mf, parties, shared, number)
                 uploads = Uploads(np.arange(len(parties)), {self.component: sent})
                 yield Round(broadcast=self.broadcast(shared, first), uploads=uploads)
                 shared = self.merge(mf, shared, sent, parties, number)
             return self.finish(mf, parties, shared, first)
 
-    def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
+    def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Shared embeddings of each party after its local steps (equations 4 and 5).
 
         A step on the party's own embeddings is multiplied by its share of all users or items, or is
@@ -98,21 +98,21 @@ class AveragedExchange(Exchange):
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = party.step_scale * party.weight * self.along
+            own = party.step_scale * party.weight * self.moves_own
             descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
-            after = party.trained(
+            after = party.train(
                 descent,
-                self._ordered(shared, party.own),
+                self._ordered(shared, party.own_table),
                 self._ordered(party.step_scale, own),
                 number * steps,
                 steps,
             )
-            out[k], party.own = self._ordered(*after)
+            out[k], party.own_table = self._ordered(*after)
         return Dense(out, Kind.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
         """Returns the shared and the own part, users first; a second call restores the order."""
-        return (shared, own) if self.shares == "users" else (own, shared)
+        return (shared, own) if self.shared_table == "users" else (own, shared)
 
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
@@ -134,7 +134,7 @@ class UsersAveraged(AveragedExchange):
 
     tuning: int = 0
 
-    shares = component = "users"
+    shared_table = component = "users"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Arrays that the server sends: the current user embeddings."""
@@ -148,7 +148,7 @@ class UsersAveraged(AveragedExchange):
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
             last = mf.descent(len(shared), joint=False)
-            tuned = party.trained(last, (shared, party.own), sizes, mf.steps, self.tuning)
+            tuned = party.train(last, (shared, party.own_table), sizes, mf.steps, self.tuning)
             items[party.members] = tuned[1]
         release = {"users": shared, "items": items}
         return TrainingResult(release, release)
@@ -169,13 +169,13 @@ class UsersAveraged(AveragedExchange):
                 f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
                 "row per profile, in the order of the profiles, or one row for all profiles."
             )
-        users = np.broadcast_to(sent, shape)[calls.owners].astype(np.float32)
+        users = np.broadcast_to(sent, shape)[calls.profile_ids].astype(np.float32)
         users = mf.descent(1).clipping.project(users)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
             return users[block], drawn_alone(mf, part, own)[1]
 
-        after, _ = mf.alone(calls, mf.local_steps, begin)
+        after, _ = mf.train_alone(calls, mf.local_steps, begin)
         return {"users": Dense(after[:, None, :], Kind.MODEL)}
 
 
@@ -188,11 +188,11 @@ class ItemsAveraged(AveragedExchange):
     ``tuning_rate``; the paper prints neither. The last V is published.
     """
 
-    along: bool = True
+    moves_own: bool = True
     tuning: int = 0
     tuning_rate: float = 0.5
 
-    shares = component = "items"
+    shared_table = component = "items"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
         """Arrays that the server sends: the current and the first item embeddings."""
@@ -205,10 +205,10 @@ class ItemsAveraged(AveragedExchange):
 
         User embeddings and the parties' own item embeddings are not published.
         """
-        tuned = np.stack([self.tune(mf, party, shared) for party in parties])
+        tuned = np.stack([self.fine_tune(mf, party, shared) for party in parties])
         return TrainingResult(self.broadcast(shared, first), prediction_tables(parties, tuned))
 
-    def tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
+    def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """Item embeddings of a party after fine-tuning without noise; updates its users, too.
 
         Fine-tuning uses all ratings of the party, untrimmed, and clips both embeddings. User
@@ -218,14 +218,14 @@ class ItemsAveraged(AveragedExchange):
             return items
         descent = Descent(
             learning_rate=self.tuning_rate,
-            steps=self.tuning,
-            rate=mf.rate,
+            n_steps=self.tuning,
+            fraction=mf.rate,
             clipping=Clipping.of_embeddings(mf.bound),
         )
-        users = fit_users(party.full, items, bound=mf.bound, steps=mf.pretrained or 20)
-        size = party.full.shape[0] / max(1, party.full.nnz)
-        whole = replace(party, ratings=party.full)
-        party.own, tuned = whole.trained(descent, (users, items), (size, size), 0, self.tuning)
+        users = fit_users(party.untrimmed, items, bound=mf.bound, steps=mf.n_fit_steps or 20)
+        size = party.untrimmed.shape[0] / max(1, party.untrimmed.nnz)
+        whole = replace(party, ratings=party.untrimmed)
+        party.own_table, tuned = whole.train(descent, (users, items), (size, size), 0, self.tuning)
         return tuned
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
@@ -235,12 +235,12 @@ class ItemsAveraged(AveragedExchange):
         is its message if its other users have no ratings, except for the number of ratings by which
         it divides.
         """
-        items, first = received(mf, calls)
+        items, first = received_items(mf, calls)
 
         def begin(block: Ints, part: sparse.csr_array, own: Streams) -> tuple[Floats, Floats]:
-            return fitted(mf, part, first, own), np.tile(items, (len(block), 1))
+            return first_users(mf, part, first, own), np.tile(items, (len(block), 1))
 
-        _, moved = mf.alone(calls, mf.local_steps, begin, self.along)
+        _, moved = mf.train_alone(calls, mf.local_steps, begin, self.moves_own)
         return {self.component: Dense(moved, Kind.MODEL)}
 
 
@@ -253,25 +253,25 @@ class Publication(Exchange):
     items.
     """
 
-    once = True
+    one_step = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """Yields one round, in which every party publishes the tables that it trained alone."""
-        parties = mf.parted(interactions, None, rng)
+        parties = mf.make_parties(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
         versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
         owner = np.empty(m, np.int64)
         with one_thread():
             for k, party in enumerate(parties):
-                first = start(party.rng.random((n, p)), mf.bound, mf.spread)
-                versions[k], party.own = trained_alone(mf, party, first, party.own)
-                items[party.members], owner[party.members] = party.own, k
+                first = initialize(party.rng.random((n, p)), mf.bound, mf.spread)
+                versions[k], party.own_table = train_party(mf, party, first, party.own_table)
+                items[party.members], owner[party.members] = party.own_table, k
         order = np.concatenate([party.members for party in parties])
         rows = Rows(
             indptr=np.cumsum([0, *(len(party.members) for party in parties)]),
-            ids=order,
+            row_ids=order,
             values=items[order],
-            count=m,
+            n_rows=m,
             kind=Kind.MODEL,
         )
         parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
@@ -281,31 +281,33 @@ class Publication(Exchange):
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Published tables of parties of one user each: (1, p) and (m, p) per message."""
-        users, items = mf.alone(calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
+        users, items = mf.train_alone(
+            calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own)
+        )
         return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
 
 
 class NoExchange(Exchange):
     """Exchange without messages: every party trains alone, from the same first item embeddings."""
 
-    once = True
+    one_step = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
         """Trains every party alone, in a single step of the training without messages."""
-        first = start(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
-        parties, items = mf.parted(interactions, first, rng), []
+        first = initialize(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
+        parties, items = mf.make_parties(interactions, first, rng), []
         with one_thread():
             for party in parties:
-                party.own, own = trained_alone(mf, party, party.own, first)
+                party.own_table, own = train_party(mf, party, party.own_table, first)
                 items.append(own)
         yield None
         return TrainingResult(None, prediction_tables(parties, np.stack(items)))
 
 
-def trained_alone(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
+def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
     """Both tables of a party after all T T' steps on its own loss."""
     sizes = party.step_scale, party.step_scale
-    return party.trained(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
+    return party.train(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
 def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
@@ -315,11 +317,11 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
-    rows = start(uniform, mf.bound, mf.spread)
+    rows = initialize(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
 
-def received(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
+def received_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
     """Item embeddings of the broadcast and of the first broadcast, both projected.
 
     If the first item embeddings are missing, they are those of the broadcast.
@@ -330,15 +332,15 @@ def received(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
     return project(items, mf.bound), project(first, mf.bound)
 
 
-def fitted(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
+def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
     """Initial user embeddings of parties of one user each.
 
     They are fitted to the first item embeddings if the system pre-trains them, and random
     otherwise.
     """
-    if mf.pretrained:
-        return fit_users(full, first, bound=mf.bound, steps=mf.pretrained)
-    return start(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
+    if mf.n_fit_steps:
+        return fit_users(full, first, bound=mf.bound, steps=mf.n_fit_steps)
+    return initialize(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
 
 
 def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
@@ -350,7 +352,7 @@ def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
     n, p = sum(len(party.members) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
     for k, party in enumerate(parties):
-        users[party.members], home[party.members] = party.own, k
+        users[party.members], home[party.members] = party.own_table, k
     return {"users": users, "items": items, "home": home}
 
 
@@ -386,15 +388,15 @@ class Dropouts(Checked):
     row is zero if the device was not in the sum. The value is as in ``NoiseReplacement``.
     """
 
-    sigma: AboveZero
-    sensitivity: AboveZero
+    sigma: PositiveFloat
+    sensitivity: PositiveFloat
     n_users: Whole
-    omega: ShareOrNone
-    dropout: ProperShare
+    omega: ShareOrZero
+    dropout: OpenUnitInterval
     count: Whole
     repaired: bool = False
-    colluding: WholeOrNone = 0
-    overstated: AboveZero = 1.0
+    colluding: WholeOrZero = 0
+    overstated: PositiveFloat = 1.0
 
     def __post_init__(self) -> None:
         check(self)
@@ -433,7 +435,7 @@ class Dropouts(Checked):
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Draws outputs of all rounds: float64, (*size, count, 4)."""
-        values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
+        values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()
         edges = np.cumsum(probability)
         shape = (*values.shape, self.count)
@@ -495,7 +497,7 @@ class Dropouts(Checked):
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.count)
 
-    def squares(self) -> tuple[Doubles, Doubles]:
+    def mu_squared(self) -> tuple[Doubles, Doubles]:
         """Values of mu^2 of a round in which the device is in the sum, and their probabilities.
 
         mu is the change of the mean over the deviation of the unknown noise.
@@ -512,7 +514,7 @@ class Dropouts(Checked):
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
     def _min_variance(self) -> float:
-        return least_variance(
+        return min_variance(
             omega=self.omega,
             colluding=self.colluding / self.n_users,
             announced=self.overstated,
@@ -529,7 +531,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 @lru_cache(maxsize=16)
 def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
     """Positive sums of mu^2 over all rounds and their probabilities, both rounded down."""
-    squares, probability = rounds.squares()
+    squares, probability = rounds.mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)
     one = np.bincount(cells, weights=probability, minlength=_CELLS + 1).astype(np.float64)

@@ -25,20 +25,20 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    explicit,
+    check_ratings,
     fit_users,
+    initial_user,
+    initialize,
     item_gradients,
-    neutral,
     predicted,
     project,
-    start,
 )
 from fedrec_auditor.targets.settings import (
     NotNegative,
+    OpenUnitInterval,
     Positive,
     Probability,
-    ProperShare,
-    Scale,
+    RatingScale,
     Whole,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -50,7 +50,7 @@ from fedrec_auditor.targets.systems.system import (
     TrainingResult,
     UploadRequest,
 )
-from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.systems.system import get_table as table
 from fedrec_auditor.targets.transcript import Broadcast, Round
 
 
@@ -58,7 +58,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Round
 class LocalMf(System):
     """Base class with settings, training loop and prediction, for one user per device.
 
-    A subclass defines the messages (``send``) and the next item embeddings V (``turn``).
+    A subclass defines the messages (``send``) and the next item embeddings V (``run_round``).
 
     ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3).
 
@@ -71,14 +71,14 @@ class LocalMf(System):
 
     factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
     rounds: Annotated[Whole, "T, rounds per training"] = 10
-    bound: Scale = 5.0
+    bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "gamma, learning rate"] = 1.0
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
     fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover messages of one row, and the passes over the ratings.
@@ -86,13 +86,13 @@ class LocalMf(System):
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
-    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) before the first round, which never leave the devices.
 
         By default they are all equal. ``first`` (m, p) are the first item embeddings, to which a
         subclass may fit them.
         """
-        one = neutral(self.factors, self.bound).astype(np.float32)
+        one = initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
 
     @abstractmethod
@@ -106,7 +106,7 @@ class LocalMf(System):
         """
 
     @abstractmethod
-    def turn(
+    def run_round(
         self, number: int, model: Broadcast, send: Any, rng: Generator
     ) -> tuple[Round, Floats]:
         """Runs round ``number``: returns the messages, and the next item embeddings.
@@ -114,17 +114,17 @@ class LocalMf(System):
         ``send(model)`` computes the messages of all devices for a broadcast.
         """
 
-    def announced(self, n_items: int, rng: Generator) -> dict[str, Any]:
+    def extra_tables(self, n_items: int, rng: Generator) -> dict[str, Any]:
         """Further arrays that every broadcast contains; by default none."""
         return {}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Yields the broadcast and the messages of each round."""
         n, m = interactions.n_users, interactions.n_items
-        ratings = explicit(interactions, self.bound)
-        first = start(rng.random((m, self.factors)), self.bound, self.spread)
-        users, items = self.begin(ratings, first), first
-        constant = self.announced(m, rng)
+        ratings = check_ratings(interactions, self.bound)
+        first = initialize(rng.random((m, self.factors)), self.bound, self.spread)
+        users, items = self.first_users(ratings, first), first
+        constant = self.extra_tables(m, rng)
 
         def send(model: Broadcast) -> dict[str, Component]:
             nonlocal users
@@ -135,7 +135,7 @@ class LocalMf(System):
         with one_thread():
             for number in range(self.rounds):
                 model = {"items": items, "first": first, "users": np.array(n), **constant}
-                crossed, items = self.turn(number, model, send, rng)
+                crossed, items = self.run_round(number, model, send, rng)
                 yield crossed
         return TrainingResult({"items": items, "first": first}, {"items": items})
 
@@ -145,9 +145,9 @@ class LocalMf(System):
         Systems that need the number of users read it from the entry "users" of the broadcast; if
         the entry is missing, they assume 1.
         """
-        model, owners = self.received(calls.broadcast, calls.profiles), calls.owners
-        ratings = explicit(calls.profiles, self.bound)
-        users = self.begin(ratings, model["first"])[owners]
+        model, owners = self.get_broadcast(calls.broadcast, calls.profiles), calls.profile_ids
+        ratings = check_ratings(calls.profiles, self.bound)
+        users = self.first_users(ratings, model["first"])[owners]
         return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
@@ -155,10 +155,10 @@ class LocalMf(System):
 
         Each u is fitted to the last item embeddings.
         """
-        asked, items = interactions.take(users), model.arrays["items"]
+        asked, items = interactions.take_users(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
-    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+    def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the broadcast with its first item embeddings, named "first".
 
         If they are missing, they are the current item embeddings. Raises InputError if a table is
@@ -185,13 +185,13 @@ class PretrainedMf(LocalMf):
     """
 
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"]
-    delta: Annotated[ProperShare, "delta of the claim"] = 1e-5
+    delta: Annotated[OpenUnitInterval, "delta of the claim"] = 1e-5
 
     # The paper's symbols on the command line; its sigma is in units of the sensitivity.
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     learning = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
-    steerable = True  # user embeddings follow from the first V, a part of every broadcast
+    is_steerable = True  # user embeddings follow from the first V, a part of every broadcast
 
     unprotected = "fmf-lfl"
 
@@ -224,12 +224,12 @@ class PretrainedMf(LocalMf):
         deviation = self.noise_multiplier / math.sqrt(self.rounds)
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
-    def begin(self, ratings: sparse.csr_array, first: Floats) -> Floats:
+    def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
         """User embeddings (n, p) fitted to the first item embeddings (step c1)."""
         first = project(first, self.bound)
         return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
 
-    def masked(
+    def noisy_upload(
         self,
         ratings: sparse.csr_array,
         users: Floats,
@@ -249,9 +249,9 @@ class PretrainedMf(LocalMf):
         j = ratings.indices[place]
         gradient = Rows(
             indptr=np.concatenate([[0], np.cumsum(counts > 0)]),
-            ids=j,
+            row_ids=j,
             values=item_gradients(users[rated], items[j], ratings.data[place]),
-            count=len(items),
+            n_rows=len(items),
             kind=Kind.GRADIENT,
             rate=-1.0,
         )

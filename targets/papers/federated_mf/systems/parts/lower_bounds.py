@@ -19,29 +19,29 @@ from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, PrivacyCur
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    drawn_shares,
     party_sizes,
+    sampled_shares,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     _SLOWING,
-    FAINT,
+    TINY_LENGTH,
     fit_users,
+    fitted_user_pair,
     rate_at,
-    turned_users,
 )
 from fedrec_auditor.targets.settings import Checked, Probability, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtLeast(Checked):
+class LowerBound(Checked):
     """Lower bound for a system whose runs follow a known mechanism with high probability.
 
     ``mechanism``: the mechanism; its privacy curve must be for presence of the value against
         absence.
-    ``share``: probability, for every value, of the runs that follow the mechanism; the adversary
-        can distinguish these runs from the others.
-    ``given_away``: largest probability of a deviation in such a run with the value.
-    ``mistaken``: largest probability of a deviation in such a run without the value.
+    ``p_follows``: probability, for every value, of the runs that follow the mechanism; the
+        adversary can distinguish these runs from the others.
+    ``error_with``: largest probability of a deviation in such a run with the value.
+    ``error_without``: largest probability of a deviation in such a run without the value.
 
     If P(S) - e^eps Q(S) is the divergence of the mechanism, that of the system is at least
 
@@ -51,9 +51,9 @@ class AtLeast(Checked):
     """
 
     mechanism: Mechanism
-    share: Probability = 1.0
-    given_away: Probability = 0.0
-    mistaken: Probability = 0.0
+    p_follows: Probability = 1.0
+    error_with: Probability = 0.0
+    error_without: Probability = 0.0
 
     def __post_init__(self) -> None:
         check(self)
@@ -87,10 +87,10 @@ class AtLeast(Checked):
     def delta(self, epsilon: float) -> float:
         """Lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
-        accidents = self.given_away
-        if self.mistaken > 0.0:
-            accidents += self.mistaken * math.exp(min(epsilon, 700.0))
-        return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
+        accidents = self.error_with
+        if self.error_without > 0.0:
+            accidents += self.error_without * math.exp(min(epsilon, 700.0))
+        return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
         """Privacy event of ``mechanism``, without the deviations."""
@@ -117,14 +117,14 @@ class AtLeast(Checked):
 # Along the line between the two user embeddings the sums are at least as far apart as in
 # ``SampledGaussian``, step by step for the same noise, and its ratio rises with their distance.
 
-MOST_ROUNDS = 10**6
+MAX_ROUNDS = 10**6
 """Maximum number of rounds in a bound; of a longer training only the first rounds are used.
 
 Fewer rounds reveal less. The learning rates of a shorter training fall faster, so that the rates
 within a round do not become more equal."""
 
 
-def evenness(rounds: int, local_steps: int) -> float:
+def rate_evenness(rounds: int, local_steps: int) -> float:
     """Smallest learning rate of a round over the rates' root mean square, for the worst round.
 
     The worst round is the last one in which the rate falls in every step, or the next round, in
@@ -155,7 +155,7 @@ def _falling(total: int) -> int:
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
-def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
+def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
     """Lower bound for adding or removing one rating that turns its user's embedding.
 
     The rating is one of ``count`` + 1 ratings of the user, and the turn changes all of their
@@ -168,7 +168,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeas
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
-    users = turned_users(system.bound, system.factors, system.pretrained, count)
+    users = fitted_user_pair(system.bound, system.factors, system.n_fit_steps, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
     turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
@@ -177,7 +177,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeas
     if place is None or min(along) <= 0.0:
         return None
     start, moved, lost = place
-    shifts, even = [], evenness(system.rounds, system.local_steps)
+    shifts, even = [], rate_evenness(system.rounds, system.local_steps)
     for (first, second), way in zip((there, gone), along, strict=True):
         rest = math.sqrt(max(0.0, system.bound - first**2 - second**2))
         others = rest * math.sqrt(max(0, system.factors - 2))
@@ -188,7 +188,7 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeas
     return _at_least(system, n_users, shifts[0], shifts[1] / shifts[0], lost)
 
 
-def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
+def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
     """Lower bound for adding or removing a user of theta ratings: 2 R^(3/2) sqrt(theta) per draw.
 
     The first item embeddings V turn the user's embedding to one entry. For one user, sampling a
@@ -200,9 +200,9 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast 
     if count < 1:
         return None
     first = np.zeros((count, system.factors))
-    first[:, 0] = FAINT * math.sqrt(system.bound) / count
+    first[:, 0] = TINY_LENGTH * math.sqrt(system.bound) / count
     ratings = sparse.csr_array(np.full((1, count), system.bound))
-    users: Floats = fit_users(ratings, first, bound=system.bound, steps=system.pretrained)
+    users: Floats = fit_users(ratings, first, bound=system.bound, steps=system.n_fit_steps)
     own = float(users[0, 0])
     held = min(system.trim, n_items - count)
     place = _placed(system, n_users, count, held, entries=1, rows=count)
@@ -211,7 +211,7 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast 
     start, moved, lost = place
     rest = math.sqrt(max(0.0, system.bound - own**2) * max(0, system.factors - 1))
     error = system.bound - own * (start + moved) - rest * moved
-    shift = 2.0 * math.sqrt(count) * own * error * evenness(system.rounds, system.local_steps)
+    shift = 2.0 * math.sqrt(count) * own * error * rate_evenness(system.rounds, system.local_steps)
     return _at_least(system, n_users, shift, 0.0, lost) if shift > 0.0 else None
 
 
@@ -242,13 +242,13 @@ def _placed(
 
 def _at_least(
     system: NoisySteps, n_users: int, shift: float, opposite: float, lost: float
-) -> AtLeast:
+) -> LowerBound:
     sums = SampledGaussian(
         noise_multiplier=system.descent(n_users).item_sigma / shift,
-        sampling_probability=drawn_shares(party_sizes(n_users, system.parties), system.rate)[0],
+        sampling_probability=sampled_shares(party_sizes(n_users, system.parties), system.rate)[0],
         rounds=system.rounds,
         local_steps=system.local_steps,
         opposite=opposite,
     )
     mistaken = 0.0 if system.local_steps == 1 else lost
-    return AtLeast(mechanism=sums, given_away=lost, mistaken=mistaken)
+    return LowerBound(mechanism=sums, error_with=lost, error_without=mistaken)

@@ -19,12 +19,12 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     party_sizes,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
+    authors_epsilon,
     batch_size,
-    by_tail_bound,
     noisy_steps,
+    theorem_1_epsilon,
 )
-from fedrec_auditor.targets.settings import ProperShare, Whole
+from fedrec_auditor.targets.settings import OpenUnitInterval, Whole
 from fedrec_auditor.targets.systems.base import Population
 
 
@@ -36,17 +36,17 @@ class GradientNoise(ABC):
     ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for the
         unit.
     ``clipping``: bounds of the gradients.
-    ``in_users``: whether the sums in user embeddings have the noise, too.
+    ``has_user_noise``: whether the sums in user embeddings have the noise, too.
     """
 
     z: float
     sigma: float
     clipping: Clipping
 
-    in_users: ClassVar[bool]
+    has_user_noise: ClassVar[bool]
 
     @abstractmethod
-    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
 
 
@@ -64,9 +64,9 @@ class NoisySteps(PartyMf):
     repaired version every unit (each rating, or each user) is sampled independently, as that
     accountant assumes, and the divisor uses ``density``, a public guess, for tau.
 
-    ``one_party`` states that a system is central, s = 1. Subclasses have a ``noise_multiplier`` z,
-    the deviation of the noise over the sensitivity, or a ``clip`` C, the largest norm of a
-    gradient.
+    ``is_single_party`` states that a system is central, s = 1. Subclasses have a
+    ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a ``clip`` C, the
+    largest norm of a gradient.
 
     Events assume that tau is public, as the paper does. Strictly, with ``as_published`` the scale
     of the noise reveals the number of ratings.
@@ -74,15 +74,15 @@ class NoisySteps(PartyMf):
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
     trim: Annotated[Whole, "theta, maximum ratings of a user if the unit is the user"] = 10
-    delta: Annotated[ProperShare, "delta of the claim"] = 1e-5
-    density: Annotated[ProperShare, "a public guess of the share of rated pairs"] = 0.01
+    delta: Annotated[OpenUnitInterval, "delta of the claim"] = 1e-5
+    density: Annotated[OpenUnitInterval, "a public guess of the share of rated pairs"] = 0.01
     as_published: Annotated[bool, "rows sampled as printed; else units independently"] = True
 
-    one_party: ClassVar[bool] = False
+    is_single_party: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.one_party and self.parties != 1:
+        if self.is_single_party and self.parties != 1:
             raise InputError(
                 f"Expected parties=1 because {self.name} is a central system, got parties="
                 f"{self.parties!r}. Use the system local-only for several parties."
@@ -96,12 +96,12 @@ class NoisySteps(PartyMf):
         """
 
     @property
-    def lengths(self) -> tuple[int, int]:
+    def step_counts(self) -> tuple[int, int]:
         """Numbers of noisy steps of a party on both tables, T T', and on items alone."""
         return self.steps, 0
 
     @property
-    def trimmed(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
@@ -120,27 +120,27 @@ class NoisySteps(PartyMf):
         return replace(
             super().descent(n_users, joint),
             clipping=noise.clipping,
-            user_sigma=noise.sigma if noise.in_users else 0.0,
+            user_sigma=noise.sigma if noise.has_user_noise else 0.0,
             item_sigma=noise.sigma,
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
-        return self.noise(population.n_users).charge(self, scope, population)
+        return self.noise(population.n_users).event(self, scope, population)
 
     def party_epsilon(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party, by the authors' accountant."""
-        return accounted(*self.spent(population, sum(self.lengths)))
+        return authors_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
 
     def by_theorem_1(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party by Theorem 1, which is larger."""
-        return by_tail_bound(*self.spent(population, sum(self.lengths)))
+        return theorem_1_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
 
     def root_sum(self, population: Population) -> float:
         """Claimed epsilon of a user: root of the sum of squared party epsilons (Theorem 4)."""
         return math.sqrt(self.parties) * self.party_epsilon(population)
 
-    def spent(self, population: Population, steps: int) -> tuple[float, float, int, float]:
+    def dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
         """Inputs of the authors' accountant for a number of noisy steps.
 
         They are the noise multiplier, the sampling rate, the number of steps and delta.
@@ -149,21 +149,21 @@ class NoisySteps(PartyMf):
 
 
 # Units that consist of a single rating.
-SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
+RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnBoth(GradientNoise):
     """Gaussian noise on gradients in both tables, for parties that hold items."""
 
-    in_users: ClassVar[bool] = True
+    has_user_noise: ClassVar[bool] = True
 
     @classmethod
-    def scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
+    def for_scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
         """Noise of deviation z C, for joint gradients of a ``unit`` scaled to norm C (``clip``)."""
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
-    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity.
 
         One rating is at one party. A user is at all parties, with ``trim`` ratings each if the
@@ -174,36 +174,36 @@ class NoiseOnBoth(GradientNoise):
         the whole training, because parties keep their item embeddings.
         """
         n, m = population.n_users, population.n_items
-        single = scope.unit in SINGLE
+        single = scope.unit in RATING_UNITS
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
-        held = m if mf.trimmed is None else mf.trimmed
+        held = m if mf.max_ratings is None else mf.max_ratings
         row = min(held, mf.holding.max_items(mf, m))
         clipping, charged = self.clipping, []
-        far = 1.0 if presence else clipping.replaced if scope.unit is Unit.RATING else 2.0
+        far = 1.0 if presence else clipping.replace_ratio if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
             far = 2.0
-        for steps, joint in zip(mf.lengths, (True, False), strict=True):
+        for steps, joint in zip(mf.step_counts, (True, False), strict=True):
             descent = mf.descent(n, joint)
-            drawn = 1 if descent.sampled == "rating" else row
+            drawn = 1 if descent.sampling_unit == "rating" else row
             sigma = descent.item_sigma
             if steps == 0:
                 continue
             if not sigma > 0:
                 return dp.NonPrivateDpEvent()
             alone = sigma / clipping.sensitivity(drawn, joint)
-            apart = alone / clipping.apart
+            apart = alone / clipping.user_gap
             if presence:  # an added user takes the place of a user in another row of U
-                apart = sigma / clipping.displaced(drawn, joint)
+                apart = sigma / clipping.row_gap(drawn, joint)
             noise = StepNoise(
                 descent=descent,
                 sizes=[n],
                 z=sigma / (far * clipping.sensitivity(1 if single else row, joint)),
-                alone=alone,
-                apart=apart,
+                unit_ratio=alone,
+                row_ratio=apart,
             )
-            charged.append(noise.charge(scope, steps * parties))
+            charged.append(noise.event(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
 
 
@@ -211,16 +211,16 @@ class NoiseOnBoth(GradientNoise):
 class NoiseOnItems(GradientNoise):
     """Gaussian noise on gradients in item embeddings alone, for parties that hold users.
 
-    ``follows``: whether user embeddings are computed, without noise, from all ratings of the user.
-        Then one rating changes the user's embedding, and with it the gradients of all of that
-        user's items (``reach``).
-    ``moves``: whether the embeddings of sampled users move in noisy steps, too.
+    ``users_follow``: whether user embeddings are computed, without noise, from all ratings of the
+        user. Then one rating changes the user's embedding, and with it the gradients of all of that
+        user's items (``max_change``).
+    ``users_move``: whether the embeddings of sampled users move in noisy steps, too.
     """
 
-    follows: bool
-    moves: bool
+    users_follow: bool
+    users_move: bool
 
-    in_users: ClassVar[bool] = False
+    has_user_noise: ClassVar[bool] = False
 
     @classmethod
     def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
@@ -234,35 +234,37 @@ class NoiseOnItems(GradientNoise):
         return cls(
             z=z,
             clipping=Clipping.of_embeddings(mf.bound),
-            sigma=z * one * (mf.trimmed or 1),
-            follows=follows,
-            moves=moves and follows,
+            sigma=z * one * (mf.max_ratings or 1),
+            users_follow=follows,
+            users_move=moves and follows,
         )
 
-    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+    def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
         """Privacy event of all noisy gradients of the unit's party, at the true sensitivity.
 
         One round is charged with T' steps.
         """
         drawn = replace(
-            scope, unit=Unit.USER if self.follows else Unit.RATING, adjacency=Adjacency.ADD_REMOVE
+            scope,
+            unit=Unit.USER if self.users_follow else Unit.RATING,
+            adjacency=Adjacency.ADD_REMOVE,
         )
         z, alone = (
             self.sigma
-            / reach(self.clipping, s, population.n_items, mf.trimmed, follows=self.follows)
+            / max_change(
+                self.clipping, s, population.n_items, mf.max_ratings, follows=self.users_follow
+            )
             for s in (scope, drawn)
         )
         noise = StepNoise(
             descent=mf.descent(population.n_users),
             sizes=party_sizes(population.n_users, mf.parties),
             z=z,
-            alone=alone,
-            apart=alone / self.clipping.apart,
-            remembers=self.moves,
+            unit_ratio=alone,
+            row_ratio=alone / self.clipping.user_gap,
+            has_memory=self.users_move,
         )
-        return noise.charge(
-            scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
-        )
+        return noise.event(scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,60 +274,63 @@ class StepNoise:
     ``descent``: steps and their sampling.
     ``sizes``: numbers of users of the parties.
     ``z``: noise over the change of a step's sum by the unit of the scope.
-    ``alone``: noise over the change by adding or removing one of the sampled units.
-    ``apart``: noise over the distance between the gradients of two rows.
-    ``remembers``: whether a sampled row changes, without noise, the party's stored embedding of it.
+    ``unit_ratio``: noise over the change by adding or removing one of the sampled units.
+    ``row_ratio``: noise over the distance between the gradients of two rows.
+    ``has_memory``: whether a sampled row changes, without noise, the party's stored embedding of
+    it.
     """
 
     descent: Descent
     sizes: Sequence[int]
     z: float
-    alone: float
-    apart: float
-    remembers: bool = False
+    unit_ratio: float
+    row_ratio: float
+    has_memory: bool = False
 
-    def charge(self, scope: Scope, steps: int) -> dp.DpEvent:
+    def event(self, scope: Scope, steps: int) -> dp.DpEvent:
         """Privacy event of ``steps`` steps.
 
         In the repaired version each unit is sampled independently, which amplifies privacy for a
         change within one unit. If rows are sampled, n' of the n in ``sizes``, adding or removing a
-        user costs as much as with independent samples, at ``apart``, because the user takes another
-        user's place (``theorems.fixed_size``). Replacing a user costs the proved epsilon of such
-        samples. For units smaller than a user nothing is amplified: the user's other ratings show
-        when the row is sampled.
+        user costs as much as with independent samples, at ``row_ratio``, because the user takes
+        another user's place (``theorems.fixed_size_curve``). Replacing a user costs the proved
+        epsilon of such samples. For units smaller than a user nothing is amplified: the user's
+        other ratings show when the row is sampled.
 
-        If the party ``remembers``, the users whose places an added user took have missed a step,
+        If the party ``has_memory``, the users whose places an added user took have missed a step,
         and from then on their gradients differ, too; the proof then uses only that a sum has
         ``rows`` rows. A replacing user takes nobody's place, and all other users are the same if
         the samples are visible.
         """
-        sampled, rate = self.descent.sampled, self.descent.rate
+        sampled, rate = self.descent.sampling_unit, self.descent.fraction
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         replaced = scope.adjacency is Adjacency.REPLACE
-        single = scope.unit in SINGLE
+        single = scope.unit in RATING_UNITS
         if sampled != "row":
             if presence and (single if sampled == "rating" else scope.unit is Unit.USER):
-                return noisy_steps(self.alone, steps, partial(dp.PoissonSampledDpEvent, rate))
+                return noisy_steps(self.unit_ratio, steps, partial(dp.PoissonSampledDpEvent, rate))
             if replaced and (single or sampled == "user"):
-                return noisy_steps(self.alone, steps, partial(dp.ReplacedSamplingDpEvent, rate))
+                return noisy_steps(
+                    self.unit_ratio, steps, partial(dp.ReplacedSamplingDpEvent, rate)
+                )
             return noisy_steps(self.z, steps)
         n = max(self.sizes, key=lambda size: batch_size(size, rate) / size)
         rows = batch_size(n, rate)
-        if scope.unit is not Unit.USER or not (presence or (replaced and not self.remembers)):
+        if scope.unit is not Unit.USER or not (presence or (replaced and not self.has_memory)):
             seen = partial(dp.RevealedSamplingDpEvent, rows / n)
             return noisy_steps(self.z, steps, seen if rows < n else None)
         if replaced:
             fixed = partial(dp.SampledWithoutReplacementDpEvent, n, rows)
-            return noisy_steps(self.apart, steps, fixed)
-        if self.remembers:
-            return noisy_steps(self.apart / rows, steps)
+            return noisy_steps(self.row_ratio, steps, fixed)
+        if self.has_memory:
+            return noisy_steps(self.row_ratio / rows, steps)
         even = all(batch_size(n, rate) == batch_size(n - 1, rate) for n in self.sizes)
         if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
-            return noisy_steps(self.alone, steps)
-        return noisy_steps(self.apart, steps, partial(dp.PoissonSampledDpEvent, rows / n))
+            return noisy_steps(self.unit_ratio, steps)
+        return noisy_steps(self.row_ratio, steps, partial(dp.PoissonSampledDpEvent, rows / n))
 
 
-def reach(
+def max_change(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
     """Largest change of one step's item-gradient sum by the unit of ``scope``.
@@ -333,23 +338,23 @@ def reach(
     Let c be theta, or the number of items without trimming.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
-    - Replacing a user by another: 1.618 times that (``Clipping.apart``).
-    - Adding or removing a rating that the user's embedding ``follows``, without trimming: 2 R^(3/2)
-      sqrt(2c - 1). At an item rated x in both worlds the gradients are 2 (x - u.v) u and 2 (x -
-      u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance at most 2 R^(3/2)
-      sqrt(2). Otherwise they are at most x and R - x, and the distance is at most 2 R^(3/2). The
-      rating itself has one gradient.
+    - Replacing a user by another: 1.618 times that (``Clipping.user_gap``).
+    - Adding or removing a rating that the user's embedding ``follows``, without trimming: 2
+      R^(3/2) sqrt(2c - 1). At an item rated x in both worlds the gradients are 2 (x - u.v) u and 2
+      (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance at most 2
+      R^(3/2) sqrt(2). Otherwise they are at most x and R - x, and the distance is at most 2
+      R^(3/2). The rating itself has one gradient.
     - A rating, at embeddings that do not depend on it: 2 R^(3/2).
     - Replacing an interaction by another, at such embeddings: twice that.
     - All other changes: as for replacing a user.
     """
     count = n_items if trimmed is None else min(trimmed, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE
-    if scope.unit in SINGLE and not follows:
+    if scope.unit in RATING_UNITS and not follows:
         swapped = scope.unit is not Unit.RATING and not presence
         return 2.0 * clipping.sensitivity(1, False) if swapped else clipping.sensitivity(1, False)
-    if scope.is_presence:
+    if scope.is_user_presence:
         return clipping.sensitivity(count, False)
-    if scope.unit in SINGLE and presence and trimmed is None:
+    if scope.unit in RATING_UNITS and presence and trimmed is None:
         return clipping.sensitivity(2 * count - 1, False)
-    return clipping.sensitivity(count, False) * clipping.apart
+    return clipping.sensitivity(count, False) * clipping.user_gap

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.compiled import FUSED, compiled
+from fedrec_auditor.targets.compiled import FUSED_MATH, compiled
 from fedrec_auditor.targets.components import Ints, RandomizedMessages
 from fedrec_auditor.targets.streams import Streams
 
@@ -38,8 +38,8 @@ _PAIRS = 256  # pairs of draws in one pass, few enough for the fastest cache
 _WIDTH = 64  # a multiple of the vector width
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
-_compiled = compiled(fastmath=FUSED, error_model="numpy")
-_part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
+_compiled = compiled(fastmath=FUSED_MATH, error_model="numpy")
+_part = compiled(kept=False, fastmath=FUSED_MATH, error_model="numpy")
 
 
 def table_normals(
@@ -47,7 +47,7 @@ def table_normals(
 ) -> NDArray[Any]:
     """Standard normal draws of every stream, (len(streams), *shape)."""
     out = np.empty((len(streams), math.prod(shape)), dtype)
-    fill(np.ascontiguousarray(streams.seeds), out)
+    fill_draws(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(len(streams), *shape)
 
 
@@ -71,7 +71,7 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 
 @_compiled
-def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
+def fill_draws(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
     """Writes standard normal draws to ``out`` (n, count), one row per seed of ``seeds`` (n,).
 
     The function serves callers that are not compiled; compiled callers use ``normals``.
@@ -200,32 +200,33 @@ class MaskedGradient:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Message of round 2: -xi + xi', with xi of round 1 and new noise xi' of deviation ``after``.
+    """Message of round 2: -xi + xi', with xi of round 1 and new noise xi' of deviation
+    ``new_sigma``.
 
-    ``before`` is the deviation of xi. The messages do not depend on the gradients.
+    ``old_sigma`` is the deviation of xi. The messages do not depend on the gradients.
     """
 
-    before: float
-    after: float
+    old_sigma: float
+    new_sigma: float
     start: int | Ints = 0
 
-    repaired: ClassVar[bool] = False
+    is_repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
         """Messages of all clients: (n, *shape), float32; only the shape of ``values`` matters."""
-        own, last = self.weights
-        xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
+        own, last = self.draw_weights
+        xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
     def limit(self, largest: float) -> float:
         """Bound on the absolute value of every number, for all gradients."""
-        own, last = self.weights
-        return _TAIL * (abs(own - self.before) + abs(last))
+        own, last = self.draw_weights
+        return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Sum of the messages of all clients; only the shape of ``total`` matters."""
-        own, last = self.weights
-        xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
+        own, last = self.draw_weights
+        xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
     def skipping(self, count: int | Ints) -> Replacement:
@@ -233,12 +234,12 @@ class Replacement:
         return replace(self, start=self.start + count)
 
     @property
-    def weights(self) -> tuple[float, float]:
+    def draw_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard draws in the sum of both of its messages.
 
         The first draw makes xi of round 1; the second makes the new noise.
         """
-        return 0.0, self.after
+        return 0.0, self.new_sigma
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
@@ -250,23 +251,23 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class PartTakenBack(Replacement):
+class RepairedReplacement(Replacement):
     """Message of the repaired round 2: -b, where xi = a + b has independent parts.
 
-    a has deviation ``after``. Given xi, b is N(rho xi, rho (1 - rho) ``before``^2), with rho = 1 -
-    (after/before)^2.
+    a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with rho
+    = 1 - (after/before)^2.
     """
 
-    repaired: ClassVar[bool] = True
+    is_repaired: ClassVar[bool] = True
 
     @property
-    def weights(self) -> tuple[float, float]:
+    def draw_weights(self) -> tuple[float, float]:
         """Weights of a client's two standard draws in the sum of both of its messages.
 
         The first draw makes xi of round 1; the second makes b random given xi.
         """
-        rho = 1.0 - (self.after / self.before) ** 2
-        return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
+        rho = 1.0 - (self.new_sigma / self.old_sigma) ** 2
+        return (1.0 - rho) * self.old_sigma, -self.old_sigma * math.sqrt(rho * (1.0 - rho))
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
@@ -277,7 +278,7 @@ class PartTakenBack(Replacement):
         return second
 
 
-def result(
+def sum_messages(
     update: RandomizedMessages, masked: Ints, clear: RandomizedMessages, replaced: Ints
 ) -> NDArray[np.float64]:
     """Sum of all messages of both rounds, without drawing the noise that cancels between them.
@@ -291,8 +292,8 @@ def result(
     assert isinstance(clear.randomize, Replacement)
     reply, shape = clear.randomize, clear.shape
     silent = update.streams.take(np.flatnonzero(~np.isin(masked, replaced)))
-    noise = reply.before * summed_normals(silent.fold_in(_FIRST), shape)
-    own, last = reply.weights
+    noise = reply.old_sigma * summed_normals(silent.fold_in(_FIRST), shape)
+    own, last = reply.draw_weights
     if own:
         noise += own * summed_normals(clear.streams.fold_in(_FIRST), shape)
     noise += last * summed_normals(clear.streams.fold_in(_SECOND), shape)
@@ -305,7 +306,7 @@ def _noise(
 
     odd, size = np.asarray(start) % 2, math.prod(shape[1:])  # entries are drawn in pairs
     pairs: NDArray[np.float32] = table_normals(
-        streams.fold_in(purpose).after(start - odd), (int(odd.any()) + size,)
+        streams.fold_in(purpose).skip_words(start - odd), (int(odd.any()) + size,)
     )
     drawn = pairs[:, -size:] if odd.all() else pairs[:, :size]
     if odd.any() and not odd.all():
@@ -319,5 +320,7 @@ def _summed(
 ) -> NDArray[np.float64]:
 
     odd = int(start) % 2  # equal in all messages
-    drawn = summed_normals(streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape),))
+    drawn = summed_normals(
+        streams.fold_in(purpose).skip_words(start - odd), (odd + math.prod(shape),)
+    )
     return scale * drawn[odd:].reshape(shape)

@@ -15,24 +15,24 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Siz
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent, Holding
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import DataDivision, Descent
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
-    blocks,
-    explicit,
+    check_ratings,
     fit_users,
-    start,
+    initialize,
+    party_blocks,
     trim,
 )
-from fedrec_auditor.targets.settings import Positive, Probability, Scale, Share, Whole
+from fedrec_auditor.targets.settings import Positive, Probability, RatingScale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Public
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
-Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
-"""Maps indices, ratings and streams of parties of one user each to their initial embeddings."""
+# Maps indices, ratings and streams of parties of one user each to their initial embeddings.
+Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 
 
 @dataclass(slots=True)
@@ -40,23 +40,23 @@ class Party:
     """State of one party during a training.
 
     ``members``: indices of its users (horizontal) or of its items (vertical) in the whole table.
-    ``full``: all ratings of the members, users by items.
+    ``untrimmed``: all ratings of the members, users by items.
     ``ratings``: trimmed ratings of the members, users by items.
-    ``own``: embeddings of the members.
+    ``own_table``: embeddings of the members.
     ``rng``: the party's random generator.
     ``weight``: the party's share of all users or items.
     ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
     """
 
     members: Ints
-    full: sparse.csr_array
+    untrimmed: sparse.csr_array
     ratings: sparse.csr_array
-    own: Floats
+    own_table: Floats
     rng: Generator
     weight: float
     step_scale: float
 
-    def trained(
+    def train(
         self,
         descent: Descent,
         tables: tuple[Floats, Floats],
@@ -101,11 +101,11 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``once``: whether the training is one step, with no messages during the local steps.
+    ``one_step``: whether the training is one step, with no messages during the local steps.
     ``tuning``: number of steps that a party takes alone at the end.
     """
 
-    once: ClassVar[bool] = False
+    one_step: ClassVar[bool] = False
     tuning: int = 0
 
     @abstractmethod
@@ -122,7 +122,7 @@ class PartyMf(System):
     """Base class of systems with T rounds of T' gradient steps in every party.
 
     A system defines the data of parties (``holding``), the messages and their times (``exchange``),
-    the steps and noise of a party (``descent``), and the initial user embeddings (``pretrained``).
+    the steps and noise of a party (``descent``), and the initial user embeddings (``n_fit_steps``).
 
     ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (share of the rows sampled in a step)
     and ``parties`` s are the paper's (sections 4.3, 5.3).
@@ -144,11 +144,11 @@ class PartyMf(System):
     local_steps: Annotated[Whole, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
     parties: Annotated[Whole, "s, number of parties"] = 10
-    bound: Scale = 5.0
+    bound: RatingScale = 5.0
     learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
     spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
-    holding: ClassVar[Holding]
+    holding: ClassVar[DataDivision]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     @property
@@ -162,7 +162,7 @@ class PartyMf(System):
         return self.rounds * self.local_steps
 
     @property
-    def trimmed(self) -> int | None:
+    def max_ratings(self) -> int | None:
         """Maximum number of ratings per user that a party uses, theta; None for all ratings."""
         return None
 
@@ -177,27 +177,29 @@ class PartyMf(System):
 
         The second is given only if one party holds all of a user's ratings and trims them.
         """
-        return Sizes(rounds=self.rounds, ratings=self.trimmed if self.holding.of_users else None)
+        return Sizes(
+            rounds=self.rounds, ratings=self.max_ratings if self.holding.is_by_user else None
+        )
 
     @property
-    def pretrained(self) -> int:
+    def n_fit_steps(self) -> int:
         """Number of steps that fit user embeddings to the first item embeddings."""
         return 0
 
     @property
-    def length(self) -> int:
+    def n_steps(self) -> int:
         """Number of rounds, or 1 if no messages are sent during the local steps."""
-        return 1 if self.exchange.once else self.rounds
+        return 1 if self.exchange.one_step else self.rounds
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover one table per party and round, and the sampled rows.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
-        steps = self.steps + self.pretrained + self.exchange.tuning
+        steps = self.steps + self.n_fit_steps + self.exchange.tuning
         return {
-            "senders": 0 if self.central else self.holding.count(self, interactions),
+            "senders": 0 if self.is_central else self.holding.n_parties(self, interactions),
             "width": self.factors,
             "numbers": numbers,
             "bytes": 4 * numbers,
@@ -212,9 +214,9 @@ class PartyMf(System):
         """
         return Descent(
             learning_rate=self.learning_rate,
-            steps=self.steps,
-            rate=self.rate,
-            sampled=self.sampling.unit,
+            n_steps=self.steps,
+            fraction=self.rate,
+            sampling_unit=self.sampling.unit,
         )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
@@ -226,7 +228,7 @@ class PartyMf(System):
         if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
         guess = max(1.0, self.sampling.density * n_items)
-        return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
+        return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Runs the training round by round, by the protocol ``exchange``."""
@@ -234,7 +236,9 @@ class PartyMf(System):
 
     def public(self, interactions: Interactions) -> Public:
         """Public knowledge of a run, with the number of parties as senders."""
-        return replace(super().public(interactions), parties=self.holding.count(self, interactions))
+        return replace(
+            super().public(interactions), n_silos=self.holding.n_parties(self, interactions)
+        )
 
     def messages(self, calls: UploadRequest) -> Messages:
         """First messages of parties that hold one user and all items each.
@@ -266,8 +270,8 @@ class PartyMf(System):
                 out[:, columns] = version[users] @ items[columns].T
             return out
 
-    def alone(
-        self, calls: UploadRequest, steps: int, begin: Begin, joint: bool = True
+    def train_alone(
+        self, calls: UploadRequest, steps: int, begin: Initializer, joint: bool = True
     ) -> tuple[Floats, Floats]:
         """Embeddings (n, p) and (n, m, p) of parties of one user each, after ``steps`` steps.
 
@@ -276,10 +280,10 @@ class PartyMf(System):
 
         Parties are trained in blocks of four million embedding entries.
         """
-        full, p = explicit(calls.clients, self.bound), self.factors
+        full, p = check_ratings(calls.interactions, self.bound), self.factors
         n, m = full.shape
         users, items = np.empty((n, p), np.float32), np.empty((n, m, p), np.float32)
-        for block in blocks(n, m * p):
+        for block in party_blocks(n, m * p):
             own, part = calls.streams.take(block), sparse.csr_array(full[block])
             first, table = begin(block, part, own)
             part = self.trim_alone(part, own)
@@ -299,29 +303,29 @@ class PartyMf(System):
 
     def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
         """Ratings of parties of one user each, trimmed to at most theta per user."""
-        if self.trimmed is None:
+        if self.max_ratings is None:
             return ratings
-        return trim(ratings, self.trimmed, streams.fold_in(_TRIM))
+        return trim(ratings, self.max_ratings, streams.fold_in(_TRIM))
 
-    def parted(
+    def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
         """Divides the data among the parties, and gives each party its own random seed.
 
         ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
-        table = explicit(interactions, self.bound)
+        table = check_ratings(interactions, self.bound)
         dealt = self.holding.deal(self, interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
             full = ratings = self.holding.ratings_of(table, members)
             n, m = full.shape
-            if self.trimmed is not None:
-                ratings = trim(full, self.trimmed, Streams.spawn(own, n))
-            rows = start(own.random((len(members), self.factors)), self.bound, self.spread)
-            if self.pretrained and shared is not None:
-                rows = fit_users(full, shared, bound=self.bound, steps=self.pretrained)
+            if self.max_ratings is not None:
+                ratings = trim(full, self.max_ratings, Streams.spawn(own, n))
+            rows = initialize(own.random((len(members), self.factors)), self.bound, self.spread)
+            if self.n_fit_steps and shared is not None:
+                rows = fit_users(full, shared, bound=self.bound, steps=self.n_fit_steps)
             step_scale = float(self.step_scale(n, m, ratings.nnz))
             made.append(Party(members, full, ratings, rows, own, len(members) / total, step_scale))
         return made
@@ -333,7 +337,7 @@ def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
     return n_users // count, -(-n_users // count)
 
 
-def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
+def sampled_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
     """Smallest and largest share of rows that a step of a party samples.
 
     ``sizes`` are the parties' numbers of rows. The number of sampled rows n' is an integer, so

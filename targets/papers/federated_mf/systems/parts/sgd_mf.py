@@ -37,7 +37,7 @@ _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 1
 _SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
-def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
+def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
     """Returns the ratings as float32; raises InputError unless all lie in (0, ``bound``]."""
     values = interactions.ratings.data
     if len(values) and not (values.min() > 0 and values.max() <= bound):
@@ -48,7 +48,7 @@ def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
     return interactions.ratings
 
 
-def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
+def initialize(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
     """Initial embeddings from uniform draws (n, p) in (0, 1), with u.v = R/2 in expectation.
 
     The paper states only "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
@@ -88,12 +88,12 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
     )
 
 
-def blocks(n: int, size: int) -> Iterator[Ints]:
+def party_blocks(n: int, size: int) -> Iterator[Ints]:
     """Yields indices of n parties of one user each, in blocks.
 
     A block has at most about four million numbers, ``size`` per party.
     """
-    for block in compute.blocks(n, size, _NUMBERS):
+    for block in compute.iter_blocks(n, size, _NUMBERS):
         yield np.arange(block.start, block.stop)
 
 
@@ -121,13 +121,13 @@ def rate_at(step: int, steps: float, rate: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments calculate it.
 
     The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes
     the minimum over ``_ORDERS`` of the conversion of Canonne, Kamath and Steinke 2020, Proposition
-    12, of the Renyi curve. Theorem 1 prints a larger bound, ``by_tail_bound``. Propositions 2 and 3
-    give only the order of both, with constants that do not exist.
+    12, of the Renyi curve. Theorem 1 prints a larger bound, ``theorem_1_epsilon``. Propositions 2
+    and 3 give only the order of both, with constants that do not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -139,7 +139,7 @@ def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) ->
 
 
 @lru_cache(maxsize=256)
-def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+def theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016, Theorem 2).
 
     The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l of the moments
@@ -184,11 +184,11 @@ def noisy_steps(
 # (n_items + _USERS) p^2 numbers, for any number of ratings.
 
 # Length of short first item embeddings, which move a user little, in units of sqrt(R)/ratings.
-FAINT = 1e-4
+TINY_LENGTH = 1e-4
 _USERS = 4096
 
 
-def neutral(factors: int, bound: float) -> NDArray[np.float64]:
+def initial_user(factors: int, bound: float) -> NDArray[np.float64]:
     """Initial embedding of every user: equal entries and norm^2 R/2, (p,)."""
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
@@ -199,7 +199,7 @@ def fit_users(
     """User embeddings (n, p) after ``steps`` gradient steps towards the constrained optimum.
 
     The optimum minimizes the squared errors of each user's ratings at the fixed ``items``. The
-    steps start at ``neutral``.
+    steps start at ``initial_user``.
     """
     factors = items.shape[1]
     v = items.astype(np.float64)
@@ -216,12 +216,12 @@ def fit_users(
 
 def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
     """Predicted ratings u.v, (n_users, n_items), with each user fitted to ``items``."""
-    ratings = explicit(interactions, bound)
+    ratings = check_ratings(interactions, bound)
     with one_thread():
         return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
 
 
-def turned_users(
+def fitted_user_pair(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Embeddings (p,) of a user with and without one more rating, which turns the embedding.
@@ -231,7 +231,7 @@ def turned_users(
     vectors turn the embedding to entry 1 unless the long one pulls it.
     """
     first = np.zeros((count + 1, factors))
-    first[:count, 1] = FAINT * math.sqrt(bound) / count
+    first[:count, 1] = TINY_LENGTH * math.sqrt(bound) / count
     first[count, 0] = math.sqrt(bound)
     ratings = np.full((2, count + 1), bound)
     ratings[1, count] = 0.0
@@ -255,7 +255,7 @@ def rating_distance(bound: float, factors: int, fitting: int) -> float:
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
-    a, b = turned_users(bound, factors, fitting, 1)
+    a, b = fitted_user_pair(bound, factors, fitting, 1)
     one, two = np.concatenate([a - b, np.zeros(factors)]), np.concatenate([-b, a])
     between = two - one
     share = float(np.clip(-(one @ between) / (between @ between), 0.0, 1.0))
@@ -268,7 +268,7 @@ def _descend(
     """Minimizes u G u / 2 - b u for all users together; ``gram`` (n, p, p), ``target`` (n, p)."""
     trace = np.einsum("nii->n", gram)
     length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]
-    u = np.broadcast_to(neutral(target.shape[1], bound), target.shape)
+    u = np.broadcast_to(initial_user(target.shape[1], bound), target.shape)
     ahead, momentum = u, 1.0
     for _ in range(steps):
         slope = np.matmul(gram, ahead[:, :, None])[:, :, 0] - target

@@ -21,7 +21,7 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repea
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import System, received
+from fedrec_auditor.targets.systems.system import System, get_table
 from fedrec_auditor.targets.transcript import Broadcast
 
 
@@ -31,18 +31,18 @@ class Gradients:
 
     Row i of the item table has the gradient ``weight[i] * hidden + shared``.
 
-    ``own``: whether an item is one of the user's (n, M).
+    ``is_own``: whether an item is one of the user's (n, M).
     ``weight``: weight of each item (n, M); the mean and covariance of a user's rows follow from it.
     ``hidden``, ``shared``: the two vectors of a user's rows (n, d).
-    ``of_user``: gradient by h of the sum of a user's squared errors (n, d).
+    ``user_gradient``: gradient by h of the sum of a user's squared errors (n, d).
     ``layer``: gradient by the layer (n, d, d).
     """
 
-    own: NDArray[np.bool_]
+    is_own: NDArray[np.bool_]
     weight: Floats
     hidden: Floats
     shared: Floats
-    of_user: Floats
+    user_gradient: Floats
     layer: Floats
 
 
@@ -84,7 +84,7 @@ class RatingGraph(System):
 
     @property
     @abstractmethod
-    def side(self) -> float:
+    def max_number(self) -> float:
         """Largest absolute value of a number of a message before its noise."""
 
     @property
@@ -93,20 +93,20 @@ class RatingGraph(System):
         """Scale of the Laplace noise on each number of a message."""
 
     @property
-    def number(self) -> float:
+    def number_eps(self) -> float:
         """Epsilon of one number of a message: 2 side / noise."""
-        return 2.0 * self.side / self.noise
+        return 2.0 * self.max_number / self.noise
 
     @property
-    def extra(self) -> float:
+    def extra_eps(self) -> float:
         """Additional epsilon of one entry of the item table, for noise beyond the Laplace noise."""
         return 0.0
 
     @abstractmethod
-    def times(self, population: Population) -> int:
+    def n_messages(self, population: Population) -> int:
         """Number of messages of a training that depend on one user."""
 
-    def message(self, population: Population) -> ComponentLaplace:
+    def randomizer(self, population: Population) -> ComponentLaplace:
         """Randomizer of all numbers of a message, at opposite corners of the clipped set.
 
         The corners are those of the cube or, if messages are clipped by L2, those of the cube
@@ -115,7 +115,7 @@ class RatingGraph(System):
         count = self.weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         return ComponentLaplace(
-            (NoisyComponent("all", count, self.number * part),), self.side * part
+            (NoisyComponent("all", count, self.number_eps * part),), self.max_number * part
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
@@ -125,20 +125,20 @@ class RatingGraph(System):
         the server.
         """
         found: Mechanism
-        if scope.vantage is not Vantage.SERVER or scope.is_presence:
+        if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
             return None
         if scope.unit is Unit.COORDINATE:
-            found = Clipped(Laplace(scale=self.noise, low=-self.side, high=self.side))
+            found = Clipped(Laplace(scale=self.noise, low=-self.max_number, high=self.max_number))
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            found = self.message(population)
+            found = self.randomizer(population)
         else:
             return None
-        return self.over(found, scope, population)
+        return self.repeat(found, scope, population)
 
-    def over(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
+    def repeat(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
         """Repeats a message's mechanism for all messages within the horizon of ``scope``."""
         training = scope.horizon is Horizon.TRAINING
-        return Repeated(one, self.times(population)) if training else one
+        return Repeated(one, self.n_messages(population)) if training else one
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """Event of the noise on one number, or on all numbers, of every message in the horizon.
@@ -146,16 +146,16 @@ class RatingGraph(System):
         The participation of a user is not hidden. The L1 diameter of an L2 ball counts, which is
         sqrt(count) times its L2 diameter: corners attain it.
         """
-        if scope.is_presence:
+        if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
         one, training = scope.unit is Unit.COORDINATE, scope.horizon is Horizon.TRAINING
-        spent = self.number if one else self.message(population).epsilon
-        spent += self.extra * (1 if one else population.n_items * self.dimension)
+        spent = self.number_eps if one else self.randomizer(population).epsilon
+        spent += self.extra_eps * (1 if one else population.n_items * self.dimension)
         return dp.SelfComposedDpEvent(
-            dp.PureDpEvent(spent), self.times(population) if training else 1
+            dp.PureDpEvent(spent), self.n_messages(population) if training else 1
         )
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover messages that contain all numbers of the model.
@@ -168,20 +168,20 @@ class RatingGraph(System):
         """Number of weights of the model: the item table and the layer."""
         return self.dimension * (population.n_items + self.dimension)
 
-    def initial(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
+    def initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
         """Initial model: random items, and a layer that is the identity."""
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
-    def received(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
+    def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
         """Returns the broadcast's item table "item" and layer "gnn.A".
 
         Raises InputError if one of them is missing or has a wrong shape.
         """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
-        return {name: received(broadcast, name, shape) for name, shape in shapes.items()}
+        return {name: get_table(broadcast, name, shape) for name, shape in shapes.items()}
 
-    def mean(
+    def user_means(
         self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
     ) -> tuple[Floats, float]:
         """Mean embedding m of every user (n, d), and the share of the own items in it.
@@ -201,9 +201,9 @@ class RatingGraph(System):
         equal items.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
-        return self.around(ratings, self.mean(ratings, model, None)[0] @ layer.T + kept)
+        return self.near_means(ratings, self.user_means(ratings, model, None)[0] @ layer.T + kept)
 
-    def around(self, ratings: sparse.csr_array, users: Floats) -> Floats:
+    def near_means(self, ratings: sparse.csr_array, users: Floats) -> Floats:
         """Mean of ``users`` (n, d) over the users of the same items, averaged over the items."""
         met = _interacted(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
@@ -221,18 +221,18 @@ class RatingGraph(System):
         Neighbours' embeddings (``near``) are fixed. ``kept`` (n, d) holds the users' own vectors e.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
-        m, share = self.mean(ratings, model, near)
+        m, share = self.user_means(ratings, model, near)
         own, hidden = ratings.toarray() != 0, m @ layer.T + kept
         count = np.maximum(own.sum(axis=1, keepdims=True), 1)
         target = (ratings.toarray() - self.level) / self.best
         weight = np.where(own, 2.0 / count * (hidden @ items.T - target), 0.0)
         user = weight @ items
         return Gradients(
-            own=own,
+            is_own=own,
             weight=weight,
             hidden=hidden,
             shared=share / count * (user @ layer),
-            of_user=count * user,
+            user_gradient=count * user,
             layer=user[:, :, None] * m[:, None, :],
         )
 
@@ -242,9 +242,9 @@ class RatingGraph(System):
         The longest step for which this is certain is one over the sum of the squared lengths of a
         user's items; with noisy items, ``user_rate`` alone would diverge.
         """
-        squares = one.own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
+        squares = one.is_own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
-        return np.asarray(rate[:, None] * one.of_user)
+        return np.asarray(rate[:, None] * one.user_gradient)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings of ``users`` for all items, (len(users), n_items).
@@ -253,7 +253,7 @@ class RatingGraph(System):
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]
-        m, _ = self.mean(ratings, arrays, None if near is None else near[users])
+        m, _ = self.user_means(ratings, arrays, None if near is None else near[users])
         hidden = m @ arrays["gnn.A"].T + arrays["kept"][users]
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 

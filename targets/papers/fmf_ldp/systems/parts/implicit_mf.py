@@ -159,7 +159,8 @@ CUTOFFS = (2, 5, 10)
 class ImplicitMf(System):
     """Base class of federated implicit matrix factorization, with settings and training loop.
 
-    A subclass defines the uploads (``messages``) and the server's next item matrix V (``step``).
+    A subclass defines the uploads (``messages``) and the server's next item matrix V
+    (``next_model``).
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
     paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation of
@@ -184,12 +185,12 @@ class ImplicitMf(System):
         """Public distribution of one randomized entry; None without randomization."""
         return None
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost: all interactions in every server step."""
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
-    def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
+    def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
         """Next item matrix of the server, from the current one and the uploads of a round."""
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
@@ -203,10 +204,10 @@ class ImplicitMf(System):
                 model = {"items": items}
                 uploads = self.upload(interactions, model, rng, compute=compute)
                 yield Round(broadcast=model, uploads=uploads)
-                items = self.step(items, uploads)
-        return TrainingResult({"items": items}, {"items": items}, self.vectors_behind(uploads))
+                items = self.next_model(items, uploads)
+        return TrainingResult({"items": items}, {"items": items}, self.upload_vectors(uploads))
 
-    def vectors_behind(self, uploads: Uploads) -> Floats | None:
+    def upload_vectors(self, uploads: Uploads) -> Floats | None:
         """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
         return None
 
@@ -221,9 +222,9 @@ class ImplicitMf(System):
         """
         items = model.arrays["items"]
         with one_thread():
-            return np.asarray(self.solve(interactions.ratings[users], items) @ items.T)
+            return np.asarray(self.solve_users(interactions.ratings[users], items) @ items.T)
 
-    def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
+    def solve_users(self, profiles: sparse.csr_array, items: Floats) -> Floats:
         """User vectors of equation 4 for every profile, (n, F), which never leave a device."""
         return self.gradients(profiles, items).vectors
 

@@ -29,7 +29,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 # Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
 # the hidden layers and a sigmoid at the end for implicit feedback.
 
-LAYERS = 4
+N_LAYERS = 4
 Averaged = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
 USER, ITEM, GENRE = "user.", "item", "genre"
 
@@ -40,17 +40,17 @@ class Network:
 
     ``embedding``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``ids``: whether every item has its own embedding; it always has one if no genres are read.
-    ``side``: whether features of users and items are read.
-    ``averaged``: whether an item's genres give one input, the mean of their embeddings, instead of
-        one input each.
+    ``has_ids``: whether every item has its own embedding; it always has one if no genres are read.
+    ``has_side``: whether features of users and items are read.
+    ``mean_genres``: whether an item's genres give one input, the mean of their embeddings, instead
+        of one input each.
     """
 
     embedding: int
     width: int
-    ids: bool
-    side: bool
-    averaged: bool = False
+    has_ids: bool
+    has_side: bool
+    mean_genres: bool = False
 
     def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
         """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
@@ -59,18 +59,18 @@ class Network:
         item, then to its genres.
         """
         tables: dict[str, tuple[int, ...]] = {}
-        if self.side:
+        if self.has_side:
             for key in sorted(interactions.attributes):
                 categories = interactions.attributes[key].categories
                 tables[f"{USER}{key}"] = (len(categories), self.embedding)
         genres = 0 if interactions.genres is None else interactions.genres.shape[1]
-        if self.ids or not (self.side and genres):
+        if self.has_ids or not (self.has_side and genres):
             tables[ITEM] = (interactions.n_items, self.embedding)
-        if self.side and genres:
+        if self.has_side and genres:
             tables[GENRE] = (genres, self.embedding)
-        count = len(tables) + (genres - 1 if GENRE in tables and not self.averaged else 0)
-        sizes = [self.embedding * count, *(self.width >> layer for layer in range(LAYERS))]
-        for layer in range(LAYERS):
+        count = len(tables) + (genres - 1 if GENRE in tables and not self.mean_genres else 0)
+        sizes = [self.embedding * count, *(self.width >> layer for layer in range(N_LAYERS))]
+        for layer in range(N_LAYERS):
             tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
             tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
@@ -111,7 +111,7 @@ def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
     return interactions.genres.astype(np.float32)
 
 
-LANES = 16
+BATCH_UNIT = 16
 """Divisor of minibatch sizes.
 
 If an array does not fill whole vectors, torch rounds the sigmoids of its last entries differently.
@@ -124,13 +124,13 @@ class DeviceExamples:
     """Training examples of n devices, each item at most once per device, padded to one width.
 
     ``items``: positives, ascending, then negatives, then padding (n, width).
-    ``counts``: numbers of positives (n,).
-    ``sizes``: numbers of all examples (n,).
+    ``n_positives``: numbers of positives (n,).
+    ``n_examples``: numbers of all examples (n,).
     """
 
     items: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    n_positives: NDArray[np.int64]
+    n_examples: NDArray[np.int64]
 
     @classmethod
     def draw(
@@ -149,30 +149,32 @@ class DeviceExamples:
         row = np.repeat(np.arange(len(counts)), counts)
         keys[row, interactions.ratings.indices] = -1.0
         items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
-        return cls(items=items, counts=counts, sizes=sizes)
+        return cls(items=items, n_positives=counts, n_examples=sizes)
 
     def __len__(self) -> int:
-        return len(self.sizes)
+        return len(self.n_examples)
 
     @property
     def labels(self) -> NDArray[np.float32]:
         """Label of each example: 1 for positives, 0 for negatives and padding, (n, width)."""
-        return (np.arange(self.items.shape[1]) < self.counts[:, None]).astype(np.float32)
+        return (np.arange(self.items.shape[1]) < self.n_positives[:, None]).astype(np.float32)
 
-    def orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
+    def epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
         """Random order of each device's examples in an epoch, (n, width), with padding last.
 
         ``width`` may be larger than that of ``items``. An order depends only on the device's own
         stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).uniform(width)
-        keys[np.arange(width) >= self.sizes[:, None]] = 2.0
+        keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
     def take(self, devices: Ints) -> DeviceExamples:
         """Examples of the devices with the indices ``devices``."""
         return DeviceExamples(
-            items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]
+            items=self.items[devices],
+            n_positives=self.n_positives[devices],
+            n_examples=self.n_examples[devices],
         )
 
 
@@ -187,8 +189,8 @@ has those of its examples. "genre" (n, g, d) and the layers have the shapes of t
 def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     """Scores before the sigmoid of every item of ``weights``, (n, items), by equation 1.
 
-    ``flags`` states the genres of the items. The first layer is split by its inputs, so that a
-    user's part and a genre's part are computed once per device. The last product is a sum, which
+    ``flags`` states the genres of the items. The first layer is split by its inputs, so that
+    a user's part and a genre's part are computed once per device. The last product is a sum, which
     does not depend on other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
@@ -203,7 +205,7 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
             flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
             parts = genre @ last
         hidden = hidden + flags @ parts
-    for layer in range(2, LAYERS + 1):
+    for layer in range(2, N_LAYERS + 1):
         hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
         hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
     out = (torch.relu(hidden) * weights["output.weight"][:, None]).sum(dim=-1)
@@ -247,14 +249,14 @@ def gradients(
 class ProximalTraining:
     """Settings of the local training of a device.
 
-    ``epochs``: number of epochs E2.
+    ``n_epochs``: number of epochs E2.
     ``rate``: learning rate alpha1.
-    ``proximal``: weight mu of the proximal term.
+    ``prox_weight``: weight mu of the proximal term.
     """
 
-    epochs: int
+    n_epochs: int
     rate: float
-    proximal: float
+    prox_weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +266,7 @@ class Devices:
     ``examples``: examples of each device.
     ``streams``: random streams of the devices.
     ``weights``: views of the broadcast, except for "user" and "item", which have their own memory.
-    ``flags``: genres of the examples (n, width, g).
+    ``genre_flags``: genres of the examples (n, width, g).
     ``labels``: labels of the examples (n, width).
     ``batch``: number of examples of a minibatch; it divides ``width``.
     """
@@ -272,7 +274,7 @@ class Devices:
     examples: DeviceExamples
     streams: Streams
     weights: Weights
-    flags: Tensor
+    genre_flags: Tensor
     labels: Tensor
     batch: int
 
@@ -294,7 +296,7 @@ class Devices:
         once.
         """
         n, width = examples.items.shape
-        batch = min(batch, -(-interactions.n_items // LANES) * LANES)
+        batch = min(batch, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
         full = -(-width // batch) * batch
         items = torch.zeros((n, full), dtype=torch.long)
         items[:, :width] = torch.from_numpy(examples.items)
@@ -319,7 +321,7 @@ class Devices:
             examples=examples,
             streams=streams,
             weights=weights,
-            flags=flags[items],
+            genre_flags=flags[items],
             labels=labels,
             batch=batch,
         )
@@ -335,15 +337,17 @@ class Devices:
         """
         start = self.weights
         now = {name: value.clone() for name, value in start.items()}
-        if not len(self.examples) or not local.epochs:
+        if not len(self.examples) or not local.n_epochs:
             return now
         size, width = self.batch, self.labels.shape[1]
-        batches = -(-self.examples.sizes // size)
-        pull = local.rate * local.proximal
+        batches = -(-self.examples.n_examples // size)
+        pull = local.rate * local.prox_weight
         where = self.labels.device
-        sizes = torch.as_tensor(self.examples.sizes, device=where)
-        for epoch in range(local.epochs):
-            orders = torch.as_tensor(self.examples.orders(self.streams, epoch, width), device=where)
+        sizes = torch.as_tensor(self.examples.n_examples, device=where)
+        for epoch in range(local.n_epochs):
+            orders = torch.as_tensor(
+                self.examples.epoch_orders(self.streams, epoch, width), device=where
+            )
             for number in range(int(batches.max(initial=0))):
                 active = int((batches > number).sum())  # number of devices that have this minibatch
                 place = orders[:active, number * size : (number + 1) * size]
@@ -354,7 +358,7 @@ class Devices:
                 live = {k: v[:active].detach() for k, v in now.items() if k != ITEM}
                 live[ITEM] = now[ITEM][device, place]
                 slope = gradients(
-                    live, self.flags[device, place], self.labels[device, place], weight
+                    live, self.genre_flags[device, place], self.labels[device, place], weight
                 )
                 if pull:
                     for name, value in now.items():
@@ -364,18 +368,18 @@ class Devices:
                         now[ITEM][device, place] = now[ITEM][device, place] - local.rate * value
                     else:
                         now[name][:active].sub_(value, alpha=local.rate)
-        diverged = ~finite(now)
+        diverged = ~is_finite(now)
         for name, value in now.items():
             value[diverged] = start[name][diverged]
         return now
 
 
-def reptile(devices: Devices, local: ProximalTraining) -> Weights:
+def reptile_step(devices: Devices, local: ProximalTraining) -> Weights:
     """Change of each device by local training, theta - theta0 (line 18 of Algorithm 1)."""
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
-def maml(devices: Devices, local: ProximalTraining) -> Weights:
+def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
     """Minus the meta-gradient of each device (equations 4 and 5).
 
     The meta-gradient is that of the query loss by theta0, after the support steps. A random half of
@@ -388,9 +392,9 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
         return {name: torch.zeros_like(v) for name, v in start.items()}
-    orders = torch.as_tensor(devices.examples.orders(devices.streams, 0, width))
+    orders = torch.as_tensor(devices.examples.epoch_orders(devices.streams, 0, width))
     place = torch.argsort(orders, dim=1).to(devices.labels.device)  # an example's place in order
-    sizes = torch.as_tensor(devices.examples.sizes, device=place.device)[:, None]
+    sizes = torch.as_tensor(devices.examples.n_examples, device=place.device)[:, None]
     support = (place < sizes // 2).to(devices.labels.dtype)
     query = (place < sizes).to(devices.labels.dtype) - support
 
@@ -400,17 +404,17 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
         for at in range(0, width, size):
             block = slice(at, at + size)
             live = weights | {ITEM: weights[ITEM][:, block]}
-            flags, labels = devices.flags[:, block], devices.labels[:, block]
+            flags, labels = devices.genre_flags[:, block], devices.labels[:, block]
             parts.append(loss(live, flags, labels, mean[:, block]))
         return torch.stack(parts).sum()
 
     now = start
-    for _ in range(local.epochs):
+    for _ in range(local.n_epochs):
         slope = torch.autograd.grad(total(now, support), list(now.values()), create_graph=True)
         now = {k: v - local.rate * g for (k, v), g in zip(now.items(), slope, strict=True)}
     found = torch.autograd.grad(total(now, query), list(start.values()))
     change = {name: -g for name, g in zip(start, found, strict=True)}
-    diverged = ~finite(change)
+    diverged = ~is_finite(change)
     for value in change.values():
         value[diverged] = 0.0
     return change
@@ -428,7 +432,7 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
     if ITEM in broadcast:
         table = torch.as_tensor(np.array(broadcast[ITEM]), dtype=rows.dtype, device=rows.device)
     every = table.expand(n, *table.shape).clone()
-    valid = np.arange(devices.examples.items.shape[1]) < devices.examples.sizes[:, None]
+    valid = np.arange(devices.examples.items.shape[1]) < devices.examples.n_examples[:, None]
     device, example = np.nonzero(valid)
     items = devices.examples.items[device, example]
     every[torch.as_tensor(device), torch.as_tensor(items)] = rows[
@@ -442,7 +446,7 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
     return found
 
 
-def finite(weights: Weights) -> Tensor:
+def is_finite(weights: Weights) -> Tensor:
     """Whether all weights of a device are finite, (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

@@ -15,12 +15,12 @@ from scipy.special import gammaln, logsumexp
 
 from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
-from fedrec_auditor.targets.compute import Compute, torch_threads
+from fedrec_auditor.targets.compute import Compute, set_torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+    BATCH_UNIT,
     ITEM,
-    LANES,
-    LAYERS,
+    N_LAYERS,
     USER,
     DeviceExamples,
     Network,
@@ -67,11 +67,11 @@ def printed_epsilon(
     if delta == 0:
         return math.inf
     orders = np.arange(2, _ORDERS + 1)
-    curve = np.array([amplified(clients / n_users, int(a), multiplier) for a in orders])
+    curve = np.array([sampled_renyi(clients / n_users, int(a), multiplier) for a in orders])
     return float(np.min(rounds * clients * curve + math.log(1 / delta) / (orders - 1)))
 
 
-def amplified(rate: float, order: int, multiplier: float) -> float:
+def sampled_renyi(rate: float, order: int, multiplier: float) -> float:
     """Rényi divergence of integer ``order`` after sampling at ``rate``, by Theorem 9.
 
     The theorem is that of Wang, Balle and Kasiviswanathan (2019):
@@ -88,7 +88,7 @@ def amplified(rate: float, order: int, multiplier: float) -> float:
     return float(logsumexp(np.append(terms, 0.0)) / (order - 1))
 
 
-def messages(
+def make_messages(
     change: Mapping[str, NDArray[Any]],
     examples: DeviceExamples,
     profiles: Interactions,
@@ -106,7 +106,7 @@ def messages(
     at = 0
     for name, part in model.items():
         if name == ITEM:
-            valid = np.arange(examples.items.shape[1]) < examples.sizes[:, None]
+            valid = np.arange(examples.items.shape[1]) < examples.n_examples[:, None]
             device, place = np.nonzero(valid)
             ids, rows = examples.items[device, place], change[ITEM][device, place]
         elif name.startswith(USER):
@@ -123,16 +123,16 @@ def messages(
         sizes = np.bincount(device, minlength=len(examples))
         sent[name] = Rows(
             indptr=np.concatenate([[0], np.cumsum(sizes)]),
-            ids=ids[order],
+            row_ids=ids[order],
             values=rows[order],
-            count=len(part),
+            n_rows=len(part),
             kind=kind,
             rate=rate,
         )
     return sent
 
 
-def joined(
+def join_blocks(
     blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
 ) -> dict[str, Component]:
     """Messages of several blocks of devices, concatenated.
@@ -145,7 +145,7 @@ def joined(
     }
 
 
-def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
+def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
     """L2 norm of every client's change over all components together, in float64: (n,)."""
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
@@ -184,9 +184,9 @@ def _joined(
     none = np.zeros((0, shape[1]), dtype=np.float32)
     return Rows(
         indptr=np.cumsum(sizes),
-        ids=np.concatenate([np.zeros(0, dtype=np.int64), *(t.ids for t in tables)]),
+        row_ids=np.concatenate([np.zeros(0, dtype=np.int64), *(t.row_ids for t in tables)]),
         values=np.concatenate([none, *(t.values for t in tables)]),
-        count=shape[0],
+        n_rows=shape[0],
         kind=kind,
         rate=rate,
     )
@@ -208,9 +208,12 @@ CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained together
 _SEED = "seed"
 _LANES = Range(
-    "[1, inf)", f"to be a multiple of {LANES}", whole=True, also=lambda batch: batch % LANES == 0
+    "[1, inf)",
+    f"to be a multiple of {BATCH_UNIT}",
+    whole=True,
+    also=lambda batch: batch % BATCH_UNIT == 0,
 )
-_HALVED = Range(f"[{2**LAYERS}, inf)", whole=True)
+_HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +243,7 @@ class MetaLearned(NoiselessSystem):
     kind: ClassVar[Kind] = Kind.CHANGE
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
-    def takes(self, interactions: Interactions) -> dict[str, float]:
+    def cost_args(self, interactions: Interactions) -> dict[str, float]:
         """Sizes for estimating the training cost.
 
         They cover dense layers, drawn clients and their local epochs.
@@ -251,7 +254,7 @@ class MetaLearned(NoiselessSystem):
         senders = self.n_drawn(interactions)
         epochs = self.rounds * self.local_epochs * senders / max(1, interactions.n_users)
         return {
-            "senders": 0 if self.central else senders,
+            "senders": 0 if self.is_central else senders,
             "width": self.embedding,
             "dense": sum(math.prod(shape) for name, shape in shapes.items() if name != ITEM),
             "negatives": self.negatives,
@@ -259,7 +262,7 @@ class MetaLearned(NoiselessSystem):
         }
 
     @property
-    def step_size(self) -> float:
+    def message_rate(self) -> float:
         """Learning rate with which the devices computed their messages."""
         return self.local_rate
 
@@ -269,28 +272,30 @@ class MetaLearned(NoiselessSystem):
         """Network that the devices train: its sizes and its features."""
 
     @property
-    def local(self) -> ProximalTraining:
+    def training(self) -> ProximalTraining:
         """Settings of a device's training."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
 
-        return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
+        return ProximalTraining(n_epochs=self.local_epochs, rate=self.local_rate, prox_weight=0.0)
 
     def learn(self, devices: Devices) -> Weights:
         """Returns the change of each device, by default that of local training (REPTILE)."""
-        from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile
+        from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile_step
 
-        return reptile(devices, self.local)
+        return reptile_step(devices, self.training)
 
     def personalize(self, devices: Devices) -> Weights:
         """Weights of each device for recommendation, by default trained as for the server."""
-        return devices.train(self.local)
+        return devices.train(self.training)
 
-    def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
+    def next_model(
+        self, model: Broadcast, uploads: Uploads, rng: Generator
+    ) -> dict[str, NDArray[Any]]:
         """Next model by equation 6: theta0 plus alpha3 times the mean change."""
-        return self.move(model, uploads, self.server_rate / max(len(uploads.users), 1))
+        return self.add_scaled(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
-    def move(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
+    def add_scaled(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
         """Returns the model plus ``rate`` times the sum of all uploaded changes."""
         moved = {}
         for name, part in model.items():
@@ -298,7 +303,7 @@ class MetaLearned(NoiselessSystem):
             moved[name] = np.asarray(part + change, dtype=np.float32)
         return moved
 
-    def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
+    def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
         """First broadcast: the initial model."""
         return dict(self.network.initial(interactions, rng))
 
@@ -306,13 +311,13 @@ class MetaLearned(NoiselessSystem):
         """Number of clients in a round."""
         return min(self.clients, population.n_users)
 
-    def sends(self, scope: Scope) -> bool:
+    def depends_on(self, scope: Scope) -> bool:
         """Whether messages depend on the unit of ``scope``.
 
         They depend on which items are rated, and on attributes that are features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
-        return not scope.is_value and (self.network.side or not attribute)
+        return not scope.is_value and (self.network.has_side or not attribute)
 
     @property
     def trains_on_device(self) -> bool:
@@ -321,13 +326,13 @@ class MetaLearned(NoiselessSystem):
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Runs Algorithm 1; yields every broadcast and the change of each drawn client."""
-        model, n = self.first(interactions, rng), interactions.n_users
+        model, n = self.first_model(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
             senders = np.sort(rng.choice(n, size=self.n_drawn(interactions), replace=False))
-            sent = self.upload(interactions.take(senders), model, rng, compute=compute)
+            sent = self.upload(interactions.take_users(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
-            model = self.step(model, uploads, rng)
+            model = self.next_model(model, uploads, rng)
             del sent, uploads  # frees memory before the next round's uploads are made
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
@@ -337,17 +342,19 @@ class MetaLearned(NoiselessSystem):
         Devices are trained 32 at a time, each with its own random stream. Memory beyond the result:
         examples and models of 32 devices.
         """
-        profiles, users, compute = calls.profiles, calls.owners, calls.compute
+        profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
         model, streams = self.network.check(calls.broadcast, profiles), calls.streams
         blocks = []
-        with torch_threads(compute.threads):
+        with set_torch_threads(compute.threads):
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
-                held = profiles.take(users[np.sort(chosen)])
+                held = profiles.take_users(users[np.sort(chosen)])
                 examples = devices.examples.take(back)
-                blocks.append(messages(change, examples, held, model, self.kind, self.step_size))
-        return joined(blocks, model, self.kind, self.step_size)
+                blocks.append(
+                    make_messages(change, examples, held, model, self.kind, self.message_rate)
+                )
+        return join_blocks(blocks, model, self.kind, self.message_rate)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items after a device's own training on ``interactions`` (section 3.3).
@@ -364,7 +371,7 @@ class MetaLearned(NoiselessSystem):
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         flags = torch.from_numpy(genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
-        with torch_threads(DEFAULT.threads):
+        with set_torch_threads(DEFAULT.threads):
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
                 scores[chosen] = all_scores(devices, trained, broadcast, flags).numpy()
@@ -383,14 +390,14 @@ class MetaLearned(NoiselessSystem):
 
         for start in range(0, len(users), _TOGETHER):
             block = np.arange(start, min(start + _TOGETHER, len(users)))
-            held = interactions.take(users[block])
+            held = interactions.take_users(users[block])
             examples = DeviceExamples.draw(held, streams.take(block), negatives=self.negatives)
-            order = np.argsort(-examples.sizes, kind="stable")
+            order = np.argsort(-examples.n_examples, kind="stable")
             yield (
                 block[order],
                 Devices.receive(
                     broadcast,
-                    held.take(order),
+                    held.take_users(order),
                     examples.take(order),
                     streams.take(block[order]),
                     batch=self.batch,

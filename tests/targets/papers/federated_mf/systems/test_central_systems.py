@@ -27,7 +27,10 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, neutral
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    authors_epsilon,
+    initial_user,
+)
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import judged, rated, stars
 
@@ -40,7 +43,7 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
     assert DpSgld().noise(6000).z == pytest.approx(by_hand)
     assert DpSgld(epsilon=4.0).noise(6000).z == pytest.approx(by_hand / 4)
     descent = DpSgld(unit="user").descent(6000)
-    assert descent.langevin
+    assert descent.is_langevin
     assert (
         descent.user_sigma
         == descent.item_sigma
@@ -50,7 +53,7 @@ def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
 
 def test_more_noise_than_the_moments_accountant_asks_for() -> None:
     """The paper's remark in section 4.3."""
-    assert accounted(DpSgld().noise(6000).z, 0.01, 1000, 1e-5) < 0.05
+    assert authors_epsilon(DpSgld().noise(6000).z, 0.01, 1000, 1e-5) < 0.05
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
@@ -69,7 +72,7 @@ def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str)
 
 def test_embeddings_stay_in_the_balls_and_may_be_negative() -> None:
     rng = np.random.default_rng(0)
-    interactions = Interactions.of(rng.integers(0, 6, (20, 10)).astype(float))
+    interactions = Interactions.create(rng.integers(0, 6, (20, 10)).astype(float))
     run = DpSgld(rounds=3, learning_rate=0.1).run(interactions, rng)
     for table in (run.model.arrays["users"], run.model.arrays["items"]):
         assert np.square(table).sum(axis=-1).max() <= 5.0 * (1 + 1e-5)
@@ -95,7 +98,7 @@ def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
 
 def noise_of(target: ObjPertb, size: int) -> np.ndarray:
     """Noise b from V in rows without ratings: v = -b/(2 lambda)."""
-    empty = Interactions.of(np.zeros((1, 2)))
+    empty = Interactions.create(np.zeros((1, 2)))
     sent = target.upload(empty, None, np.random.default_rng(1), size=size)
     items = sent.components["items"].dense(np.arange(size))
     return -2 * target.regularization * items.astype(float)
@@ -119,7 +122,7 @@ def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most
     """The noises that explain one V under two values differ by at most 2R|u| = 2R."""
     target = ObjPertb(as_published=False, factors=3, regularization=1.0)
     low, high = (
-        target.run(Interactions.of(np.array([[value]])), np.random.default_rng(0)).model.arrays
+        target.run(Interactions.create(np.array([[value]])), np.random.default_rng(0)).model.arrays
         for value in (1e-6, 5.0)
     )
     np.testing.assert_array_equal(low["users"], high["users"])  # public: no value moves it
@@ -134,7 +137,7 @@ def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
     other = dense.copy()
     other[0, np.flatnonzero(dense[0])[0]] = 0.5
     one, two = (
-        target.run(Interactions.of(table), np.random.default_rng(0)).model.arrays["users"]
+        target.run(Interactions.create(table), np.random.default_rng(0)).model.arrays["users"]
         for table in (dense, other)
     )
     assert not np.array_equal(one[0], two[0])
@@ -166,7 +169,7 @@ def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
     ).components["items"]
     assert isinstance(sent, Rows)
     for i in range(4):
-        u, own = neutral(3, 5.0), items.astype(float)
+        u, own = initial_user(3, 5.0), items.astype(float)
         x = ratings.ratings.toarray()[i]
         rated = np.flatnonzero(x)
         step = 0.5 / len(rated)
@@ -191,13 +194,13 @@ def test_the_model_of_fmf_lfl_is_the_mean() -> None:
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
     """Unbiased without clipping: 60,000 reports of one user, to 6 standard errors."""
     target = GdDr(factors=2, rows=3, rounds=1, epsilon=6.0)
-    profile = Interactions.of(np.array([[0, 3.0, 1.0, 0]]))
+    profile = Interactions.create(np.array([[0, 3.0, 1.0, 0]]))
     rng = np.random.default_rng(0)
     items, phi = rng.random((4, 2)).astype("f4"), (0.1 * rng.normal(size=(3, 4))).astype("f4")
     count = 60_000
     sent = target.upload(profile, {"items": items, "projection": phi}, rng, count)
     reports = sent.components["signs"]
-    u, gradient = neutral(2, 5.0), np.zeros((4, 2))
+    u, gradient = initial_user(2, 5.0), np.zeros((4, 2))
     for j, x in ((1, 3.0), (2, 1.0)):
         gradient[j] = 2 * (u @ items[j] - x) * u
     expected = phi @ gradient

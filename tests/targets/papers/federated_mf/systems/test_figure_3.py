@@ -16,13 +16,13 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
     HflSgdmf,
     HflSynsgd,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import fit_users, start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import fit_users, initialize
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from tests.targets.papers.made import rated
 
 N, M, P, ROUNDS, RATE = 15, 11, 3, 3, 0.05
+# Fifteen users do not divide by two parties: weights differ.
 DATA = rated(N, M, 0.4, seed=8)
-"""Fifteen users do not divide by two parties: weights differ."""
 NOISELESS = {"noise_multiplier": 0.0, "tuning": 2}
 
 
@@ -63,11 +63,11 @@ def test_vertical_training_follows_figures_3a_and_3b(kind: Any, more: dict[str, 
     project = clip if kind is VflSgdmf else np.asarray
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    users = start(rng.random((N, P)), 5.0).astype(float)
-    parties = target.parted(table, None, rng)
+    users = initialize(rng.random((N, P)), 5.0).astype(float)
+    parties = target.make_parties(table, None, rng)
     columns = [party.members for party in parties]
     assert len(columns[0]) != len(columns[1])
-    items = [party.own.astype(float) for party in parties]
+    items = [party.own_table.astype(float) for party in parties]
     for number, one in enumerate(run.transcript.rounds):
         np.testing.assert_allclose(one.broadcast["users"], users, atol=1e-5)
         sent = []
@@ -110,9 +110,9 @@ def test_horizontal_training_follows_figures_3a_and_3c(
     project = np.asarray if kind is FmfHfl else clip
     run = target.run(table, np.random.default_rng(2))
     rng = np.random.default_rng(2)
-    first = start(rng.random((M, P)), 5.0)
-    parties = target.parted(table, first, rng)
-    users = [party.own.astype(float) for party in parties]
+    first = initialize(rng.random((M, P)), 5.0)
+    parties = target.make_parties(table, first, rng)
+    users = [party.own_table.astype(float) for party in parties]
     shares = [len(party.members) / N for party in parties]
     assert shares[0] != shares[1]
     items = np.asarray(first, float)
@@ -124,7 +124,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
             for local in range(number * local_steps, (number + 1) * local_steps):
                 gamma = rate_at(local, ROUNDS * local_steps) * len(mine)
                 of_u, of_v = slopes(mine, users[k], v)
-                if target.exchange.along:  # else user embeddings are pre-trained and stay
+                if target.exchange.moves_own:  # else user embeddings are pre-trained and stay
                     users[k] = project(users[k] - gamma * shares[k] * of_u)
                 v = project(v - gamma * of_v)
             step = step + shares[k] * gamma * of_v
@@ -135,7 +135,7 @@ def test_horizontal_training_follows_figures_3a_and_3c(
         items = clip(items - step) if kind is HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.release["items"], items, atol=1e-5)
     for party in parties if more else []:  # tuning is of protected parties
-        mine, steps = x[party.members], target.pretrained or 20
+        mine, steps = x[party.members], target.n_fit_steps or 20
         v = np.asarray(items, np.float32)
         u = fit_users(DATA.ratings[party.members], v, bound=5.0, steps=steps)
         for step in range(2):

@@ -30,16 +30,16 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
     HflSynsgd,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    GOLDEN,
+    GOLDEN_RATIO,
     Descent,
     StepRatings,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import reach
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import max_change
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
+    authors_epsilon,
     fit_users,
-    start,
+    initialize,
 )
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
@@ -71,7 +71,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
 
 def test_local_noise_of_hfl_sgdmf_is_z_times_the_papers_sensitivity() -> None:
     """One small step of a party without ratings, away from the border of equation 6."""
-    idle = Interactions.of(np.zeros((50, 30)))
+    idle = Interactions.create(np.zeros((50, 30)))
     target = HflSgdmf(local_steps=1, learning_rate=1e-4, noise_multiplier=2.0)
     middle = {"items": np.full((30, 20), 0.3, np.float32)}
     sent = target.upload(idle, middle, np.random.default_rng(0)).components["items"]
@@ -92,7 +92,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
     without[0, 0] = 0.0
     settings = {"factors": 3, "local_steps": 1, "noise_multiplier": 0.0, "fitting": 500}
     settings["learning_rate"] = 1e-6
-    both = Interactions.of(np.concatenate([without, np.full((1, items), 5.0)]))
+    both = Interactions.create(np.concatenate([without, np.full((1, items), 5.0)]))
     for as_published in (True, False):
         target = HflSgdmf(as_published=as_published, rate=1.0, density=1.0 / items, **settings)
         sent = target.upload(both, {"items": then, "first": first}, np.random.default_rng(0))
@@ -100,7 +100,7 @@ def test_one_rating_moves_all_rows_of_its_user() -> None:
         tables = sent.components["items"].dense(np.arange(2)).astype(float)
         sums = (then - tables) * (counts / 1e-6)[:, None, None]
         moved = np.linalg.norm(sums[1] - sums[0])
-        most = reach(target.noise(1).clipping, scope(), items, None, follows=as_published)
+        most = max_change(target.noise(1).clipping, scope(), items, None, follows=as_published)
         if as_published:
             assert moved > 0.9 * math.sqrt(2 * (items - 1)) * ONE
             assert moved <= most == pytest.approx(math.sqrt(2 * items - 1) * ONE)
@@ -124,7 +124,7 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     if kind is HflSgdmf:
         whole = leaf(plain, user)
         assert isinstance(whole, PoissonSampledDpEvent)
-        assert whole.event.noise_multiplier == pytest.approx(z / 100 / GOLDEN)
+        assert whole.event.noise_multiplier == pytest.approx(z / 100 / GOLDEN_RATIO)
     mended = kind(as_published=False)
     sampled = leaf(mended, scope())
     assert isinstance(sampled, PoissonSampledDpEvent)
@@ -132,7 +132,7 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     assert sampled.event.noise_multiplier == pytest.approx(z)
     assert leaf(mended, user).noise_multiplier == pytest.approx(z / 100)
     trimmed = kind(unit="user")
-    near = pytest.approx(z * math.sqrt(10) / GOLDEN)  # an added user takes another's place
+    near = pytest.approx(z * math.sqrt(10) / GOLDEN_RATIO)  # an added user takes another's place
     if kind is HflSgdmf:
         assert leaf(trimmed, user) == PoissonSampledDpEvent(0.01, GaussianDpEvent(near))
         drawn = SampledWithoutReplacementDpEvent(7000, 70, GaussianDpEvent(near))
@@ -166,14 +166,14 @@ def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
         ) -> StepRatings:
             return StepRatings.of_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
 
-        monkeypatch.setattr(Descent, "draw", draw)
+        monkeypatch.setattr(Descent, "sample", draw)
         target = HflSynsgd(
             rounds=2, parties=1, factors=2, noise_multiplier=0.0, learning_rate=3.0, tuning=0
         )
-        party = target.parted(Interactions.of(table), None, np.random.default_rng(0))[0]
+        party = target.make_parties(Interactions.create(table), None, np.random.default_rng(0))[0]
         first = np.full((3, 2), 0.5, np.float32)
         sent = [
-            target.exchange.sent(target, [party], first, number).dense(np.array([0]))
+            target.exchange.uploads(target, [party], first, number).dense(np.array([0]))
             for number in (0, 1)
         ]
         sums[drawn] = sent[1]
@@ -184,13 +184,13 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
     for train_both in (True, False):
         target = HflSgdmf(train_both=train_both, rounds=2, tuning=0, rate=1.0, noise_multiplier=0.0)
         rng = np.random.default_rng(0)
-        first = start(rng.random((20, 20)), 5.0)
-        party = target.parted(stars(), first, rng)[0]
-        began = party.own.copy()
-        fitted = fit_users(party.full, first, bound=5.0, steps=20)
+        first = initialize(rng.random((20, 20)), 5.0)
+        party = target.make_parties(stars(), first, rng)[0]
+        began = party.own_table.copy()
+        fitted = fit_users(party.untrimmed, first, bound=5.0, steps=20)
         assert np.array_equal(began, fitted) is not train_both
-        target.exchange.sent(target, [party], first, 0)
-        assert np.array_equal(party.own, began) is not train_both
+        target.exchange.uploads(target, [party], first, 0)
+        assert np.array_equal(party.own_table, began) is not train_both
     claims = [
         [q.claim.epsilon for q in HflSgdmf(train_both=b).scoped_claims(LARGE)]
         for b in (False, True)
@@ -232,8 +232,8 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
 
 def test_proposition_3_accounts_for_a_hundredth_of_the_steps() -> None:
     printed, full, *_ = (q.claim.epsilon for q in HflSgdmf().scoped_claims(LARGE))
-    assert printed == accounted(1.7, 0.01, 10, 1e-5)
-    assert full == accounted(1.7, 0.01, 1000, 1e-5)
+    assert printed == authors_epsilon(1.7, 0.01, 10, 1e-5)
+    assert full == authors_epsilon(1.7, 0.01, 1000, 1e-5)
     assert printed < full / 2
 
 
@@ -251,11 +251,11 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
     table = DATA
     run = target.run(table, np.random.default_rng(4))
     rng = np.random.default_rng(4)
-    first = start(rng.random((M, P)), 5.0)
+    first = initialize(rng.random((M, P)), 5.0)
     scores = target.score(run.model, table, np.arange(N))
-    for party in target.parted(table, first, rng):
+    for party in target.make_parties(table, first, rng):
         x = table.ratings.toarray()[party.members].astype(float)
-        u, v, rated = party.own.astype(float), first.astype(float), x > 0
+        u, v, rated = party.own_table.astype(float), first.astype(float), x > 0
         for step in range(6):
             gamma = RATE * (1 - 0.48 * min(1, step / 4.8)) * len(x) / rated.sum()
             error = 2 * (u @ v.T - x) * rated
@@ -266,12 +266,12 @@ def test_each_party_descends_on_its_own_loss_alone() -> None:
 def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
     target, one = HflLocalSgd(parties=3, factors=P), DATA
     rng = np.random.default_rng(7)
-    members = target.parted(one, start(rng.random((M, P)), 5.0), rng)[0].members
+    members = target.make_parties(one, initialize(rng.random((M, P)), 5.0), rng)[0].members
     others = np.setdiff1d(np.arange(N), members)
     changed = one.ratings.toarray()
     changed[members] = np.where(changed[members] > 0, 6 - changed[members], 0)
     scores = []
-    for table in (one, Interactions.of(changed)):
+    for table in (one, Interactions.create(changed)):
         run = target.run(table, np.random.default_rng(7))
         assert (run.transcript.rounds, run.transcript.release) == ((), None)
         scores.append(target.score(run.model, table, np.arange(N)))
@@ -290,7 +290,7 @@ def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -
     settings |= {"learning_rate": 1e-4, "noise_multiplier": 4.0454, "as_published": as_published}
     system = HflSgdmf(**settings)
     two, single = system.bound * np.tri(2, items, dtype=np.float32)[::-1]
-    first = start(np.full((items, 1), 0.5), system.bound)
+    first = initialize(np.full((items, 1), 0.5), system.bound)
 
     def noise_alone(uploads: Uploads) -> np.ndarray:
         sent = uploads.components["items"].dense(np.arange(len(uploads.users)))

@@ -33,14 +33,14 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
     LocalOnly,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
-    GOLDEN,
+    GOLDEN_RATIO,
     Clipping,
     gradients,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
+    authors_epsilon,
     rating_distance,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -182,13 +182,13 @@ def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
 def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
     """Numbers of 3,000 rounds of 12 devices that device 0 survived; p above 1e-7."""
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
-    run = target.run(Interactions.of(np.ones((12, 1))), np.random.default_rng(5)).transcript
+    run = target.run(Interactions.create(np.ones((12, 1))), np.random.default_rng(5)).transcript
     aggregate, population = scope_of("user", Vantage.AGGREGATE), Population(n_users=12, n_items=1)
     law = target.mechanism(aggregate, population)
     seen = np.zeros((13, 13))
     for crossed in run.rounds:
         there = 0 in crossed.uploads.users
-        seen[(len(crossed.uploads.users), len(crossed.clear.users)) if there else (0, 0)] += 1
+        seen[(len(crossed.uploads.users), len(crossed.cleartext.users)) if there else (0, 0)] += 1
     expected = np.zeros((13, 13))
     masked, replaced, chance = law.survivors()
     expected[masked, replaced] = 3000 * chance
@@ -204,11 +204,11 @@ def test_devices_believe_the_number_that_is_announced() -> None:
     honest, lying = (
         LflSgdmf(factors=2, overstated=lie, rounds=1, learning_rate=1e-9) for lie in (1.0, 3.0)
     )
-    idle, spread = Interactions.of(np.zeros((40, 500))), []
+    idle, spread = Interactions.create(np.zeros((40, 500))), []
     for target in (honest, lying):
         first = target.run(idle, np.random.default_rng(0)).transcript.rounds[0]
         total = first.uploads.components["update"].total()
-        total = total + first.clear.components["replacement"].total()
+        total = total + first.cleartext.components["replacement"].total()
         spread.append(float(np.square(total).sum()) / target.sigma**2)
         assert first.broadcast["survivors"] == 40 * target.overstated
     # 1,000 entries: chi squares of 1,000 degrees of freedom, times 1 and 1/3.
@@ -219,7 +219,7 @@ def test_devices_believe_the_number_that_is_announced() -> None:
 def test_the_sensitivity_is_attained_by_the_devices_code() -> None:
     """A first V that turns the embedding one way, then an item across it: 2 R^(3/2)."""
     target = LflSgdmf(factors=3, noise_multiplier=0.0, fitting=200)
-    profile = Interactions.of(np.array([[5.0, 0.0]]))
+    profile = Interactions.create(np.array([[5.0, 0.0]]))
     broadcast = {
         "first": np.array([[0.01, 0, 0], [0, 0, 0]], np.float32),
         "items": np.array([[0, math.sqrt(5), 0], [0, 0, 0]], np.float32),
@@ -243,7 +243,7 @@ def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
 def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     """All ratings are equally frequent: 6 standard errors over 20,000 messages."""
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
-    profile = Interactions.of(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
+    profile = Interactions.create(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
     items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
     sent = target.upload(profile, {"items": items}, np.random.default_rng(0), size=20_000)
     touched = np.any(sent.components["update"].dense(np.arange(20_000)) != 0, axis=2)
@@ -251,7 +251,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
     shares = touched.mean(axis=0)
     np.testing.assert_array_equal(shares[[0, 3, 5]], 0)
     assert np.abs(shares[[1, 2, 4]] - 1 / 3).max() < 6 * math.sqrt(2 / 9 / 20_000)
-    user = target.begin(profile.ratings, items)[0]
+    user = target.first_users(profile.ratings, items)[0]
     for j, x in ((1, 4.0), (2, 2.0), (4, 1.0)):
         at = np.flatnonzero(touched[:, j])[:1]
         row = sent.components["update"].dense(at)[0, j]
@@ -260,7 +260,7 @@ def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
 
 def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
     target = LflSgdmf(factors=2)
-    idle = Interactions.of(np.zeros((1, 4)))
+    idle = Interactions.create(np.zeros((1, 4)))
     sent = target.upload(idle, {"items": np.ones((4, 2), np.float32)}, np.random.default_rng(0))
     for component in sent.components.values():
         assert isinstance(component, RandomizedMessages)
@@ -278,9 +278,9 @@ def test_the_next_model_follows_from_the_aggregate_and_the_clear(as_published: b
         crossed = run.transcript.rounds[number]
         survivors = len(crossed.uploads.users)
         assert glimpse.broadcast["survivors"] == survivors
-        assert set(glimpse.clear.users) <= set(crossed.uploads.users)
-        assert len(glimpse.clear.users) < survivors < 40
-        total = glimpse.aggregate["update"] + glimpse.clear.components["replacement"].total()
+        assert set(glimpse.cleartext.users) <= set(crossed.uploads.users)
+        assert len(glimpse.cleartext.users) < survivors < 40
+        total = glimpse.aggregate["update"] + glimpse.cleartext.components["replacement"].total()
         rate = target.learning_rate * (1 - 0.48 * min(1, number / 3.2))
         moved = np.maximum(glimpse.broadcast["items"] - rate / survivors * total, 0)
         norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
@@ -292,7 +292,7 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
     """Fewer than 1 - omega = .7 of the users."""
     run = LflSgdmf(dropout=dropout, rounds=2).run(DATA, np.random.default_rng(0))
     first = run.transcript.rounds[0]
-    assert len(first.uploads.users) == len(first.clear.users) == 0
+    assert len(first.uploads.users) == len(first.cleartext.users) == 0
     np.testing.assert_array_equal(run.transcript.release["items"], first.broadcast["items"])
     assert not first.uploads.components["update"].total().any()
 
@@ -301,7 +301,7 @@ def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
     crossed = (
         LflSgdmf(dropout=0.0, rounds=1).run(DATA, np.random.default_rng(0)).transcript.rounds[0]
     )
-    for uploads in (crossed.uploads, crossed.clear):
+    for uploads in (crossed.uploads, crossed.cleartext):
         np.testing.assert_array_equal(uploads.users, np.arange(40))
 
 
@@ -323,7 +323,7 @@ def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     assert LflSgdmf().mechanism(peers, POPULATION) is None
     assert LflSgdmf().mechanism(aggregate, POPULATION) is not None
     moved = LflSgdmf().event(scope_of("rating", Vantage.AGGREGATE), POPULATION)
-    assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN / math.sqrt(1.7))
+    assert moved.event.noise_multiplier == pytest.approx(12.0 / GOLDEN_RATIO / math.sqrt(1.7))
 
 
 def test_every_user_is_fitted_to_the_same_random_items() -> None:
@@ -351,7 +351,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
     assert one.broadcast is None
     users = one.uploads.components["users"].dense(np.arange(3))
     items = one.uploads.components["items"]
-    sent = items.sent(np.arange(3))
+    sent = items.sent_rows(np.arange(3))
     np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
     assert sorted(sent.sum(axis=1)) == [3, 3, 4]
     tables = items.dense(np.arange(3))
@@ -365,9 +365,9 @@ def test_parties_do_not_hear_of_each_other() -> None:
     """If the ratings of one party's items change, the other parties publish the same."""
     interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
-    mine = before.components["items"].sent(np.arange(2))[0]
+    mine = before.components["items"].sent_rows(np.arange(2))[0]
     dense = interactions.ratings.toarray()
-    other = Interactions.of(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
+    other = Interactions.create(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
     after = target.run(other, np.random.default_rng(0)).transcript.rounds[0].uploads
     for name in ("users", "items"):
         one, two = (u.components[name].dense(np.arange(2)) for u in (before, after))
@@ -376,7 +376,7 @@ def test_parties_do_not_hear_of_each_other() -> None:
 
 
 def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
-    one = accounted(1.8, 0.01, 1000, 1e-5)
+    one = authors_epsilon(1.8, 0.01, 1000, 1e-5)
     (rating,) = LocalOnly().scoped_claims(SOME)
     (user,) = LocalOnly(unit="user").scoped_claims(SOME)
     (central,) = DpSgdMf(unit="user").scoped_claims(SOME)
@@ -431,7 +431,7 @@ def test_devices_send_messages_as_far_apart_as_that() -> None:
     first = np.zeros((2, factors), np.float32)
     first[0, 1], first[1, 0] = 1e-4 * math.sqrt(5), math.sqrt(5)
     sent = target.upload(
-        Interactions.of(np.array([[5.0, 5.0], [5.0, 0.0]])),
+        Interactions.create(np.array([[5.0, 5.0], [5.0, 0.0]])),
         {"items": np.zeros((2, factors), np.float32), "first": first},
         np.random.default_rng(3),
         size=size,

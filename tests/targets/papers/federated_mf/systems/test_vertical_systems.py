@@ -17,9 +17,9 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN_RATIO
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import authors_epsilon
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
@@ -37,7 +37,7 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         run = target.run(interactions, np.random.default_rng(3))
         rng = np.random.default_rng(3)
         rng.random((30, 20))  # the first user embeddings
-        parties = target.parted(interactions, None, rng)
+        parties = target.make_parties(interactions, None, rng)
         known = np.stack([np.diff(party.ratings.indptr) > 0 for party in parties])
         assert not known.all()
         (first, *_) = run.transcript.rounds
@@ -55,7 +55,7 @@ def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
     for share, movies in zip(shares, (range(8), range(8, 15), range(15, 20)), strict=True):
         np.testing.assert_array_equal(share, list(movies))
     run = target.run(interactions, np.random.default_rng(0))
-    assert run.transcript.public.parties == 3
+    assert run.transcript.public.n_silos == 3
 
 
 @pytest.mark.parametrize("repaired", [{}, {"as_published": False}])
@@ -73,7 +73,7 @@ def test_an_upload_does_not_depend_on_who_else_uploads(unit: str, repaired: Any)
         rng, alone = np.random.default_rng(8), []
         for user in range(6):
             own = {"users": broadcast["users"][[user]]}
-            one = target.upload(interactions.take(np.array([user])), own, rng, size=2)
+            one = target.upload(interactions.take_users(np.array([user])), own, rng, size=2)
             alone.append(one.components["users"].dense(np.arange(2)))
         whole = together.components["users"].dense(np.arange(12))
         np.testing.assert_allclose(whole, np.concatenate(alone), atol=1e-6)
@@ -108,7 +108,7 @@ def test_every_embedding_sent_or_published_is_feasible(target: Any, part: str) -
 def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient(
     target: Any, part: str
 ) -> None:
-    one, rows = TABLE.take(np.arange(3)), {"users": 1, "items": 20}[part]
+    one, rows = TABLE.take_users(np.arange(3)), {"users": 1, "items": 20}[part]
     sent = [
         target.upload(one, {part: np.full((rows, 20), size)}, np.random.default_rng(0))
         for size in (0.5, 1e6)  # norm^2 is R, or anything
@@ -127,17 +127,19 @@ def test_the_noise_is_z_times_the_papers_sensitivity() -> None:
 
 
 def test_a_party_uses_no_more_than_theta_ratings_of_a_user() -> None:
-    parties = VflSgdmf(unit="user", trim=1, parties=4).parted(TABLE, None, np.random.default_rng(0))
+    parties = VflSgdmf(unit="user", trim=1, parties=4).make_parties(
+        TABLE, None, np.random.default_rng(0)
+    )
     assert max(np.diff(party.ratings.indptr).max() for party in parties) == 1
     assert [party.ratings.shape for party in parties] == [(30, 5)] * 4
     found = np.zeros((30, 20))
-    for party in VflSgdmf(parties=4).parted(TABLE, None, np.random.default_rng(0)):
+    for party in VflSgdmf(parties=4).make_parties(TABLE, None, np.random.default_rng(0)):
         found[:, party.members] += party.ratings.toarray()  # every rating is with one party
     np.testing.assert_array_equal(found, TABLE.ratings.toarray())
 
 
 def test_the_claims_are_theorem_3_and_theorem_4() -> None:
-    one = accounted(1.8, 0.01, 1100, 1e-5)
+    one = authors_epsilon(1.8, 0.01, 1100, 1e-5)
     assert one == pytest.approx(0.827, abs=0.001)
     (rating, published) = VflSgdmf().scoped_claims(LARGE)
     assert rating.claim.epsilon == one
@@ -173,7 +175,7 @@ def test_a_user_is_charged_in_all_parties_at_the_true_sensitivity() -> None:
     assert replaced.events[0].event == ReplacedSamplingDpEvent(0.01, joint.event.event)
     drawn = VflSgdmf(unit="user").event(scope(Unit.USER, Adjacency.REPLACE), LARGE).events[0].event
     assert (drawn.source_dataset_size, drawn.sample_size) == (70_000, 700)
-    assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN))
+    assert drawn.event == GaussianDpEvent(pytest.approx(1.8 * math.sqrt(2 * 5 / 6) / GOLDEN_RATIO))
 
 
 def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> None:
@@ -191,14 +193,14 @@ def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
     # one of nine rows is drawn; an added user takes another's place in it
     assert event.event.sampling_probability == 1 / 9
     assert event.event.event.noise_multiplier == pytest.approx(
-        1.8 * math.sqrt(2 / (32 + 4 * GOLDEN**2))
+        1.8 * math.sqrt(2 / (32 + 4 * GOLDEN_RATIO**2))
     )
     # by category, a party's share may be anything
     event = VflSgdmf(tuning=0, split="category").event(
         scope(Unit.USER), Population(n_users=9, n_items=40)
     )
     assert event.event.event.noise_multiplier == pytest.approx(
-        1.8 * math.sqrt(2 / (3200 + 40 * GOLDEN**2))
+        1.8 * math.sqrt(2 / (3200 + 40 * GOLDEN_RATIO**2))
     )
     # of three rows a third is drawn: no better than all, as far apart
     event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=3, n_items=40))

@@ -24,14 +24,16 @@ def released(system: Fcf | MfNp, data: Interactions, seed: int = 0) -> np.ndarra
 @pytest.mark.parametrize("system", [Fcf(rounds=2), MfNp(factors=2)], ids=lambda each: each.name)
 def test_values_of_ratings_do_not_matter(system: Fcf | MfNp) -> None:
     data = liked()
-    other = Interactions.of(data.ratings.toarray() / 3)
+    other = Interactions.create(data.ratings.toarray() / 3)
     np.testing.assert_array_equal(released(system, data), released(system, other))
 
 
 def loss(system: Fcf | MfNp, data: Interactions, items: np.ndarray) -> float:
     """Equation 1 at the user vectors that are best for V."""
     held = data.ratings.toarray() > 0
-    x = Fcf(alpha=system.alpha, regularization=system.regularization).solve(data.ratings, items)
+    x = Fcf(alpha=system.alpha, regularization=system.regularization).solve_users(
+        data.ratings, items
+    )
     squares = np.where(held, 1.0 + system.alpha, 1.0) * (held - x @ items.T) ** 2
     return float(squares.sum() + system.regularization * ((x**2).sum() + (items**2).sum()))
 
@@ -41,7 +43,7 @@ def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
     ratings, rng = liked(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
-    moved = system.step(items, system.upload(ratings, {"items": items}, rng)) - items
+    moved = system.next_model(items, system.upload(ratings, {"items": items}, rng)) - items
     step = 1e-5
     for i, f in ((0, 0), (4, 1), (8, 2)):
         bump = np.zeros_like(items)
@@ -64,7 +66,7 @@ def test_transcript_holds_every_round_and_replays() -> None:
             again.components["gradient"].dense(np.arange(60)), gradient.dense(np.arange(60))
         )
         following = broadcasts[number + 1]
-        moved = system.step(round_.broadcast["items"], round_.uploads)
+        moved = system.next_model(round_.broadcast["items"], round_.uploads)
         np.testing.assert_array_equal(moved, following["items"])
 
 
@@ -95,7 +97,7 @@ def test_the_last_item_vectors_are_best_for_the_last_user_vectors() -> None:
 
 
 def test_scores_are_uniform_fixed_and_the_users_own() -> None:
-    data = Interactions.of(np.eye(200))
+    data = Interactions.create(np.eye(200))
     model = Random().run(data, np.random.default_rng(0)).model
     every = Random().score(model, data, np.arange(200))
     np.testing.assert_array_equal(Random().score(model, data, np.array([7, 3])), every[[7, 3]])
@@ -105,7 +107,7 @@ def test_scores_are_uniform_fixed_and_the_users_own() -> None:
 
 
 def test_scores_depend_on_no_interaction() -> None:
-    one, two = Interactions.of(np.eye(20)), Interactions.of(1 - np.eye(20))
+    one, two = Interactions.create(np.eye(20)), Interactions.create(1 - np.eye(20))
     scores = [
         Random().score(Random().run(d, np.random.default_rng(3)).model, d, np.arange(20))
         for d in (one, two)

@@ -29,7 +29,7 @@ LEVEL = 1e-9
 
 def interactions(users: int = 30, items: int = 20, seed: int = 0) -> Interactions:
     rng = np.random.default_rng(seed)
-    return Interactions.of((rng.random((users, items)) < 0.3).astype(float))
+    return Interactions.create((rng.random((users, items)) < 0.3).astype(float))
 
 
 def scope(vantage: Vantage, horizon: Horizon) -> Scope:
@@ -50,8 +50,8 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
     system = FmfLdp(factors=factors, alpha=alpha, regularization=0.1)
     whole = item_gradients(items, ratings, alpha=alpha, regularization=0.1).dense(np.arange(7))
     index = rng.integers(0, 9 * factors, size=(7, 30))
-    entries = system.entries(
-        ratings, system.solve(ratings, items), items, np.arange(7)[:, None], index
+    entries = system.gradient_at(
+        ratings, system.solve_users(ratings, items), items, np.arange(7)[:, None], index
     )
     expected = np.take_along_axis(whole.reshape(7, -1), index, axis=1)
     np.testing.assert_allclose(entries, expected, rtol=1e-6, atol=1e-8)
@@ -69,7 +69,7 @@ def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() ->
     truth = np.clip(gradient, -1, 1).mean(axis=0)
     repeats = 4000
     uploads = system.upload(ratings, {"items": items}, rng, size=repeats)
-    estimate = (system.step(items, uploads) - items).ravel()  # one step of size 1
+    estimate = (system.next_model(items, uploads) - items).ravel()  # one step of size 1
     single = OneCoordinate(1.0, 10).magnitude
     # one report is +-B at one of 10 coordinates: second moment B^2 / 10 at each
     error = math.sqrt((single**2 / 10) / (6 * 40 * repeats))
@@ -83,9 +83,9 @@ def test_the_server_climbs_towards_what_the_reports_say() -> None:
     """Line 12 as printed would walk away: equation 5 points uphill."""
     system = FmfLdp(factors=1, reports=1, server_steps=1, epsilon=60.0)
     items = np.zeros((2, 1))
-    profile = Interactions.of(np.array([[1.0, 0.0]]))
+    profile = Interactions.create(np.array([[1.0, 0.0]]))
     uploads = system.upload(profile, {"items": items + 0.1}, np.random.default_rng(0))
-    moved = system.step(items, uploads)
+    moved = system.next_model(items, uploads)
     np.testing.assert_array_equal(np.sign(moved), np.sign(uploads.components["reports"].total()))
     assert moved.any()
 
@@ -112,8 +112,8 @@ def test_the_games_two_users_reach_opposite_corners(
 ) -> None:
     system = FmfLdp(alpha=alpha, regularization=regularization, factors=factors)
     m = system.corner_items()
-    items = system.opposite_rows(2 * m + 4)
-    profiles = Interactions.of(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
+    items = system.opposite_items(2 * m + 4)
+    profiles = Interactions.create(np.repeat(np.eye(4)[:2], [m, m, 2, 2], axis=1)).ratings
     gradient = item_gradients(items, profiles, alpha=alpha, regularization=regularization).dense(
         np.arange(2)
     )
@@ -133,23 +133,23 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
 def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:
     """The shuffled lower bound, with all other users at the opposite corner, is thus attained."""
     system = FmfLdp()
-    items = system.opposite_rows(1682, 841)
-    profiles = Interactions.of(np.repeat(np.eye(2), 841, axis=1)).ratings
+    items = system.opposite_items(1682, 841)
+    profiles = Interactions.create(np.repeat(np.eye(2), 841, axis=1)).ratings
     index = np.arange(1682 * system.factors)
-    vectors, both = system.solve(profiles, items), np.stack([index, index])
-    entries = system.entries(profiles, vectors, items, np.arange(2)[:, None], both)
+    vectors, both = system.solve_users(profiles, items), np.stack([index, index])
+    entries = system.gradient_at(profiles, vectors, items, np.arange(2)[:, None], both)
     np.testing.assert_array_equal(np.clip(entries, -1, 1), [[1.0], [-1.0]] * np.ones(len(index)))
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
     """Exact ratio of one transcript: all k T reports are of item 0 and +B."""
     system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
-    items = system.opposite_rows(50)
-    profiles = Interactions.of(np.eye(50)[:2]).ratings
+    items = system.opposite_items(50)
+    profiles = Interactions.create(np.eye(50)[:2]).ratings
     count = system.reports * system.rounds
     index = np.resize(np.arange(3), count)  # any coordinates of row 0
-    vectors, both = system.solve(profiles, items), np.stack([index, index])
-    entries = system.entries(profiles, vectors, items, np.arange(2)[:, None], both)
+    vectors, both = system.solve_users(profiles, items), np.stack([index, index])
+    entries = system.gradient_at(profiles, vectors, items, np.arange(2)[:, None], both)
     law = ReportDistribution(0.25).log_prob(np.ones(count), np.clip(entries, -1, 1)).sum(axis=1)
     assert law[0] - law[1] == pytest.approx(count * 0.25, rel=1e-12)
 
@@ -219,7 +219,7 @@ def test_a_batch_uploads_what_its_clients_would_one_by_one(
         batch = reports(system.upload(data, broadcast, rng, size))
     rng = np.random.default_rng(seed)
     single = [
-        reports(system.upload(data.take(np.array([user])), broadcast, rng, size))
+        reports(system.upload(data.take_users(np.array([user])), broadcast, rng, size))
         for user in range(users)
     ]
     assert len(batch) == users * size
@@ -264,8 +264,8 @@ def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
 
 
 def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
-    theirs = DPLCF.table("Tables 4, 5").row("DPLCF-SP")
-    row = PAPER.table("Figure 5").row("DPLCF")
+    theirs = DPLCF.find_table("Tables 4, 5").get_row("DPLCF-SP")
+    row = PAPER.find_table("Figure 5").get_row("DPLCF")
     assert {metric: row[metric] for metric in row if metric in theirs} == {
         metric: theirs[metric] for metric in ("HR@2", "HR@10")
     }

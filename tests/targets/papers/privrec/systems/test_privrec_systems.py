@@ -21,7 +21,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_below
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
@@ -30,7 +30,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import norms as lengths
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import l2_norms as lengths
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
     BIT,
     CLIP,
@@ -54,19 +54,19 @@ def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
 
 def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
     data, system = some_data(), replace(SMALL, width=64)
-    broadcast = system.first(data, np.random.default_rng(1))
+    broadcast = system.first_model(data, np.random.default_rng(1))
     uploads = system.upload(data, broadcast, np.random.default_rng(2))
     examples = DeviceExamples.draw(
         data, Streams.spawn(np.random.default_rng(2), 20), negatives=system.negatives
     )
     item = uploads.components["item"]
     for user in range(20):
-        trained = np.sort(examples.items[user, : examples.sizes[user]])
-        np.testing.assert_array_equal(np.flatnonzero(item.sent(np.array([user]))), trained)
-        assert (np.diff(item.ids[item.indptr[user] : item.indptr[user + 1]]) > 0).all()
+        trained = np.sort(examples.items[user, : examples.n_examples[user]])
+        np.testing.assert_array_equal(np.flatnonzero(item.sent_rows(np.array([user]))), trained)
+        assert (np.diff(item.row_ids[item.indptr[user] : item.indptr[user + 1]]) > 0).all()
     for key, attribute in data.attributes.items():
         part = uploads.components[f"user.{key}"]
-        np.testing.assert_array_equal(part.ids, attribute.codes)
+        np.testing.assert_array_equal(part.row_ids, attribute.codes)
 
 
 def test_the_server_moves_by_the_mean_change() -> None:
@@ -94,10 +94,10 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a setting."""
     data = some_data()
-    first = kind().first(data, np.random.default_rng(0))
+    first = kind().first_model(data, np.random.default_rng(0))
     assert "genre" in first
     assert "item" not in first
-    assert "item" in kind(item_ids=True).first(data, np.random.default_rng(0))
+    assert "item" in kind(item_ids=True).first_model(data, np.random.default_rng(0))
 
 
 def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
@@ -146,13 +146,13 @@ def test_the_server_adds_the_sum_of_what_is_sent() -> None:
 
 def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
     data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
-    one = data.keep(
+    one = data.keep_where(
         np.diff(data.ratings.indptr)
         .cumsum()
         .searchsorted(np.arange(data.ratings.nnz), side="right")
         != 3
     )
-    broadcast = SUMMED.first(one, np.random.default_rng(0))
+    broadcast = SUMMED.first_model(one, np.random.default_rng(0))
     sent = SUMMED.upload(one, broadcast, np.random.default_rng(0))
     assert one.ratings[[3]].nnz == 0
     assert not sent.components["mlp1.weight"].dense(np.array([3])).any()
@@ -169,7 +169,7 @@ def test_no_side_feature_is_read() -> None:
     }
     for name, part in one.transcript.release.items():
         np.testing.assert_array_equal(part, (two.transcript.release or {})[name])
-    assert system.local.proximal == 0.0
+    assert system.training.prox_weight == 0.0
 
 
 def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
@@ -190,7 +190,7 @@ def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
     rows = held.evaluate(system, model, confidence=0.95, rng=rng)
     (hits,) = (row for row in rows if row.metric == "HR@20")
     assert hits.ci_low > hits.random
-    printed = Paper.of("fedrec_auditor.targets.papers.privrec").table("Table 1").row("FCF")
+    printed = Paper.of("fedrec_auditor.targets.papers.privrec").find_table("Table 1").get_row("FCF")
     assert (hits.paper_value, hits.protocol) == (printed["HR@20"], "held-out users")
 
 
@@ -215,7 +215,7 @@ class Fixed:
 def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
     """Messages of devices with this bound, and those of PrivRec."""
     data = some_data()
-    broadcast = system.first(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
+    broadcast = system.first_model(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
     plain = Privrec(**{f.name: getattr(system, f.name) for f in fields(Privrec)})
     model = {k: v for k, v in broadcast.items() if k != CLIP}
     return (
@@ -258,8 +258,8 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
         PRIVATE, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
     )
     sent, _ = uploads(system, 2.0)
-    model = system.first(some_data(), np.random.default_rng(0))
-    at_0, at_1 = (system.step(model, sent, Fixed(v)) for v in (0.0, 1.0))
+    model = system.first_model(some_data(), np.random.default_rng(0))
+    at_0, at_1 = (system.next_model(model, sent, Fixed(v)) for v in (0.0, 1.0))
     mechanism = system.round_mechanism(Population(n_users=20, n_items=25))
     average, share = mechanism.noise_scale
     step = 1.0 if as_published else 0.6  # the mechanism's average is then before the step size
@@ -273,7 +273,7 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
             np.testing.assert_allclose(moved, 0.6 * mean[at : at + size], atol=1e-6)
             np.testing.assert_allclose(at_1[name] - at_0[name], step * average, rtol=1e-4)
             at += size
-    turned = system.step({**model, CLIP: -model[CLIP]}, sent, Fixed(1.0))  # S below zero
+    turned = system.next_model({**model, CLIP: -model[CLIP]}, sent, Fixed(1.0))  # S below zero
     assert all(np.array_equal(turned[name], at_1[name]) for name in model if name != CLIP)
     bits = sent.components[BIT].dense(np.arange(20))
     moved = float(at_0[CLIP] - model[CLIP])
@@ -292,7 +292,7 @@ def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
     for _ in range(rounds):
         bits = Dense(np.full(6, float(fits(float(model[CLIP])))), Kind.BITS)
         sent = Uploads(np.arange(6), {"output.bias": Dense(np.zeros(6), Kind.CHANGE), BIT: bits})
-        model = system.step(model, sent, Fixed(0.0))
+        model = system.next_model(model, sent, Fixed(0.0))
         bounds.append(float(model[CLIP]))
     return bounds
 
@@ -361,7 +361,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
-    """30 of 4,800 in 1,000 rounds: the bound of ``fixed_size_below``, near the library's upper."""
+    """30 of 4,800 in 1,000 rounds: the bound of ``fixed_size_lower``, near the library's upper."""
     system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
     (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
@@ -370,7 +370,7 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
     bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
     multiplier = 1 / (step * math.sqrt(0.3))
     assert bound == pytest.approx(
-        fixed_size_below(n_users=4800, sample=30, rounds=1000, multiplier=multiplier, delta=1e-6),
+        fixed_size_lower(n_users=4800, sample=30, rounds=1000, multiplier=multiplier, delta=1e-6),
         rel=1e-3,
     )
     library = from_gaussian_mechanism(
@@ -384,15 +384,17 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
 
 
 def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
-    system, nobody = PRIVATE, Interactions.of(np.zeros((1, 25)))
-    broadcast = system.first(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
+    system, nobody = PRIVATE, Interactions.create(np.zeros((1, 25)))
+    broadcast = system.first_model(nobody, np.random.default_rng(0)) | {CLIP: np.array(-50.0)}
     sent = system.upload(nobody, broadcast, np.random.default_rng(1))
     assert not flat(sent).any()
 
 
 def test_the_printed_figures_are_claimed() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
-    row = Paper.of("fedrec_auditor.targets.papers.privrec").table("Table 3").row("30 / 4800")
+    row = (
+        Paper.of("fedrec_auditor.targets.papers.privrec").find_table("Table 3").get_row("30 / 4800")
+    )
     printed = {float(delta): epsilon for delta, epsilon in row.items()}
     asked = [scoped for scoped in system.scoped_claims(population) if scoped.scope == PEERS]
     assert [scoped.delta for scoped in asked] == [1e-6, 1e-8, 1e-4]

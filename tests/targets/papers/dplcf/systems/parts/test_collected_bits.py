@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
     LcfUb,
 )
 from fedrec_auditor.targets.papers.dplcf.systems.parts import central_mf as _central_mf
-from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, visit
+from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, iter_visits
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import CollectedBits, ItemKnn
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import estimate_jaccard, pair_counts
 from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam, bpr_epoch, gmf_epoch
@@ -56,7 +56,7 @@ def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, si
 def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | DplcfAp) -> None:
     """All 2^4 outputs of one client's bits 1, 0, 0, 1, against four independent flips."""
     flip, true = target.randomizer, np.array([1.0, 0.0, 0.0, 1.0])
-    bits = sent(target, Interactions.of(true[None]), np.random.default_rng(5), 300_000)
+    bits = sent(target, Interactions.create(true[None]), np.random.default_rng(5), 300_000)
     outputs = (np.arange(16)[:, None] >> np.arange(4)) & 1
     law = np.exp(flip.log_prob(outputs, true).sum(axis=1))
     seen = np.bincount(bits @ (1 << np.arange(4)), minlength=16)
@@ -66,7 +66,7 @@ def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | Dplc
 
 
 def test_raw_bits_are_the_history_whatever_the_values() -> None:
-    data = Interactions.of(np.array([[5.0, 0.0, -2.0], [0.0, 0.5, 0.0]]))
+    data = Interactions.create(np.array([[5.0, 0.0, -2.0], [0.0, 0.5, 0.0]]))
     bits = sent(LcfUb(), data, np.random.default_rng(0), 1)
     np.testing.assert_array_equal(bits, [[True, False, True], [False, True, False]])
 
@@ -138,14 +138,14 @@ SYSTEMS = [DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()]
 
 def interactions(users: int = 60, items: int = 25) -> Interactions:
     rng = np.random.default_rng(4)
-    return Interactions.of((rng.random((users, items)) < 0.3) * 4.0)
+    return Interactions.create((rng.random((users, items)) < 0.3) * 4.0)
 
 
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda target: target.name)
 def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> None:
     data = interactions()
     run = target.run(data, np.random.default_rng(4))
-    (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).component("bits")
+    (uploads, bits), *rest = run.transcript.view(Vantage.SERVER).find_component("bits")
     assert not rest
     assert bits.dense(uploads.users).shape == (60, 25)
     release = run.transcript.release
@@ -160,7 +160,7 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
 @pytest.mark.parametrize("target", SYSTEMS, ids=lambda target: target.name)
 def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn) -> None:
     run = target.run(interactions(), np.random.default_rng(4))
-    ((_, bits),) = run.transcript.view(Vantage.SERVER).component("bits")
+    ((_, bits),) = run.transcript.view(Vantage.SERVER).find_component("bits")
     flip = target.randomizer
     p, q = (flip.p, flip.q) if target.name.startswith("dplcf") and flip is not None else (1.0, 0.0)
     expected = estimate_jaccard(pair_counts(bits), 60, p, q)
@@ -204,7 +204,7 @@ def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_central_mf, "_BITS", 2 * items)
-        chunks = list(visit(Dense(bits, Kind.BITS), 2, negatives, rng))
+        chunks = list(iter_visits(Dense(bits, Kind.BITS), 2, negatives, rng))
     expected = [(u, i) for u, i in zip(*np.nonzero(bits), strict=True) if not bits[u].all()]
     seen = [pair for u, i, _ in chunks for pair in zip(u.tolist(), i.tolist(), strict=True)]
     assert sorted(seen) == sorted(2 * expected)
@@ -218,7 +218,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
     drawn = np.concatenate(
         [
             np.stack([np.repeat(u, 4), n.ravel()])
-            for u, _, n in visit(Dense(bits, Kind.BITS), 20_000, 4, np.random.default_rng(0))
+            for u, _, n in iter_visits(Dense(bits, Kind.BITS), 20_000, 4, np.random.default_rng(0))
         ],
         axis=1,
     )
@@ -234,7 +234,7 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
     data = liked()
     target = kind(flip="asymmetric", epochs=2)
     transcript = target.run(data, np.random.default_rng(3)).transcript
-    ((uploads, bits),) = transcript.view(Vantage.SERVER).component("bits")
+    ((uploads, bits),) = transcript.view(Vantage.SERVER).find_component("bits")
     rng = np.random.default_rng(3)
     target.upload(data, None, rng)
     again = target.learn(uploads, rng).release or {}

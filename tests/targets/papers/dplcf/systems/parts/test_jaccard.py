@@ -21,12 +21,12 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard as _jaccar
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     PackedCounts,
     estimate_jaccard,
+    flip_matrix,
     inverse_transition,
-    jaccard_by,
     neighbourhoods,
     pair_counts,
     printed_inverse,
-    transition,
+    solve_jaccard,
 )
 
 
@@ -81,7 +81,7 @@ def counts(bits: np.ndarray) -> np.ndarray:
 
 @given(flips)
 def test_inverse_transition_inverts_it(flip: tuple[float, float]) -> None:
-    product = inverse_transition(*flip) @ transition(*flip)
+    product = inverse_transition(*flip) @ flip_matrix(*flip)
     np.testing.assert_allclose(product, np.eye(4), atol=1e-9)
 
 
@@ -92,7 +92,7 @@ def test_the_printed_inverse_does_not_invert() -> None:
         [[1 / (1 - q), 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [-(q**2) / (1 - q), 0, -q, 1 - q]]
     ) / (1 - q)
     np.testing.assert_allclose(printed_inverse(q), printed)
-    assert not np.allclose(printed @ transition(1.0, q), np.eye(4), atol=0.01)
+    assert not np.allclose(printed @ flip_matrix(1.0, q), np.eye(4), atol=0.01)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
@@ -100,8 +100,8 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
     """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
     inverse = system(as_printed=True).printed_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
-    found = jaccard_by(counts(bits), 30, inverse)
-    np.testing.assert_array_equal(jaccard_by(counts(bits), 30, inverse, slice(1, 3)), found[1:3])
+    found = solve_jaccard(counts(bits), 30, inverse)
+    np.testing.assert_array_equal(solve_jaccard(counts(bits), 30, inverse, slice(1, 3)), found[1:3])
     for i in range(4):
         for j in range(4):
             n00, _, _, n11 = inverse @ np.bincount(2 * bits[:, i] + bits[:, j], minlength=4)
@@ -113,7 +113,7 @@ def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, syst
 def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_range() -> None:
     bits = np.random.default_rng(3).random((4000, 5)) < 0.5
     p, q = 0.9, 0.1
-    by_pairs = jaccard_by(counts(bits), 4000, inverse_transition(p, q))
+    by_pairs = solve_jaccard(counts(bits), 4000, inverse_transition(p, q))
     np.testing.assert_allclose(by_pairs, estimate_jaccard(counts(bits), 4000, p, q), rtol=1e-9)
 
 

@@ -21,13 +21,17 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     gradients,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import table_normals
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import initialize
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = Descent(
-    learning_rate=0.2, steps=10, rate=0.4, item_sigma=0.7, clipping=Clipping.of_embeddings(5.0)
+    learning_rate=0.2,
+    n_steps=10,
+    fraction=0.4,
+    item_sigma=0.7,
+    clipping=Clipping.of_embeddings(5.0),
 )
 
 
@@ -62,8 +66,8 @@ def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip:
 def test_noise_of_the_stated_size_is_on_every_entry_rated_or_not(langevin: bool) -> None:
     ratings: Any = sparse.csr_array(np.zeros((2000, 500), dtype=np.float32))
     sigma = 0.1 if langevin else 3.0
-    made = {"user_sigma": sigma, "item_sigma": sigma, "langevin": langevin}
-    descent = Descent(learning_rate=0.5, rate=0.2, steps=1, **made)
+    made = {"user_sigma": sigma, "item_sigma": sigma, "is_langevin": langevin}
+    descent = Descent(learning_rate=0.5, fraction=0.2, n_steps=1, **made)
     tables, rng = (np.zeros((n, 10), np.float32) for n in (2000, 500)), np.random.default_rng(3)
     u, v = descent.train(*tables, ratings, rng, user_scale=0.1, item_scale=0.2, count=1)
     for moved, step in ((u, 0.05), (v, 0.1)):
@@ -121,8 +125,12 @@ def test_another_value_moves_the_sum_no_farther_than_is_said(seed: int, clipping
         made: Any = sparse.csr_array
         sums.append(np.concatenate(gradients(u, v, made(np.array([[value]])), clipping), axis=None))
     apart = float(np.linalg.norm(sums[1] - sums[0]))
-    assert apart <= clipping.replaced * clipping.sensitivity(1, True) * (1 + 1e-9)
-    if clipping.rating < math.inf and 0.5 < u[0] @ v[0] < 3.5 and min(u[0] @ u[0], v[0] @ v[0]) > 2:
+    assert apart <= clipping.replace_ratio * clipping.sensitivity(1, True) * (1 + 1e-9)
+    if (
+        clipping.rating_norm < math.inf
+        and 0.5 < u[0] @ v[0] < 3.5
+        and min(u[0] @ u[0], v[0] @ v[0]) > 2
+    ):
         assert apart > 1.9 * clipping.sensitivity(1, True)  # turned round
 
 
@@ -146,11 +154,13 @@ def slow(
             )
         )
         for k in range(drawn.starts[t], drawn.starts[t + 1]):
-            i, place = drawn.rows[k], drawn.places[k]
+            i, place = drawn.rows[k], drawn.data_indices[k]
             j = ratings.indices[place]
-            error = np.clip(users[i] @ items[j] - ratings.data[place], -limits.error, limits.error)
+            error = np.clip(
+                users[i] @ items[j] - ratings.data[place], -limits.max_error, limits.max_error
+            )
             one = 2 * error * np.concatenate([users[i], items[j]])
-            one *= min(1.0, limits.rating / max(float(np.linalg.norm(one)), 1e-300))
+            one *= min(1.0, limits.rating_norm / max(float(np.linalg.norm(one)), 1e-300))
             of_items[j] += one[:3]
             of_users[i] += one[3:]
         items = items - size * of_items
@@ -181,11 +191,11 @@ def slow(
 def test_compiled_steps_are_the_plain_ones(
     seed: int, sampled: str, weight: float, sigma: float, user_sigma: float, clipping: Clipping
 ) -> None:
-    steps = replace(STEPS, sampled=sampled, clipping=clipping)
+    steps = replace(STEPS, sampling_unit=sampled, clipping=clipping)
     steps = replace(steps, item_sigma=sigma, user_sigma=user_sigma)
     rng = np.random.default_rng(seed)
     ratings = table(np.random.default_rng(seed), 6, 8)
-    users, items = start(rng.random((6, 3)), 5.0), start(rng.random((8, 3)), 5.0)
+    users, items = initialize(rng.random((6, 3)), 5.0), initialize(rng.random((8, 3)), 5.0)
     fast = steps.train(
         users,
         items,
@@ -197,7 +207,7 @@ def test_compiled_steps_are_the_plain_ones(
         count=4,
     )
     again = np.random.default_rng(1)
-    drawn = steps.draw(ratings, again, 4)
+    drawn = steps.sample(ratings, again, 4)
     seeds = again.integers(1 << 64, size=(2, 4), dtype=np.uint64)
     sizes = steps.rates(2, 4) * 0.3
     plain = slow(steps, users, items, ratings, drawn, seeds, sizes, weight)
@@ -208,10 +218,10 @@ def test_compiled_steps_are_the_plain_ones(
 @pytest.mark.parametrize("sampled", ["row", "rating", "user"])
 def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     """Compared with the plain loops, party by party, on the draws of their own streams."""
-    steps = replace(STEPS, sampled=sampled, user_sigma=0.3)
+    steps = replace(STEPS, sampling_unit=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
-    users, items = start(rng.random((6, 3)), 5.0), start(rng.random((48, 3)), 5.0)
+    users, items = initialize(rng.random((6, 3)), 5.0), initialize(rng.random((48, 3)), 5.0)
     streams, step_scale = Streams.spawn(rng, 6), np.linspace(0.1, 0.5, 6)
 
     def trained(one: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,13 +237,13 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
         )
 
     fast = trained(np.arange(6))
-    drawn = steps.draw_alone(ratings, streams, 3)
+    drawn = steps.sample_alone(ratings, streams, 3)
     for i in range(6):
         part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
         assert (drawn.rows[part] == i).all()
         mine = StepRatings(
             drawn.starts[3 * i : 3 * i + 4] - drawn.starts[3 * i],
-            drawn.places[part],
+            drawn.data_indices[part],
             np.zeros(part.stop - part.start, np.int64),
         )
         seeds = streams.fold_in(1).random_bits(6)[i].reshape(2, 3)
@@ -250,19 +260,19 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
     """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
-        drawn = replace(STEPS, rate=rate).draw(ratings, np.random.default_rng(0), count)
+        drawn = replace(STEPS, fraction=rate).sample(ratings, np.random.default_rng(0), count)
         sizes = np.diff(ratings.indptr)
         step = np.repeat(np.arange(count), np.diff(drawn.starts))
         pairs = np.unique(step * 6 + drawn.rows)
         times = np.bincount(pairs % 6, minlength=6) / count
         share = size / 6
         assert np.abs(times[sizes > 0] - share).max() < 6 * np.sqrt(share / count)
-        assert len(drawn.places) == sum(sizes[pairs % 6])
+        assert len(drawn.data_indices) == sum(sizes[pairs % 6])
         filled = sizes[pairs % 6] > 0
         assert filled.all()
         for k in range(50):
             part = slice(drawn.starts[k], drawn.starts[k + 1])
-            rows, places = drawn.rows[part], drawn.places[part]
+            rows, places = drawn.rows[part], drawn.data_indices[part]
             assert len(np.unique(rows)) <= size
             np.testing.assert_array_equal(
                 places, np.flatnonzero(np.isin(np.repeat(np.arange(6), sizes), rows))
@@ -272,15 +282,15 @@ def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_units_are_drawn_by_themselves(unit: str) -> None:
     """Each unit at the rate, pairs at its square: by a party and by parties of one user."""
-    steps = replace(STEPS, sampled=unit, rate=0.3)
+    steps = replace(STEPS, sampling_unit=unit, fraction=0.3)
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
     streams = Streams.spawn(np.random.default_rng(5), n)
-    single = steps.draw_alone(ratings, streams, count)
+    single = steps.sample_alone(ratings, streams, count)
     group = np.repeat(np.arange(n * count), np.diff(single.starts))
-    drawn = steps.draw(ratings, np.random.default_rng(4), count)
+    drawn = steps.sample(ratings, np.random.default_rng(4), count)
     steps_drawn = np.repeat(np.arange(count), np.diff(drawn.starts))
-    for places, step in ((drawn.places, steps_drawn), (single.places, group % count)):
+    for places, step in ((drawn.data_indices, steps_drawn), (single.data_indices, group % count)):
         seen = np.zeros((count, ratings.nnz), bool)
         seen[step, places] = True
         together = seen.T.astype(float) @ seen / count
@@ -307,7 +317,7 @@ def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_that_diverges_is_refused() -> None:
     steps = replace(STEPS, learning_rate=1e6, clipping=Clipping())
     rng = np.random.default_rng(0)
-    ratings, items = table(rng, 6, 8), start(rng.random((8, 3)), 5.0)
+    ratings, items = table(rng, 6, 8), initialize(rng.random((8, 3)), 5.0)
     with pytest.raises(InputError, match=r"learning_rate=1000000.*smaller"):
         steps.train(items[:6], items, ratings, rng, user_scale=1.0, item_scale=1.0, count=10)
 
@@ -336,8 +346,8 @@ def test_two_users_are_no_farther_apart_than_is_said() -> None:
         moved = [np.linalg.norm(same[0][at] - same[1][at]) for at in (1, 0)]
         replaced = np.maximum(replaced, [moved[0], np.linalg.norm(moved)])
     for joint in (False, True):
-        most = clipping.displaced(2, joint)
-        assert most <= clipping.apart * clipping.sensitivity(2, joint)
+        most = clipping.row_gap(2, joint)
+        assert most <= clipping.user_gap * clipping.sensitivity(2, joint)
         assert longest[int(joint)] <= most * (1 + 1e-9)
-        assert replaced[int(joint)] <= clipping.apart * clipping.sensitivity(2, joint)
-    assert longest[0] == pytest.approx(clipping.displaced(2, False), rel=1e-6)
+        assert replaced[int(joint)] <= clipping.user_gap * clipping.sensitivity(2, joint)
+    assert longest[0] == pytest.approx(clipping.row_gap(2, False), rel=1e-6)

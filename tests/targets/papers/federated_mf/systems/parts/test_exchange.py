@@ -24,9 +24,9 @@ from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShar
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     MaskedGradient,
-    PartTakenBack,
+    RepairedReplacement,
     Replacement,
-    result,
+    sum_messages,
     table_normals,
 )
 from fedrec_auditor.targets.streams import Streams
@@ -260,7 +260,7 @@ def test_draws_are_standard_normal_and_independent() -> None:
         assert abs(np.mean((a**2 - 1) * (b**2 - 1))) < 6 * 2 / np.sqrt(a.size)
 
 
-KINDS = {False: Replacement, True: PartTakenBack}
+KINDS = {False: Replacement, True: RepairedReplacement}
 
 
 OMEGA, USERS, COUNT = 0.3, 10, 40_000
@@ -333,5 +333,5 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     clear = RandomizedMessages(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(
         replaced
     )
-    total = result(update, masked, clear, replaced)
+    total = sum_messages(update, masked, clear, replaced)
     np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)

@@ -20,16 +20,19 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast, evenness
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
+    LowerBound,
+    rate_evenness,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
-    drawn_shares,
     party_sizes,
+    sampled_shares,
     scope_of,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     fit_users,
+    fitted_user_pair,
     rate_at,
-    turned_users,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
@@ -66,7 +69,7 @@ def system(**more: Any) -> HflSgdmf:
 
 def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
     found = target.mechanism(scope_of(unit), population)
-    assert isinstance(found, AtLeast)
+    assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, SampledGaussian)
     return found.mechanism
 
@@ -150,10 +153,10 @@ def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
 
 @pytest.mark.parametrize("count", [10, 100])
 def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
-    there, gone = (np.array(u) for u in turned_users(5.0, 2, 20, count))
+    there, gone = (np.array(u) for u in fitted_user_pair(5.0, 2, 20, count))
     assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
     assert math.degrees(math.acos(there @ gone / 5.0)) > 75
-    there, gone = (np.array(u) for u in turned_users(5.0, 2, 2000, count))
+    there, gone = (np.array(u) for u in fitted_user_pair(5.0, 2, 2000, count))
     assert math.degrees(math.acos(there @ gone / 5.0)) > 86
 
 
@@ -207,21 +210,21 @@ def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
     total = rounds * steps
     rates = np.array([rate_at(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
-    assert evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
-    assert evenness(rounds, steps) <= 1.0
+    assert rate_evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert rate_evenness(rounds, steps) <= 1.0
 
 
 def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
-    assert 0.9 < evenness(10, 10) < 1.0
-    assert evenness(10, 10**9) == pytest.approx(evenness(10, 10**4), rel=1e-4)
-    assert evenness(10, 10) < evenness(10**9, 10) < 1.0
-    assert evenness(100, 1) == evenness(10**9, 1) == 1.0
+    assert 0.9 < rate_evenness(10, 10) < 1.0
+    assert rate_evenness(10, 10**9) == pytest.approx(rate_evenness(10, 10**4), rel=1e-4)
+    assert rate_evenness(10, 10) < rate_evenness(10**9, 10) < 1.0
+    assert rate_evenness(100, 1) == rate_evenness(10**9, 1) == 1.0
 
 
 def test_parties_draw_whole_rows() -> None:
     assert party_sizes(943, 10) == (94, 95)
-    assert drawn_shares(party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
-    assert drawn_shares(party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert sampled_shares(party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert sampled_shares(party_sizes(5, 10), 0.01) == (1.0, 1.0)
     assert party_sizes(5, 10) == (1, 1)
 
 
@@ -244,9 +247,9 @@ def vertical(**more: Any) -> VflSgdmf:
     )
 
 
-def bound_of(target: VflSgdmf, population: Population = CROWD) -> AtLeast:
+def bound_of(target: VflSgdmf, population: Population = CROWD) -> LowerBound:
     found = target.mechanism(scope_of("rating"), population)
-    assert isinstance(found, AtLeast)
+    assert isinstance(found, LowerBound)
     assert isinstance(found.mechanism, RevealedGaussian)
     return found
 
@@ -258,11 +261,11 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     bound, runs = bound_of(target, Population(n_users=1000, n_items=WIDE)), 1500
     table = np.full((2, WIDE), 5.0)
     table[1, 0] = 0.0
-    both = Interactions.of(np.repeat(table, runs, axis=0))
+    both = Interactions.create(np.repeat(table, runs, axis=0))
     sigma = target.descent(1).user_sigma
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
-    sent, items = target.alone(
+    sent, items = target.train_alone(
         UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
         lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
@@ -276,7 +279,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
     share = (own / sigma >= 1 / bound.mechanism.noise_multiplier).mean()
-    assert share > bound.share - 6 * 0.5 / math.sqrt(2 * runs)
+    assert share > bound.p_follows - 6 * 0.5 / math.sqrt(2 * runs)
     assert 1 / bound.mechanism.noise_multiplier == pytest.approx(
         0.49 / math.sqrt(2) / 1.8, rel=1e-3
     )
@@ -311,10 +314,10 @@ def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
 
 def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
     found = bound_of(vertical())
-    assert found.given_away < 1e-6
-    assert found.mistaken < 1e-15
+    assert found.error_with < 1e-6
+    assert found.error_without < 1e-15
     faster = bound_of(vertical(learning_rate=1e-13))
-    assert found.given_away < faster.given_away < 1e-3
+    assert found.error_with < faster.error_with < 1e-3
     assert vertical(learning_rate=1e-6).mechanism(scope_of("rating"), CROWD) is None
 
 

@@ -12,9 +12,9 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from fedrec_auditor.accountants.losses.pairs import GaussianPair, Poisson, Reversed
+from fedrec_auditor.accountants.losses.pairs import GaussianPair, PoissonPair, ReversedPair
 from fedrec_auditor.accountants.statements import Adjacency
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_upper
 from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
@@ -107,7 +107,7 @@ def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
 ) -> None:
     """The charge is less than at half the noise, and more than that of the claim's accountant."""
     given = {"n_users": 94, "sample": 1, "rounds": 1000, "delta": 1e-5, "adjacency": COMES}
-    half, whole = (fixed_size_above(**given, multiplier=z) for z in (noise / 2, noise))
+    half, whole = (fixed_size_upper(**given, multiplier=z) for z in (noise / 2, noise))
     assert half == pytest.approx(twice, rel=1e-3)
     assert whole < proved(target, COMES, 1e-5) < half
 
@@ -123,10 +123,10 @@ def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
         return np.mean([stats.norm.pdf(points, at, z) for at in sums], axis=0) * step
 
     def most(noise: float, x: float) -> float:
-        pair = Poisson(GaussianPair(1 / noise), 2 / 6)
+        pair = PoissonPair(GaussianPair(1 / noise), 2 / 6)
         edges = np.concatenate([[-np.inf], np.linspace(-30, 30, 60_001), [np.inf]])
         curves = []
-        for one in (pair, Reversed(pair)):
+        for one in (pair, ReversedPair(pair)):
             p, q = (np.exp(part) for part in one.between(edges))
             curves.append(np.maximum(p - x * q, 0).sum())
         return max(curves)

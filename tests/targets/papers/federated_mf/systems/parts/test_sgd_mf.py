@@ -25,16 +25,16 @@ from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSynsgd
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
-    accounted,
+    authors_epsilon,
     batch_size,
-    by_tail_bound,
-    explicit,
+    check_ratings,
     fit_users,
-    neutral,
+    initial_user,
+    initialize,
     noisy_steps,
     project,
     rate_at,
-    start,
+    theorem_1_epsilon,
     trim,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -50,7 +50,7 @@ def loss(u: np.ndarray, x: np.ndarray, v: np.ndarray) -> float:
 
 def test_many_steps_reach_the_constrained_optimum() -> None:
     """Compared with scipy's solver of the same problem, user by user."""
-    ratings, items = TABLE, start(np.random.default_rng(1).random((12, 3)), 5.0)
+    ratings, items = TABLE, initialize(np.random.default_rng(1).random((12, 3)), 5.0)
     fitted = fit_users(ratings, items, bound=5.0, steps=3000)
     for i, u in enumerate(fitted.astype(np.float64)):
         row = ratings[[i]]
@@ -70,7 +70,7 @@ def test_many_steps_reach_the_constrained_optimum() -> None:
 
 
 def test_a_user_depends_on_its_own_ratings_only() -> None:
-    ratings, items = TABLE, start(np.random.default_rng(1).random((12, 4)), 5.0)
+    ratings, items = TABLE, initialize(np.random.default_rng(1).random((12, 4)), 5.0)
     whole = fit_users(ratings, items, bound=5.0, steps=7)
     for i in range(9):
         alone = fit_users(sparse.csr_array(ratings[[i]]), items, bound=5.0, steps=7)
@@ -78,12 +78,12 @@ def test_a_user_depends_on_its_own_ratings_only() -> None:
 
 
 def test_nobody_moves_without_ratings_or_without_steps() -> None:
-    items = start(np.random.default_rng(1).random((12, 4)), 5.0)
+    items = initialize(np.random.default_rng(1).random((12, 4)), 5.0)
     idle = fit_users(sparse.csr_array((2, 12)), items, bound=5.0, steps=9)
     none = fit_users(TABLE, items, bound=5.0, steps=0)
     assert np.square(idle).sum(axis=1) == pytest.approx(2.5)
-    np.testing.assert_allclose(idle, np.tile(neutral(4, 5.0), (2, 1)), rtol=1e-6)
-    np.testing.assert_allclose(none, np.tile(neutral(4, 5.0), (9, 1)), rtol=1e-6)
+    np.testing.assert_allclose(idle, np.tile(initial_user(4, 5.0), (2, 1)), rtol=1e-6)
+    np.testing.assert_allclose(none, np.tile(initial_user(4, 5.0), (9, 1)), rtol=1e-6)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -146,7 +146,7 @@ def test_the_rate_falls_over_four_fifths_of_the_steps_and_then_stays() -> None:
 
 
 def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint() -> None:
-    u, v = start(np.random.default_rng(0).random((2, 4000, 20)), 5.0)
+    u, v = initialize(np.random.default_rng(0).random((2, 4000, 20)), 5.0)
     assert abs(np.einsum("ij,ij->i", u, v).mean() - 2.5) < 0.1
     assert np.square(u).sum(axis=1).mean() == pytest.approx(10 / 3, rel=0.02)
     assert u.dtype == np.float32
@@ -155,27 +155,29 @@ def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint(
 @pytest.mark.parametrize("factors", [1, 2, 20])
 def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
     """Without the projection all 1s give norm^2 = 2R, and one rating moves u by twice 2 R^(3/2)."""
-    longest = start(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
+    longest = initialize(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
     np.testing.assert_allclose(np.square(longest).sum(axis=1), [5.0, 2.5], rtol=1e-6)
     assert (longest >= 0).all()
 
 
 @pytest.mark.parametrize("worst", [5.5, -1.0])
 def test_ratings_outside_the_range_are_refused(worst: float) -> None:
-    good = Interactions.of(np.array([[5.0, 0.5]]))
-    assert explicit(good, 5.0) is good.ratings
+    good = Interactions.create(np.array([[5.0, 0.5]]))
+    assert check_ratings(good, 5.0) is good.ratings
     with pytest.raises(InputError, match="Expected ratings in"):
-        explicit(Interactions.of(np.array([[1.0, worst]])), 5.0)
+        check_ratings(Interactions.create(np.array([[1.0, worst]])), 5.0)
 
 
 def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> None:
     from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 
     # Abadi et al. 2016, section 5: q = 0.01, sigma = 4, T = 10,000 steps, delta 1e-5: 1.26
-    assert by_tail_bound(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
-    assert accounted(4.0, 0.01, 10_000, 1e-5) < 0.85 * 1.26
-    assert accounted(0.0, 0.01, 10, 1e-5) == by_tail_bound(0.0, 0.01, 10, 1e-5) == math.inf
-    assert by_tail_bound(1.4144, 0.01, 1000, 1e-5) == pytest.approx(1.355, abs=5e-4)
+    assert theorem_1_epsilon(4.0, 0.01, 10_000, 1e-5) == pytest.approx(1.26, abs=0.01)
+    assert authors_epsilon(4.0, 0.01, 10_000, 1e-5) < 0.85 * 1.26
+    assert (
+        authors_epsilon(0.0, 0.01, 10, 1e-5) == theorem_1_epsilon(0.0, 0.01, 10, 1e-5) == math.inf
+    )
+    assert theorem_1_epsilon(1.4144, 0.01, 1000, 1e-5) == pytest.approx(1.355, abs=5e-4)
     assert noisy_steps(2.0, 7) == SelfComposedDpEvent(GaussianDpEvent(2.0), 7)
     assert noisy_steps(0.0, 7, NonPrivateDpEvent) == NonPrivateDpEvent()
 
@@ -186,7 +188,7 @@ def test_the_largest_scale_is_trained_on_in_finite_numbers(kind: Any) -> None:
     small = {"rounds": 3, "tuning": 3, "sweeps": 3}
     named = {name: value for name, value in small.items() if name in kind.__dataclass_fields__}
     table = np.random.default_rng(0).integers(0, 6, (20, 12)) * 2e5
-    data = Interactions.of(table)
+    data = Interactions.create(table)
     target = kind(bound=1e6, **named)
     run = target.run(data, np.random.default_rng(1))
     assert np.isfinite(target.score(run.model, data, np.arange(20))).all()

@@ -25,12 +25,12 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
     Weights,
     all_scores,
     genre_flags,
-    maml,
-    reptile,
+    maml_step,
+    reptile_step,
 )
 from fedrec_auditor.targets.streams import Streams
 
-DATA = Interactions.of(
+DATA = Interactions.create(
     np.ones((3, 4)),
     attributes={"sex": Attribute(codes=np.array([0, 1, 0]), categories=("f", "m"))},
     genres=np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 1]], dtype=bool),
@@ -40,17 +40,17 @@ DATA = Interactions.of(
 
 def test_genres_may_be_none() -> None:
     np.testing.assert_array_equal(genre_flags(DATA), DATA.genres)
-    assert genre_flags(Interactions.of(np.ones((3, 4)))).shape == (4, 0)
+    assert genre_flags(Interactions.create(np.ones((3, 4)))).shape == (4, 0)
 
 
 @pytest.mark.parametrize(
     ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
-    network = Network(embedding=5, width=32, ids=ids, side=side)
+    network = Network(embedding=5, width=32, has_ids=ids, has_side=side)
     shapes = network.shapes(DATA)
     assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
-    averaged = replace(network, averaged=True).shapes(DATA)
+    averaged = replace(network, mean_genres=True).shapes(DATA)
     assert averaged["mlp1.weight"] == (5 * tables, 32)
     assert ("item" in shapes) == ids
     assert ("genre" in shapes) == ("user.sex" in shapes) == side
@@ -58,7 +58,7 @@ def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) ->
 
 
 def test_without_genres_an_items_number_is_its_feature() -> None:
-    network = Network(embedding=5, width=32, ids=False, side=True)
+    network = Network(embedding=5, width=32, has_ids=False, has_side=True)
     for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
         assert (
             {"item", "user.sex"}
@@ -69,8 +69,8 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 def test_first_weights_have_their_spread() -> None:
     """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
-    network = Network(embedding=64, width=64, ids=True, side=True)
-    wide = Interactions.of(np.ones((2, 100)))
+    network = Network(embedding=64, width=64, has_ids=True, has_side=True)
+    wide = Interactions.create(np.ones((2, 100)))
     model = network.initial(wide, np.random.default_rng(0))
     assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
     assert model["mlp1.weight"].std() == pytest.approx(np.sqrt(2 / 64), rel=0.1)
@@ -83,14 +83,14 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
     seed: int, users: int, items: int, negatives: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    data = Interactions.of((rng.random((users, items)) < rng.random()) * 1.0)
+    data = Interactions.create((rng.random((users, items)) < rng.random()) * 1.0)
     drawn = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=negatives)
     for user in range(users):
         held = np.flatnonzero(data.ratings.toarray()[user])
         n = len(held)
-        assert drawn.counts[user] == n
-        assert drawn.sizes[user] == n + min(negatives * n, items - n)
-        found = drawn.items[user, : drawn.sizes[user]]
+        assert drawn.n_positives[user] == n
+        assert drawn.n_examples[user] == n + min(negatives * n, items - n)
+        found = drawn.items[user, : drawn.n_examples[user]]
         assert len(set(found.tolist())) == len(found)
         np.testing.assert_array_equal(found[:n], held)
         assert not set(found[n:].tolist()) & set(held.tolist())
@@ -102,27 +102,27 @@ def test_examples_are_all_positives_and_distinct_unmet_negatives(
 @given(st.integers(0, 2**32 - 1))
 def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    data = Interactions.of((rng.random((6, 20)) < 0.3) * 1.0)
+    data = Interactions.create((rng.random((6, 20)) < 0.3) * 1.0)
     streams = Streams.spawn(rng, 6)
     drawn = DeviceExamples.draw(data, streams, negatives=2)
     some = np.array([4, 1])
-    alone = DeviceExamples.draw(data.take(some), streams.take(some), negatives=2)
+    alone = DeviceExamples.draw(data.take_users(some), streams.take(some), negatives=2)
     for place, user in enumerate(some):
-        size = drawn.sizes[user]
+        size = drawn.n_examples[user]
         np.testing.assert_array_equal(alone.items[place, :size], drawn.items[user, :size])
-        one = alone.orders(streams.take(some), 3, 24)[place, :size]
-        np.testing.assert_array_equal(one, drawn.orders(streams, 3, 20)[user, :size])
+        one = alone.epoch_orders(streams.take(some), 3, 24)[place, :size]
+        np.testing.assert_array_equal(one, drawn.epoch_orders(streams, 3, 20)[user, :size])
 
 
 def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
     rng = np.random.default_rng(0)
-    data = Interactions.of((rng.random((4, 40)) < 0.5) * 1.0)
+    data = Interactions.create((rng.random((4, 40)) < 0.5) * 1.0)
     streams = Streams.spawn(rng, 4)
     drawn = DeviceExamples.draw(data, streams, negatives=1)
-    first, second = (drawn.orders(streams, epoch, 48) for epoch in (0, 1))
+    first, second = (drawn.epoch_orders(streams, epoch, 48) for epoch in (0, 1))
     for orders in (first, second):
         np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(48), (4, 1)))
-        for user, size in enumerate(drawn.sizes):
+        for user, size in enumerate(drawn.n_examples):
             assert orders[user, :size].max() == size - 1
     assert (first != second).any(axis=1).all()
 
@@ -132,7 +132,7 @@ def test_all_unmet_items_are_drawn_alike() -> None:
     table = np.zeros((20_000, 10))
     table[:, [3, 7]] = 1.0
     drawn = DeviceExamples.draw(
-        Interactions.of(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
+        Interactions.create(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
     )
     counts = np.bincount(drawn.items[:, 2:].ravel(), minlength=10)
     assert counts[3] == counts[7] == 0
@@ -144,7 +144,7 @@ Model = dict[str, torch.Tensor]
 
 
 def some_data(rng: np.random.Generator, users: int = 5, items: int = 11) -> Interactions:
-    return Interactions.of(
+    return Interactions.create(
         (rng.random((users, items)) < rng.choice([0.1, 0.4])) * 1.0,
         attributes={
             "gender": Attribute(codes=rng.integers(0, 2, users), categories=("F", "M")),
@@ -199,16 +199,16 @@ def plain_training(
     width = -(-examples.items.shape[1] // batch) * batch
     for user in range(data.n_users):
         model = {k: v.clone() for k, v in start.items()}
-        for epoch in range(local.epochs):
-            size = int(examples.sizes[user])
-            order = examples.orders(streams, epoch, width)[user, :size]
+        for epoch in range(local.n_epochs):
+            size = int(examples.n_examples[user])
+            order = examples.epoch_orders(streams, epoch, width)[user, :size]
             for at in range(0, size, batch):
                 place = order[at : at + batch]
                 items = torch.from_numpy(examples.items[user, place])
                 labels = torch.from_numpy(examples.labels[user, place]).double()
                 live = {k: v.clone().requires_grad_() for k, v in model.items()}
                 loss = cross_entropy(live, data, user, items, labels)
-                loss = loss + local.proximal / 2 * sum(
+                loss = loss + local.prox_weight / 2 * sum(
                     ((live[k] - start[k]) ** 2).sum() for k in live
                 )
                 slope = torch.autograd.grad(loss, list(live.values()))
@@ -225,14 +225,14 @@ def setup(
 ) -> tuple[Interactions, DeviceExamples, Streams, Devices, Model]:
     rng = np.random.default_rng(seed)
     data = some_data(rng)
-    network = Network(embedding=3, width=8, ids=ids, side=side, averaged=seed % 2 == 1)
+    network = Network(embedding=3, width=8, has_ids=ids, has_side=side, mean_genres=seed % 2 == 1)
     broadcast = network.initial(data, rng)
     for name in broadcast:  # no zeros: every bias must count
         broadcast[name] += rng.normal(size=broadcast[name].shape).astype(np.float32) * 0.3
     streams = Streams.spawn(rng, data.n_users)
     drawn = DeviceExamples.draw(data, streams, negatives=2)
-    order = np.argsort(-drawn.sizes, kind="stable")
-    data, streams, drawn = data.take(order), streams.take(order), drawn.take(order)
+    order = np.argsort(-drawn.n_examples, kind="stable")
+    data, streams, drawn = data.take_users(order), streams.take(order), drawn.take(order)
     devices = Devices.receive(
         broadcast, data, drawn, streams, batch=4, device="cpu", dtype=torch.float64
     )
@@ -264,7 +264,7 @@ def agrees(
             close(batched["user"][user], torch.cat(rows))
         for name, value in model.items():
             if name == "item":
-                size = int(examples.sizes[user])
+                size = int(examples.n_examples[user])
                 items = torch.from_numpy(examples.items[user, :size])
                 close(batched["item"][user, :size], value[items])
             elif not name.startswith("user."):
@@ -282,11 +282,11 @@ def test_batched_training_is_training_one_by_one(
 ) -> None:
     ids, side = features
     data, examples, streams, devices, start = setup(seed, ids=ids, side=side)
-    local = ProximalTraining(epochs=2, rate=0.4, proximal=proximal)
+    local = ProximalTraining(n_epochs=2, rate=0.4, prox_weight=proximal)
     ends = plain_training(start, data, examples, streams, local)
     agrees(devices.train(local), ends, data, examples)
     agrees(
-        reptile(devices, local),
+        reptile_step(devices, local),
         [{k: v - start[k] for k, v in end.items()} for end in ends],
         data,
         examples,
@@ -297,11 +297,11 @@ def test_batched_training_is_training_one_by_one(
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2]))
 def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int) -> None:
     data, examples, streams, devices, start = setup(seed)
-    local = ProximalTraining(epochs=steps, rate=0.4, proximal=0.0)
+    local = ProximalTraining(n_epochs=steps, rate=0.4, prox_weight=0.0)
     width = -(-examples.items.shape[1] // 4) * 4
     expected = []
     for user in range(data.n_users):
-        order = examples.orders(streams, 0, width)[user, : examples.sizes[user]]
+        order = examples.epoch_orders(streams, 0, width)[user, : examples.n_examples[user]]
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         (s_items, s_labels), (q_items, q_labels) = (
             (
@@ -319,12 +319,12 @@ def test_the_meta_gradient_goes_through_the_support_steps(seed: int, steps: int)
         loss = cross_entropy(now, data, user, q_items, q_labels)
         found = torch.autograd.grad(loss, list(live.values()))
         expected.append({k: -g for k, g in zip(live, found, strict=True)})
-    agrees(maml(devices, local), expected, data, examples)
+    agrees(maml_step(devices, local), expected, data, examples)
 
 
 def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() -> None:
     data, examples, streams, devices, start = setup(11)
-    local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
+    local = ProximalTraining(n_epochs=1, rate=0.4, prox_weight=0.0)
     ends = plain_training(start, data, examples, streams, local)
     broadcast = {k: v.numpy() for k, v in start.items()}
     flags = torch.from_numpy(genre_flags(data)).double()
@@ -336,13 +336,13 @@ def test_scores_are_those_of_the_trained_table_and_of_the_broadcast_elsewhere() 
         )
 
 
-@pytest.mark.parametrize("learn", [reptile, maml])
+@pytest.mark.parametrize("learn", [reptile_step, maml_step])
 def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
     learn: type[Weights] | object,
 ) -> None:
     _, examples, _, devices, _ = setup(5)
-    assert (examples.sizes > 0).sum() > 2
-    local = ProximalTraining(epochs=1, rate=0.4, proximal=0.0)
+    assert (examples.n_examples > 0).sum() > 2
+    local = ProximalTraining(n_epochs=1, rate=0.4, prox_weight=0.0)
     whole = learn(devices, local)
     spoilt = {k: v.clone() for k, v in devices.weights.items()}
     spoilt["mlp1.weight"][1] = 1e200
@@ -351,7 +351,7 @@ def test_a_device_that_diverges_changes_nothing_and_spoils_nobody(
         examples=devices.examples,
         streams=devices.streams,
         weights=spoilt,
-        flags=devices.flags,
+        genre_flags=devices.genre_flags,
         labels=devices.labels,
         batch=devices.batch,
     )
