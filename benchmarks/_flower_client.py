@@ -106,9 +106,7 @@ def main(path: str, users: str, rounds: str) -> None:
         )
         report(0, 0.0)
         strategy.start(
-            grid_step=grid,
-            initial_arrays=ArrayRecord([stored(path)["items"]]),
-            num_rounds=int(rounds),
+            grid=grid, initial_arrays=ArrayRecord([stored(path)["items"]]), num_rounds=int(rounds)
         )
 
     run_simulation(

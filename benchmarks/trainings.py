@@ -274,7 +274,7 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
             order = torch.from_numpy(draw_shuffles(stream, np.array([len(ids)]), epoch)[0]).long()
             for batch in order.split(local.batch):
                 optimizer.zero_grad()
-                loss(module(x, own, ids[batch]), label[batch]).narrow()
+                loss(module(x, own, ids[batch]), label[batch]).backward()
                 optimizer.step()
         kept.append(module)
     return kept

@@ -33,7 +33,7 @@ def test_examples_print_what_they_say(
     assert not failed, "see the differences above"
 
 
-# What users call.
+# Names that users call, by module.
 CALLED = {
     "accountants.errors": "InputError",
     "accountants.methods.accounting_methods": "Optimal Pld Pure Rdp Shuffle",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("accountants", "attacks", "auditor", "reports", "targets")
-# What speaks of the parts of another top-level folder, and so may import them.
+# Modules that speak of the parts of another top-level folder, and so may import them.
 MAY_REACH = {
     "auditor.catalogue": "targets",
     "auditor.games": "attacks",

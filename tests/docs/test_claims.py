@@ -30,7 +30,7 @@ from tests.points import later
 TABLE = ROOT / "docs" / "claims.csv"
 PAGE = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 HEAD = ("number", "system", "kind", "basis", "verdict", "claimed", "holds")
-# What the page says of entries, by their verdict.
+# Sentences of the page on entries, by their verdict.
 SHORT = {
     Verdict.CONSISTENT: "1 2 8 15 17 26b 28 34 35 36 40b",
     Verdict.VIOLATED: "2b 6 7 12 22 23 24",

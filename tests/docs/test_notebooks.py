@@ -15,7 +15,7 @@ from tests.docs.alike import alike
 from tests.docs.blocks import ROOT
 from tests.docs.notebooks import NOTEBOOKS, outputs
 
-# What each of them comes to, beside what it prints.
+# Result of each, beside the printed one.
 FOUND = {
     "mechanism_test": lambda names: names["found"].verdict is Verdict.CONSISTENT,
     "paper_audit": lambda names: not names["mended"].violated and len(names["record"].violated),

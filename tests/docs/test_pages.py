@@ -341,7 +341,7 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
 ESTIMATORS = text_of("estimators")
 
 
-# Of 1,000 runs on randomized response at epsilon 1, the bounds above the truth.
+# Number of bounds above the truth, in 1,000 runs on randomized response at epsilon 1.
 MISSES = dict(re.findall(r"^\| `([a-z-]+)` \| \d+ \| \**([\d,]+)\**", ESTIMATORS, re.MULTILINE))
 
 

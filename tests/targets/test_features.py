@@ -296,7 +296,7 @@ BORN = {"user": ["a", "b", "c"], "born": ["1990-01-02", "1991-03-04", ""], "sex"
         (
             BORN,
             {"attributes": ("sex",), "bins": {"age": (1.0,)}},
-            "got 'age'. The columns are",
+            "'age'. The columns are: born",
         ),
         (USERS, {"bins": {"level": (99.0,)}}, "which lie between 2 and 10, got the edges 99"),
         ({"user": ["1", "2"], "sex": ["F", "M"]}, {}, "such as a, got only unknown ones"),

@@ -185,7 +185,7 @@ def deep(raw: dict[str, Any]) -> None:
         (edited(schema_version=0), "got 0"),
         (edited(schema_version=True), "got True"),
         (edited(schema_version=1), "schema_version=5 in .* got 1"),
-        (edited(extra_eps=1), "extra"),
+        (edited(extra=1), "extra"),
         (edited(findings=7), "findings"),
     ],
 )
@@ -330,7 +330,7 @@ def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[s
 @pytest.mark.parametrize(
     ("place", "edit"),
     [
-        ("$", lambda raw: raw.update(extra_eps=1)),
+        ("$", lambda raw: raw.update(extra=1)),
         ("$", lambda raw: raw.pop("plan")),
         ("$.schema_version", lambda raw: raw.update(schema_version=2)),
         ("$.findings[0].verdict", lambda raw: raw["findings"][0].update(verdict="SAFE")),

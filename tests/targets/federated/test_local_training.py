@@ -146,7 +146,7 @@ def test_linear_terms_are_laplace_and_those_of_rows_stand_at_their_item() -> Non
 
 
 CPU = Compute()
-# Of float32 results over the largest parameter, after the few steps taken here.
+# Tolerance of float32 results over the largest parameter, after the few steps taken here.
 TOLERANCE = 2e-5
 
 
