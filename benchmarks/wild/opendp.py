@@ -20,12 +20,12 @@ def _measurement(name: str) -> Any:
     dp = PRELUDE
     dp.enable_features("contrib")
     if name == "response":
-        return dp.shift.make_randomized_response(["a", "b", "c"], 0.75)
+        return dp.m.make_randomized_response(["a", "b", "c"], 0.75)
     if name == "response_bool":
-        return dp.shift.make_randomized_response_bool(0.75)
+        return dp.m.make_randomized_response_bool(0.75)
     kind = int if name == "geometric" else float
     space = dp.atom_domain(T=kind, nan=False) if kind is float else dp.atom_domain(T=int)
-    return dp.shift.make_laplace(space, dp.absolute_distance(T=kind), 1.0)
+    return dp.m.make_laplace(space, dp.absolute_distance(T=kind), 1.0)
 
 
 def _drawn(name: str, value: Any, size: int) -> NDArray[Any]:
