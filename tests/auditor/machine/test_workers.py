@@ -106,7 +106,7 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
     work = (
         "import time; from fedrec_auditor.auditor.machine import workers\n"
         "print('begun', flush=True)\n"
-        "list(workers.results(time.sleep, [(60,)] * 3, jobs=2))\n"
+        "list(workers.run_parallel(time.sleep, [(60,)] * 3, jobs=2))\n"
     )
     running = subprocess.Popen(
         [sys.executable, "-c", work],
@@ -120,6 +120,7 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
     started = time.monotonic()
     while len(members(running.pid)) < 4 and time.monotonic() < started + 120:
         time.sleep(0.1)  # two workers and a tracker of resources beside the audit
+    assert running.poll() is None
     time.sleep(1)
     running.send_signal(signal.SIGINT)
     try:
@@ -134,12 +135,13 @@ def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
 def test_workers_that_wait_for_their_first_task_end_with_who_began_them(after: float) -> None:
     work = (
         "import time; from fedrec_auditor.auditor.machine import workers\n"
-        "list(workers.results(time.sleep, [(600,)] * 2, jobs=2))\n"
+        "list(workers.run_parallel(time.sleep, [(600,)] * 2, jobs=2))\n"
     )
     running = subprocess.Popen([sys.executable, "-c", work], start_new_session=True)
     wait = time.monotonic() + 120
     while len(members(running.pid)) < 3 and time.monotonic() < wait:
         time.sleep(0.005)  # a worker, and a tracker of resources beside the audit
+    assert running.poll() is None
     time.sleep(after)
     running.kill()
     running.wait(timeout=60)
