@@ -512,7 +512,7 @@ def test_what_an_attack_shows_is_below_what_is_proved() -> None:
     assert bit.measured is not None
     assert bit.accounted is not None
     assert 0.3 < bit.measured.epsilon <= bit.accounted.epsilon == 1.0
-    assert "score of the attack" in bit.note
+    assert "the score of an attack" in bit.note
     read = played["lcf-ub", "user"]
     assert read.measured is not None
     assert read.measured.epsilon == pytest.approx(read.measured.largest)
