@@ -1,3 +1,3 @@
-"""Definitions of privacy statements (scope, bound, claim), and the accountants that prove upper
-bounds on epsilon.
+"""Privacy statements (claims and bounds of epsilon with their scope), and accountants, which prove
+upper bounds on epsilon.
 """

@@ -1,5 +1,5 @@
-"""Cross-check of accountants: an independent and fast lower bound that every proved epsilon must
-reach.
+"""Cross-check of the accountants (which prove upper bounds on epsilon): an independent, fast lower
+bound that every proved epsilon must reach.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def min_epsilon(event: dp.DpEvent, delta: float) -> float:
     """Returns a lower bound on the epsilon that any correct accountant can prove for ``event`` at
     ``delta``.
 
-    The result is the largest of these values, or 0 if none applies (sampling, shuffles, too many
-    different pure epsilons):
+    The result is the largest of these values:
 
-    - All Gaussian leaves together: the exact privacy curve with mu = sqrt(sum of 1/z^2), where z is
-      the noise multiplier of a leaf.
-    - All leaves with a pure epsilon or a two-sided response: the epsilon of their optimal
-      composition.
-    - A Laplace leaf, at delta 0: 1/z.
+    - All Gaussian mechanisms of the event together: the exact privacy curve with mu = sqrt(sum of
+      1/z^2), where z is the noise multiplier of a mechanism.
+    - All mechanisms of which only a pure epsilon is known, and all binary randomized responses: the
+      epsilon of their optimal composition. At delta 0 this is the sum of the pure epsilons, which
+      then includes 1/z of each Laplace mechanism.
 
-    The largest value is valid for the whole event, because an adversary who also sees the remaining
-    leaves learns no less.
+    The value is valid for the whole event, because seeing the outputs of further mechanisms never
+    reduces epsilon. The result is 0 if neither value can be computed, as for sampled or shuffled
+    mechanisms, or for too many different pure epsilons.
     """
     check_delta(delta)
     uses = leaves(event)
@@ -58,8 +58,10 @@ def min_epsilon(event: dp.DpEvent, delta: float) -> float:
 
 
 def _gaussian(delta: float, mu: float) -> float:
-    """Epsilon of a Gaussian mechanism by dp-accounting, which is independent of the solver that the
-    accountants use.
+    """Epsilon at ``delta`` of a Gaussian mechanism with sensitivity over standard deviation ``mu``,
+    computed by dp-accounting.
+
+    The library shares no code with the solver that the accountants use.
     """
     if mu == 0:
         return 0.0
@@ -89,8 +91,8 @@ def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
 
 
 def _two_sided(leaf: dp.DpEvent) -> bool:
-    """Whether a leaf is a binary randomized response, or a pure epsilon (whose worst case is
-    one).
+    """Whether a mechanism is binary randomized response, or known only by a pure epsilon (binary
+    randomized response is then its worst case).
     """
     if isinstance(leaf, dp.RandomizedResponseDpEvent):
         return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))

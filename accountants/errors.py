@@ -24,6 +24,6 @@ class InputError(AuditError, ValueError):
 
 
 class IncompleteError(AuditError, RuntimeError):
-    """Error for an audit that stops for a reason other than the user's input. Commands then exit
-    with code 3.
+    """Error for an audit that stops before its conclusion, for a reason other than invalid user
+    input. Commands then exit with code 3.
     """

@@ -1,5 +1,8 @@
-"""Statements about privacy: a ``Bound`` on epsilon at a delta, its ``Scope``, and an authors'
-``Claim``.
+"""Types of privacy statements: ``Bound`` (an upper or lower bound on epsilon), ``Claim`` (an
+epsilon that authors state) and ``Scope``.
+
+A scope says what an epsilon is about: the protected data, the hidden change, the adversary and the
+period.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """Topic of an authors' statement, which says what is wrong if the statement is false."""
+    """Topic of a statement in a paper: what is wrong if the statement is false.
+
+    The topics are the privacy of a user, the server's estimate from the uploads, the comparison of
+    systems or settings, and an error in the text of the paper.
+    """
 
     PRIVACY = "privacy"  # the information that leaks about a user
     ESTIMATOR = "estimator"  # the server's estimate from the uploads
@@ -23,10 +30,10 @@ class StatementKind(StrEnum):
 
 
 class Basis(StrEnum):
-    """Origin of a statement: printed by the authors, computed from their formula, or derived by the
-    audit.
+    """Origin of a stated number: printed by the authors, computed from their formula, derived by
+    the audit, or not recorded.
 
-    If a derived statement is false, the authors need not have stated anything false.
+    If a derived number is wrong, the authors need not have stated anything false.
 
     >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
@@ -41,8 +48,9 @@ class Basis(StrEnum):
 
     @staticmethod
     def weaker(first: Basis, second: Basis) -> Basis:
-        """Returns the basis of a statement that rests on two statements: the less direct of their
-        two bases.
+        """Returns the less direct of two origins, in the order printed, computed, derived, unknown.
+
+        A number computed from two other numbers has the less direct of their origins.
         """
         return max(first, second, key=list(Basis).index)
 
@@ -55,7 +63,9 @@ class Basis(StrEnum):
 
 
 class Unit(StrEnum):
-    """Part of a user's data that a privacy statement protects."""
+    """Part of a user's data that a privacy statement protects, from one bit of an upload to all
+    data of the user.
+    """
 
     BIT = "bit"  # one bit of one upload
     INTERACTION = "interaction"  # the presence of one (user, item) pair
@@ -67,7 +77,11 @@ class Unit(StrEnum):
 
 
 class Adjacency(StrEnum):
-    """Change between two neighbouring inputs that a privacy statement hides."""
+    """Change between two neighbouring inputs that a privacy statement hides.
+
+    The change is a replacement of the protected part of a user's data, its addition or removal, or
+    a change between any two values, an empty history included (the local model of privacy).
+    """
 
     REPLACE = "replace"  # another value of the same kind
     ADD_REMOVE = "add-remove"  # present or absent
@@ -75,10 +89,12 @@ class Adjacency(StrEnum):
 
 
 class Vantage(StrEnum):
-    """Position of the adversary, from the strongest to the weakest. Each view is a function of the
-    view before it.
+    """Position of the adversary, which determines what the adversary sees.
 
-    In particular, models that are broadcast or released are functions of the aggregate.
+    The positions are ordered from the strongest (the server, with every upload and its user) to the
+    weakest (a reader of the published model). The messages seen from each position are a function
+    of those seen from the position before it. For example, broadcast and published models are
+    functions of the sum of all reports.
     """
 
     SERVER = "server"  # every upload, linked to its user
@@ -88,7 +104,9 @@ class Vantage(StrEnum):
     RELEASE = "release"  # the published model only
 
     def determines(self, other: Vantage) -> bool:
-        """Whether the view from this vantage determines the view from the ``other`` vantage."""
+        """Whether the messages seen from the ``other`` position of the adversary are a function of
+        the messages seen from this position.
+        """
         return _covers(self, other)
 
 
@@ -120,7 +138,12 @@ def _covers(above: StrEnum, below: StrEnum) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The scope of a statement: unit, adjacency, vantage and horizon.
+    """Scope of a statement on epsilon.
+
+    - ``unit``: the protected part of a user's data.
+    - ``adjacency``: the change of this part that is hidden.
+    - ``vantage``: the position of the adversary.
+    - ``horizon``: the period that the adversary observes.
 
     >>> user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> bit = any_pair(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
@@ -134,18 +157,21 @@ class Scope:
     horizon: Horizon
 
     def covers(self, other: Scope) -> bool:
-        """Whether an upper bound in this scope implies the same bound in the ``other`` scope.
+        """Whether an upper bound on epsilon in this scope implies the same bound in the ``other``
+        scope.
 
-        The relation is a partial order. Narrower units, weaker vantages and shorter horizons never
-        cover wider ones. A scope on the presence of a user and a scope on the data of a user do not
-        cover each other. Changing one interaction of a user who stays is a removal and an addition,
-        at twice epsilon. A local randomizer hides the data that a user sends, but not that the user
-        sends.
+        The other scope must have the same or a narrower unit (protected data), a weaker vantage
+        (position of the adversary) and a shorter horizon (period). A bound for the presence of a
+        user does not imply the same bound for the data of a user who stays: a change of these data
+        is a removal and an addition, at twice epsilon. The converse does not hold either: a local
+        randomizer hides what a user sends, but not that the user sends.
         """
         return not self.uncovered(other)
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
-        """Names of the fields in which this scope does not cover the ``other`` scope."""
+        """Names of the fields, such as "unit", because of which an epsilon in this scope does not
+        hold in the ``other`` scope too; empty if it does.
+        """
         presence, asked = self.is_user_presence, other.is_user_presence
         return tuple(
             field.name
@@ -157,12 +183,14 @@ class Scope:
 
     @property
     def is_value(self) -> bool:
-        """Whether the scope protects the value of a rating but not the presence of the rating."""
+        """Whether the scope protects the value of a rating, but not whether the rating exists."""
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 
     @property
     def is_user_presence(self) -> bool:
-        """Whether the scope protects the participation of a user."""
+        """Whether the scope protects the fact that a user takes part: its unit is the user, and its
+        adjacency is add-remove.
+        """
         return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 
     def __str__(self) -> str:
@@ -170,8 +198,8 @@ class Scope:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parses a scope from the text that ``str`` returns for it. Raises ValueError if the text
-        is invalid.
+        """Parses a scope from text such as "user / replace / peers / training": unit, adjacency,
+        vantage and horizon. Raises ValueError if the text is invalid.
 
         >>> print(Scope.parse("user / replace / peers / training").vantage)
         peers
@@ -186,15 +214,20 @@ class Scope:
 
 
 def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
-    """Returns a scope of the local model, in which any two values of the unit are neighbouring
-    inputs.
+    """Returns a scope of the local model of privacy, in which any two values of the ``unit`` are
+    neighbouring inputs.
+
+    ``unit`` is the protected part of a user's data, ``vantage`` the position of the adversary, and
+    ``horizon`` the period that the adversary observes.
     """
     return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
 
 
 class UnknownSizeError(InputError):
-    """Error for a missing size that a conversion between scopes needs. ``size`` is the name of the
-    size.
+    """Error if the conversion of a bound to another scope needs an unknown size, such as the number
+    of rounds.
+
+    ``size`` is the name of the size, a field of ``Sizes``.
     """
 
     def __init__(self, message: str, size: str = "") -> None:
@@ -204,10 +237,12 @@ class UnknownSizeError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Largest numbers of parts in wider units and horizons, for conversions between scopes. None
-    means unknown.
+    """Largest numbers of items, ratings, coordinates, reports and rounds, with which a bound on
+    epsilon is converted to another scope.
 
-    - ``items``: bits per upload, or interactions per user.
+    None means that the number is unknown.
+
+    - ``items``: number of items, which limits the bits per upload and the interactions per user.
     - ``ratings``: ratings per user.
     - ``coordinates``: coordinates per upload.
     - ``reports``: reports per user and round.
@@ -221,8 +256,8 @@ class Sizes:
     rounds: int | None = None
 
     def get(self, name: str, purpose: str) -> int:
-        """Returns the size called ``name``. Raises UnknownSizeError, an InputError, if it is
-        unknown.
+        """Returns the field ``name``, a number. Raises UnknownSizeError, an InputError, if the
+        field is None.
 
         ``purpose`` names the two scopes between which a bound is converted, for the error message.
         """
@@ -307,15 +342,16 @@ def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """Evidence for a lower bound: two neighbouring inputs and a distinguishing output or event.
+    """Evidence for a lower bound on epsilon: two neighbouring inputs, and an output or event that
+    distinguishes them.
 
     - ``input_a``, ``input_b``: the two inputs, as text.
     - ``output``: the output or event, as text.
-    - ``probability_a``, ``probability_b``: probabilities or densities of ``output`` under the two
-      inputs. For a measured bound they are confidence limits or observed frequencies, as ``note``
-      states.
+    - ``probability_a``, ``probability_b``: probabilities or densities of ``output`` under
+      ``input_a`` and ``input_b``. For a measured bound they are confidence limits or observed
+      frequencies, as ``note`` states.
     - ``copies``: number of independent reports or coordinates that can have this pair of inputs at
-      once. Their log-ratios add up.
+      once. The log-ratios of the copies add up.
     - ``note``: further explanation.
     """
 
@@ -342,15 +378,18 @@ class Bound:
 
     - ``epsilon``: value of the bound.
     - ``side``: upper or lower.
-    - ``scope``: unit, adjacency, vantage and horizon.
+    - ``scope``: protected data (unit), hidden change (adjacency), adversary (vantage) and period
+      (horizon).
     - ``source``: origin of the bound: a place in a paper, a theorem, or an estimator.
     - ``delta``: delta at which the bound holds.
     - ``confidence``: confidence level of a measured bound; 1 for a proof or an exact calculation.
     - ``assumptions``: conditions under which the bound holds, as sentences.
-    - ``samples``: number of simulated uploads of a measured bound; None for a proof.
-    - ``largest``: largest epsilon that these samples could have shown; infinite for a calculation.
-    - ``tight``: for a calculated lower bound, true if epsilon is no larger in its scope.
-    - ``witness``: inputs and output that show a lower bound.
+    - ``samples``: number of simulated uploads of a measured bound; None for a proof or a
+      calculation.
+    - ``largest``: largest lower bound that this number of samples can give; infinite if the bound
+      is not measured.
+    - ``tight``: true if a calculated lower bound is known to equal the true epsilon in its scope.
+    - ``witness``: two inputs and an output that show a lower bound, or None.
 
     Raises InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
 
@@ -396,12 +435,13 @@ class Claim:
     """Upper bound on epsilon that authors state, with its scope and its place in their text.
 
     - ``epsilon``: the claimed bound; infinite if the authors claim no epsilon.
-    - ``scope``: unit, adjacency, vantage and horizon of the claim.
+    - ``scope``: protected data (unit), hidden change (adjacency), adversary (vantage) and period
+      (horizon).
     - ``statement``: the claim in our words, never the paper's sentence.
     - ``source``: paper, section and equation.
     - ``delta``: the claimed delta.
-    - ``basis``: whether the authors print this epsilon, it follows from their formula, or the audit
-      derived it.
+    - ``basis``: origin of the epsilon: printed by the authors, computed from their formula, or
+      derived by the audit.
 
     Raises InputError unless epsilon is in [0, inf] and delta in [0, 1).
 

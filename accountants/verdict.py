@@ -1,4 +1,4 @@
-"""Verdicts: the definitions of all verdicts, and the only functions that decide them.
+"""Verdicts on privacy claims: their definitions, and the only functions that decide them.
 
 A lower bound refutes an upper bound only under two conditions. The scope of the upper bound must
 cover the scope of the lower bound. The delta of the lower bound must be at least that of the upper
@@ -38,8 +38,8 @@ _SLACK = 1e-9
 
 
 class Word(StrEnum):
-    """Base class of enumerations whose members have a value and a definition, ``definition``, which
-    pages and help texts print.
+    """Base class of string enumerations whose members also have an attribute ``definition``, a
+    sentence that pages and help texts print.
     """
 
     definition: str
@@ -53,7 +53,8 @@ class Word(StrEnum):
 
 
 class Verdict(Word):
-    """Conclusion of an audit about one claim in one scope.
+    """Conclusion of an audit about a claim, for one scope (protected data, adversary and period):
+    refuted, proved, neither, or not comparable.
 
     >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.definition)
     UNSUBSTANTIATED - The claim is neither refuted nor proved.
@@ -91,10 +92,10 @@ class Verdict(Word):
 
 
 class NumberLabel(Word):
-    """Label of a number in a statement: whether the number is correct, independently of the claimed
-    epsilon.
+    """Label of a number in a paper's statement: whether the number is correct, independently of the
+    claimed epsilon.
 
-    Members are ordered from the best to the worst. Only numbers that authors state can be WRONG.
+    Labels are ordered from the best to the worst. WRONG is only for numbers that authors state.
     """
 
     RIGHT = ("RIGHT", "The numbers that the paper states or relies on are correct.")
@@ -111,17 +112,19 @@ class NumberLabel(Word):
 
 
 class FailOn(StrEnum):
-    """Level at which a command exits with a failure: certain verdicts, or the severity of a system
-    in reports.
+    """Level at which a command exits with a failure: certain verdicts on claims, or the severity of
+    a system in the report.
 
     - ``violated``: a refuted claim.
-    - ``unsubstantiated``, ``no-claim``: these verdicts, and those of the levels before them.
-    - ``leak``: a refuted claim, or a system whose leak is medium or worse, even without a claim.
+    - ``unsubstantiated``: a refuted claim, or a claim that is neither refuted nor proved.
+    - ``no-claim``: as ``unsubstantiated``, or a system whose authors state no epsilon.
+    - ``leak``: a refuted claim, or attacks that succeed with severity medium or worse, even without
+      a claim.
     - ``critical``, ``high``, ``medium``: a system with this severity or a worse one.
-    - ``never``: no verdict.
+    - ``never``: nothing.
 
-    At the levels ``leak``, ``critical``, ``high`` and ``medium``, a system without a known leak or
-    severity counts as incomplete.
+    At the levels ``leak``, ``critical``, ``high`` and ``medium``, a system whose severity could not
+    be determined makes the audit incomplete.
     """
 
     VIOLATED = "violated"
@@ -135,9 +138,10 @@ class FailOn(StrEnum):
 
     @property
     def verdict_level(self) -> FailOn:
-        """Equivalent level that uses verdicts alone, for commands that run no attacks.
+        """Level that replaces this one in commands that run no attacks, and so have only verdicts
+        on claims but no severity.
 
-        A refuted claim fails at all of these levels.
+        A refuted claim fails at all levels except ``never``.
 
         >>> print(FailOn.CRITICAL.verdict_level, FailOn.MEDIUM.verdict_level)
         violated unsubstantiated
@@ -168,10 +172,11 @@ NOT_ASSESSED = "not-assessed"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Condition on the verdicts under which a command or a test fails.
+    """Condition on the verdicts of an audit under which a command or a test fails.
 
     - ``fail_on``: level at which it fails.
-    - ``allow``: results that do not count as failures: "inconclusive", "not-assessed", or both.
+    - ``allow``: gaps that do not make the audit incomplete: "inconclusive" (too few measurements to
+      refute a claim), "not-assessed" (severity unknown), or both.
     - ``leak_margin``: advantage over guessing, in [0, 1), with which an attack counts as a leak.
 
     >>> Gate().exit_code([Verdict.CONSISTENT]), Gate().exit_code([Verdict.VIOLATED])
@@ -198,11 +203,16 @@ class Gate:
         """Computes the exit code: 0 for success, 1 for a failure at the level of the gate, 3 for an
         incomplete audit.
 
-        The code is 3 if a verdict is UNSOUND. Otherwise it is 1 if a verdict fails at the level.
-        Otherwise it is 3 if a verdict is INCONCLUSIVE and ``allow`` does not list that. A refuted
-        claim thus fails even if something else could not be tested. ``failing`` overrides whether
-        the audit fails at the level, if this does not depend on the verdicts but, for example, on
-        changes since a baseline.
+        The first rule that applies decides:
+
+        - 3 if a verdict is UNSOUND (the audit contradicts itself);
+        - 1 if a verdict fails at the level ``fail_on``;
+        - 3 if a verdict is INCONCLUSIVE (the audit could not have refuted the claim), unless
+          ``allow`` lists "inconclusive";
+        - 0 otherwise.
+
+        ``failing``: whether the audit fails at the level, if this depends on more than the
+            verdicts, for example on changes since a baseline; None to compute it from the verdicts.
         """
         reached = set(verdicts)
         if Verdict.UNSOUND in reached:
@@ -229,10 +239,10 @@ _BADNESS = {
 
 
 def is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether the verdict ``now`` is worse than the verdict ``before`` of the same claim.
+    """Whether the verdict ``now`` is worse than the earlier verdict ``before`` on a claim.
 
-    A verdict becomes worse if the claim is no longer proved, if it is refuted, or if the audit
-    contradicts itself.
+    From best to worst, verdicts are: proved, not comparable or no claim; neither proved nor
+    refuted; refuted; and a contradiction within the audit.
 
     >>> is_worse(Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT)
     True
@@ -245,8 +255,8 @@ class Judgement:
     """Verdict on a claim, with its reason.
 
     - ``verdict``: the verdict.
-    - ``vacuous``: true if the claimed epsilon is finite but too large to protect anything (see
-      ``is_vacuous``).
+    - ``vacuous``: true if the claimed epsilon is finite but too large to protect anything: it
+      permits guessing a bit correctly with probability 0.999 or more.
     - ``reason``: the reason of the verdict, as sentences.
     """
 
@@ -269,11 +279,13 @@ def judge_number(
     Parameters
     ----------
     claimed, right : the stated number and the computed number. Equal infinities agree.
-    tolerance : largest difference, relative to ``right``, or absolute if ``right`` is below 1.
-    below : true if the paper states only that the correct number is below the claimed number.
+    tolerance : largest difference of numbers that agree: relative to ``right``, or absolute if the
+        absolute value of ``right`` is below 1.
+    below : true if the paper states only that the number is below ``claimed``.
     upper : true if the number is an upper bound (epsilon, sensitivity), so that a larger number is
         valid.
-    basis : origin of the number. A derived number is never WRONG.
+    basis : origin of the claimed number. A number that the audit derived is labelled UNSTATED
+        instead of WRONG.
     """
     wrong = NumberLabel.UNSTATED if basis is Basis.DERIVED else NumberLabel.WRONG
     if below:
@@ -304,7 +316,11 @@ def is_vacuous(upper: Bound | Claim) -> bool:
 
 
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
-    """Whether a lower bound exceeds an upper bound that applies in its scope and at its delta."""
+    """Whether the lower bound ``lower`` refutes the upper bound or claim ``upper``.
+
+    The epsilon of ``lower`` must be larger and its delta at least as large, and its scope must be
+    one that the scope of ``upper`` covers (implies).
+    """
     return (
         upper.scope.covers(lower.scope)
         and lower.delta >= upper.delta
@@ -313,8 +329,10 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
 
 
 def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
-    """Whether a lower bound without assumptions exceeds an upper bound, so that an assumption of
-    the latter is false.
+    """Whether a lower bound without assumptions exceeds an upper bound with assumptions, so that
+    one of these assumptions is false.
+
+    The result is false if either bound is None.
     """
     return (
         lower is not None
@@ -342,17 +360,18 @@ def judge_claim(
     Parameters
     ----------
     claim : the authors' upper bound, in its own scope.
-    scope : scope of the verdict: the claim's own, or one in which a reader would understand the
+    scope : scope of the verdict: the claim's own, or one in which a reader may understand the
         claim.
-    delta : delta of the verdict; default: the claim's own. A claim also holds at larger deltas.
+    delta : delta of the verdict; None means the claim's own. A claim also holds at larger deltas.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
     measured : the largest lower bound, in a scope that ``scope`` covers, or None.
-    sizes : numbers of parts in wider scopes, to convert the claim to them in the text of the
-        reason. They do not affect the verdict.
-    outside_model : a condition that no claim of this paper covers in any scope, for example that
-        users collude; "" if there is none. The claim is then not refuted, even if everything leaks.
-    untested : sentences that state why no measurement could have refuted the claim; "" if one could
-        have, or if the caller does not ask for it.
+    sizes : numbers of items, reports and rounds, to convert the claim to a wider scope in the text
+        of the reason. They do not affect the verdict.
+    outside_model : text on a condition outside the paper's threat model, for example that users
+        collude; "" if there is none. With such a condition the claim is not refuted, even if
+        everything leaks.
+    untested : sentences that state why no measurement could have refuted the claim; "" if a
+        measurement could have refuted it, or if the caller does not ask for this.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -421,7 +440,7 @@ def _conclude(
         )
         if not derived:
             return Verdict.VIOLATED, reason
-        return Verdict.NO_CLAIM, f"{reason} The authors do not state it, so nothing is refuted."
+        return Verdict.NO_CLAIM, f"{reason} Nobody claims the latter, so nothing is refuted."
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
@@ -452,8 +471,8 @@ def _conclude(
 
 
 def _tested(measured: Bound | None) -> str:
-    """Sentence on the lower bound of a sample and on the largest bound that the sample could have
-    shown; "" if there is no sample.
+    """Sentence on a measured lower bound, and on the largest lower bound that its sample could have
+    given; "" if nothing was measured from a sample.
     """
     if measured is None or measured.confidence == 1.0:
         return ""
@@ -464,7 +483,9 @@ def _tested(measured: Bound | None) -> str:
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
-    """Sentence on why ``accounted`` does not prove the claim at ``delta``; "" if it does."""
+    """Sentence on why the upper bound ``accounted`` does not prove the claim at ``delta``; "" if it
+    proves the claim.
+    """
     if accounted is None:
         return "No lower bound refutes the claim, and no accountant can prove it."
     if accounted.delta > delta:
@@ -480,10 +501,11 @@ def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
 
 
 def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
-    """Sentence that converts the claim to a scope that it does not cover, or states why this is
-    impossible.
+    """Sentence that converts the claim to a scope that the claim does not cover, or states why this
+    is impossible.
 
-    The sentence is "" if the conversion needs sizes and ``sizes`` is None.
+    The sentence is "" if the claim covers the scope, or if the conversion needs sizes and ``sizes``
+    is None.
     """
     if claim.scope.covers(scope):
         return ""
@@ -503,9 +525,9 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
     except InputError:
         if "vantage" in claim.scope.uncovered(scope):
             return (
-                "The claim implies nothing in this scope: the view from the vantage "
-                f"{scope.vantage} is not a function of the view from the vantage "
-                f"{claim.scope.vantage}."
+                "The claim implies nothing in this scope: the messages that the adversary "
+                f"{scope.vantage} sees do not follow from those that the adversary "
+                f"{claim.scope.vantage} sees."
             )
         return "The claim implies nothing in this scope."
     how = converted.source.removesuffix("; from: the claim")
@@ -550,14 +572,16 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
 
 
 def _number(value: float) -> str:
-    """At most six significant digits; large epsilons in full, as in the tables of the reports."""
+    """A number as text with at most six significant digits; large epsilons in full, as in the
+    tables of the reports.
+    """
     if math.isinf(value):
         return "infinite"
     return f"{value:,.0f}" if 1e5 <= abs(value) < 1e9 else f"{value:.6g}"
 
 
 def _proof(bound: Bound) -> str:
-    """An upper bound, its source and its assumptions, as text."""
+    """Text that states an upper bound with its source and its assumptions."""
     return f"{_at(bound)} ({bound.source}){_if_so(bound)}"
 
 

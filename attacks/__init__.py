@@ -1,1 +1,1 @@
-"""Attacks: adversaries that infer users' secrets from a view, the messages that a vantage shows."""
+"""Attacks: adversaries that infer users' secrets from the messages and parameters they see."""

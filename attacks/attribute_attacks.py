@@ -1,4 +1,9 @@
-"""Attribute inference by classifiers of the uploads, and by the embedding rows that moved."""
+"""Attribute inference: guesses a user's class, such as gender, from the device's uploads.
+
+Six attacks are classifiers of the uploads, trained on users whose class is known. One attack needs
+no known users: the embedding row of a user's own category is the only row of its group that
+changes.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +32,21 @@ _ZHANG = (
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeKnn(SupervisedAttack):
-    """Attribute inference from the users with the most similar uploads.
+    """Attribute inference by the majority class of the users with the most similar uploads.
 
-    The guess is the majority class among the nearest ``neighbours`` known users (KNN in Table IV of
-    the paper). Ties are resolved in favour of the first users and the first class. The default of
-    five neighbours is that of scikit-learn.
+    The majority is that among the ``neighbours`` nearest users with known class (KNN in Table IV of
+    Zhang et al.). Ties are resolved in favour of the first users and the first class. The default
+    of five neighbours is that of scikit-learn.
     """
 
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are vote shares of nearest known users."""
+        """Returns guessed classes; scores (m users, C classes) are class shares among neighbours.
+
+        The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
+        """
         _, far = problem.products.distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.n_classes)[problem.class_codes[nearest]].mean(axis=1)
@@ -47,14 +55,15 @@ class AttributeKnn(SupervisedAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeBayes(SupervisedAttack):
-    """Attribute inference with semi-supervised naive Bayes.
+    """Attribute inference with naive Bayes, which learns from users of known and unknown class.
 
-    Columns are assumed normal with variance 1, so that inner products with the class means are a
-    sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes differ little.
-    The known users give the first means. Then ``steps`` iterations of expectation maximisation
-    guess the classes of unknown users and estimate the means from all users. The guess for a user
-    does not use that user's own uploads in the means. The result replaces the supervised result if
-    it separates the known users better.
+    Columns of the uploads are assumed normal with variance 1, so that inner products with the class
+    means are a sufficient statistic. For bits this is close to Bernoulli naive Bayes if classes
+    differ little. The known users give the first class means. Then ``steps`` iterations of
+    expectation maximisation guess the classes of unknown users and estimate the means from all
+    users. A user's own uploads are left out of the means that serve to guess that user's class. The
+    semi-supervised result replaces the result from known users alone only if it separates the known
+    users better.
     """
 
     reference = (
@@ -64,7 +73,10 @@ class AttributeBayes(SupervisedAttack):
     steps: int = 3
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are log-likelihoods of the classes."""
+        """Returns guessed classes; scores (m users, C classes) are log-likelihoods.
+
+        The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
+        """
         from scipy.special import log_softmax, softmax
 
         k, everybody = (
@@ -89,11 +101,12 @@ class AttributeBayes(SupervisedAttack):
 class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
-    The penalty is squared, and classes are weighted by their inverse frequency. The size of the
-    penalty is that of the ridge regression with the best leave-one-out accuracy on the known users
-    (``Problem.best_penalty``), scaled to the curvature of the logistic loss. The weights that
-    minimise the loss lie in the span of the known users' rows (representer theorem), so k
-    coordinates in that span give the same decisions as all columns.
+    The penalty is on the squared weights, and classes are weighted by their inverse frequency. The
+    size of the penalty is ``inverse_penalty``, or by default that of the ridge regression with the
+    best leave-one-out accuracy on the users of known class (``Problem.best_penalty``), scaled to
+    the curvature of the logistic loss. The weights that minimise the loss lie in the span of the k
+    known users' rows (representer theorem), so that k coordinates in that span give the same
+    decisions as all columns.
     """
 
     reference = (
@@ -103,7 +116,10 @@ class AttributeLogistic(SupervisedAttack):
     inverse_penalty: float | None = None
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are log-probabilities of the classes."""
+        """Returns guessed classes; scores (m users, C classes) are log-probabilities.
+
+        The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
+        """
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
@@ -123,14 +139,16 @@ class AttributeLogistic(SupervisedAttack):
 class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
-    The network is that of the paper, built with scikit-learn: hidden layers of 100 and 30 units,
-    trained by Adam at the default rate until the loss on the known users stops falling, for at most
-    ``epochs`` passes. Its input is the coordinates of an upload in the span of the known users'
-    uploads, at most one coordinate per known user, with one common scale. Gradients of the first
-    layer lie in that span. Adam is not invariant under rotations, so these are not the paper's
-    weights. On MovieLens 100K this is 10 to 60 times as fast as using the columns. On the guessed
-    users of four draws, the macro F1 of gender was .98 instead of .87 from FedRec's uploads, and
-    .64 both ways from FCF's.
+    The network is that of Zhang et al., built with scikit-learn: hidden layers of 100 and 30 units,
+    trained by Adam at the default rate until the loss on the users of known class stops falling,
+    for at most ``epochs`` passes.
+
+    Its input is not the columns of an upload, but the upload's coordinates in the span of the known
+    users' uploads: at most one coordinate per known user, with one common scale. Gradients of the
+    first layer lie in that span. Adam is not invariant under rotations, so the trained weights
+    differ from the paper's. On MovieLens 100K this is 10 to 60 times as fast as using the columns.
+    On the guessed users of four draws, the macro F1 of gender from FedRec's uploads was .98 with
+    coordinates and .87 with columns. From FCF's uploads it was .64 with either input.
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
@@ -138,7 +156,11 @@ class AttributeMlp(SupervisedAttack):
     epochs: int = 200
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are log-probabilities of the classes."""
+        """Returns guessed classes; scores (m users, C classes) are log-probabilities.
+
+        The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
+        the training; ``table`` is not used.
+        """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
@@ -156,18 +178,21 @@ class AttributeMlp(SupervisedAttack):
 class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
-    The classifier is that of the paper's Table IV (SVC): scikit-learn's defaults, with classes
+    The classifier is that of Zhang et al., Table IV (SVC): scikit-learn's defaults, with classes
     weighted by their inverse frequency. Without weights it guesses the larger class for nearly all
     users if the classes differ little: a macro F1 of .42 instead of .61 for gender from FCF on
-    MovieLens 100K. The kernel is exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), computed from
-    inner products.
+    MovieLens 100K. The kernel of two uploads x and y is exp(-gamma |x - y|^2) with gamma = 1 / (d
+    Var x) for d columns, computed from inner products.
     """
 
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are scikit-learn's decision values."""
+        """Returns guessed classes; scores (m users, C classes) are SVM decision values.
+
+        The users to guess are ``problem.unknown_users``; ``table`` and ``seed`` are not used.
+        """
         from sklearn.svm import SVC
 
         products = problem.products
@@ -185,18 +210,23 @@ class AttributeSvc(SupervisedAttack):
 class AttributeTree(SupervisedAttack):
     """Attribute inference with a decision tree on the uploads.
 
-    The tree is that of the paper's Table IV, as scikit-learn grows it, until its leaves are pure.
+    The tree is that of Zhang et al., Table IV, as scikit-learn grows it, until each leaf holds
+    users of one class only.
     """
 
     reference = f"{_ZHANG} 5.8 (decision tree)"
     needs_columns = True
 
     def column_data(self, read: Input) -> NDArray[np.floating[Any]]:
-        """Returns all columns of the input ``read``."""
+        """Returns all columns of the input table ``read``, shape (users, columns)."""
         return read.values()
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the class of each unknown user; scores are the class shares in a leaf."""
+        """Returns guessed classes; scores (m users, C classes) are class shares in leaves.
+
+        The users to guess are ``problem.unknown_users``. ``table`` is the result of
+        ``column_data``, or None without uploads; ``seed`` determines scikit-learn's random choices.
+        """
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
@@ -209,8 +239,8 @@ class AttributeTree(SupervisedAttack):
 def _variance_1(inner: NDArray[np.float64]) -> float:
     """Returns the factor that scales inner products (n, n) to those of columns of variance 1.
 
-    With d independent columns of variance 1, the products of two rows have variance d, and the
-    product of a row with itself is d. Correlated columns therefore count as the number of
+    With d independent columns of variance 1, the product of two different rows has variance d, and
+    the product of a row with itself is d. Correlated columns therefore count as the number of
     directions in which rows differ.
     """
     n, own = len(inner), np.diag(inner)
@@ -219,11 +249,13 @@ def _variance_1(inner: NDArray[np.float64]) -> float:
 
 
 def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns log-likelihoods (n, C) of the classes for each row, from the means of all other rows.
+    """Returns log-likelihoods (n, C) of the classes for each row, from the means of other rows.
 
-    ``inner`` (n, n) are the inner products of rows, ``shares`` (n, C) the membership of each row in
-    each class. Noise lengthens the mean of a small class more than that of a large class. Therefore
-    the squared mean is estimated by the mean product of two different members.
+    inner: inner products of users' rows of uploads (n, n)
+    shares: probability that each row belongs to each class (n, C)
+
+    Noise lengthens the mean of a small class more than that of a large class. Therefore the squared
+    length of a class mean is estimated by the mean product of two different rows of the class.
     """
     own, squared = np.diag(inner)[:, None], shares**2
     sums, others = inner @ shares, shares.sum(axis=0) - shares
@@ -238,35 +270,41 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
 
 
 def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns logarithms of probabilities, which are finite also for probabilities rounded to 0."""
+    """Returns logarithms of probabilities, with 0 raised to the least normal float32."""
     return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
 
 
 def _inverse_penalty(problem: Problem, size: float) -> float:
-    """Returns parameter ``C`` of scikit-learn's logistic regression.
+    """Returns the inverse penalty, parameter ``C`` of scikit-learn's logistic regression.
 
-    ``size`` is the mean square of the rows. With C equally likely classes the logistic loss has
-    curvature (C - 1) / C^2, and a squared error has curvature 1.
+    ``size`` is the mean squared length of the rows of uploads of users with known class. With n
+    equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared error has
+    curvature 1.
     """
     return problem.n_classes**2 / ((problem.n_classes - 1) * size * problem.best_penalty())
 
 
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns scores per class (m, C); for two classes scikit-learn gives only the second (m,)."""
+    """Returns one score per user and class (m, C), also for two classes.
+
+    scikit-learn gives only the score of the second class (m,) if there are two; the first class
+    gets its negative.
+    """
     return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeRows:
-    """Attribute inference from the rows of an embedding that moved, without known users.
+    """Attribute inference from the embedding rows that a device changes, without a classifier.
 
-    The embedding row of a category moves only on the devices of users of that category.
+    An attribute of c categories has c adjacent embedding rows, in public order. A device changes
+    exactly one of these rows, which is certainly the row of its user's category. Users who changed
+    none of the rows get the most frequent category.
 
-    An attribute of c categories has c adjacent rows, in public order, and every device moves
-    exactly one of them, which is certainly the row of its user's category. Users who moved none of
-    the rows get the most frequent category. If one-hot features are multiplied by a matrix, columns
-    take the place of rows. If several groups of rows have this form, known users decide between
-    them. Nothing is guessed without known users in that case, or if no group has this form.
+    If one-hot features are multiplied by a matrix, columns take the place of rows. If several
+    groups of rows have this form, the group that agrees best with the users of known class is used.
+    Nothing is guessed if no group has this form, or if several groups agree equally well with these
+    users.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -278,7 +316,7 @@ class AttributeRows:
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run; an empty string if it can.
 
-        The attack needs a matrix of which some rows or columns do not move.
+        The attack needs a model matrix of which some devices leave some rows or columns unchanged.
         """
         return (
             ""
@@ -287,7 +325,10 @@ class AttributeRows:
         )
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Guesses the category of every unknown user, or of no user if no row group qualifies."""
+        """Returns the category of users of unknown class; empty if no rows encode categories.
+
+        ``view`` is the messages that the adversary sees; ``rng`` is not used.
+        """
         known = (
             np.zeros(0, dtype=np.int64)
             if background.known_users is None
@@ -308,10 +349,10 @@ class AttributeRows:
 def _places(
     patterns: dict[str, MoveMask], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
-    """Yields the groups of ``classes`` adjacent rows, or columns, that may encode categories.
+    """Yields groups of ``classes`` adjacent rows or columns that may encode an attribute.
 
-    Each group is three arrays (n,): users, their categories, and whether they moved one of the
-    rows. Users who moved nothing at all get the most frequent category.
+    Each group is three arrays (n,): user indices, the category of each user, and whether the user
+    changed any part of the matrix. Users who changed nothing get the most frequent category.
     """
     for pattern in patterns.values():
         active: NDArray[np.bool_] = np.asarray(pattern.is_moved.any(axis=1))
@@ -328,6 +369,12 @@ def _places(
 def _agreement(
     users: NDArray[Any], codes: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 ) -> int:
-    """Counts the known users whose inferred category is right."""
+    """Counts the users of known class whose inferred category is right.
+
+    users: indices of users with an inferred category (n,)
+    codes: the inferred categories (n,)
+    known: indices of users of known class (k,)
+    labels: the known classes (k,)
+    """
     _, of_users, of_known = np.intersect1d(users, known, return_indices=True)
     return int(np.count_nonzero(codes[of_users] == labels[of_known]))

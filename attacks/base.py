@@ -1,7 +1,8 @@
 """Interface of all attacks: background knowledge, results, and the protocol ``Attack``.
 
-An attack sees a ``View`` and its background knowledge, but never the true values with which it is
-scored. It returns guesses, and the auditor's games compare them with the true values.
+An attack receives a ``View`` (the messages and public parameters that the adversary sees) and
+background knowledge, but never the true values with which it is scored. The attack returns guesses,
+and the auditor compares them with the true values.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
-    """Kinds of secrets that attacks infer."""
+    """Kinds of attacks, named after what they infer."""
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
@@ -30,21 +31,25 @@ class AttackFamily(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Knowledge of the adversary in addition to the view.
+    """Knowledge of the adversary in addition to the view (the messages and public parameters).
 
-    known_users: positions of users whose class is known, for attribute inference (k,)
-    classes: classes of the known users (k,)
+    Users and items are identified by indices from 0.
+
+    known_users: users whose class is known, for attribute inference (k,)
+    classes: classes of the known users, integers (k,)
     n_classes: number of classes
-    attributes: other attributes of all users, as features (n_users, d)
-    subjects: positions of the users to infer about, including known users; None for all users
+    attributes: other attributes of all users, as numeric features (n_users, d)
+    subjects: users about whom to infer something, including known users; None for all users
     candidates: (user, item) pairs to be classified by membership inference (m, 2)
-    prior: log-odds of interactions that are known without the messages, of each candidate (m,); if
-        there are no candidates, of each item (n_items,)
-    profiles: ratings of users to be classified by user-level membership inference (n, n_items)
-    references: views of trainings by the adversary, each on some users of ``profiles``
-    is_included: whether each reference includes each user of ``profiles`` (len(references), n)
-    met_items: some items that are known for each user, by which the user's message is recognised
-        (n_users, n_items)
+    prior: log-odds of interactions that are known without the messages, of each candidate pair
+        (m,); if there are no candidates, of each item (n_items,)
+    profiles: ratings of the users to be classified by user-level membership inference (n, n_items)
+    references: views of trainings that the adversary ran itself, each on some users of
+        ``profiles``, for user-level membership inference
+    is_included: whether each reference training includes each user of ``profiles``
+        (len(references), n)
+    met_items: nonzero for some items that each user is known to have interacted with; they serve to
+        recognise the user's message (n_users, n_items)
     """
 
     known_users: NDArray[np.int64] | None = None
@@ -62,14 +67,15 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Guessed classes of the unknown users (attribute inference); empty if the attack cannot guess.
+    """Guessed classes of users (attribute inference); empty arrays if the attack cannot guess.
 
-    users: positions of the users (m,)
-    classes: guessed classes (m,)
+    users: indices of the users (m,)
+    classes: guessed classes, integers (m,)
     scores: larger for more likely classes, -inf for classes that the attack never guesses
-        (m, n_classes)
-    input_name: name of the input from which classes were guessed, if the attack had a choice
-    is_proved: True if a user's messages prove the class under any prior (m,)
+        (m, n_classes); None if the attack gives no scores
+    input_name: name of the input table from which classes were guessed, if the attack had a choice
+    is_proved: True if a user's messages prove the class, whatever the prior (m,); None if the
+        attack proves nothing
     """
 
     users: NDArray[np.int64]
@@ -81,9 +87,9 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Scores of all candidates of membership inference.
+    """Scores of the candidates of membership inference: (user, item) pairs or whole users.
 
-    values: larger for more likely members (m,)
+    values: larger for candidates that are more likely in the training data (m,)
     """
 
     values: NDArray[np.float64]
@@ -91,13 +97,14 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstruction:
-    """Guesses about users; a field is None if the attack gives no guess of its kind.
+    """Guesses of users' interactions, vectors and ratings; a field that is not guessed is None.
 
-    users: positions of the users, or numbers of messages with unknown senders (n,)
+    users: indices of the users, or of the messages if their senders are unknown (n,)
     items: True for guessed interactions (n, n_items)
-    vectors: user vectors (n, F)
+    vectors: user vectors, of F numbers each (n, F)
     ratings: ratings of the guessed items (n, n_items)
-    is_proved: True for entries that are proved under any prior (n, n_items)
+    is_proved: True for entries of ``items`` that the messages prove, whatever the prior
+        (n, n_items)
     """
 
     users: NDArray[np.int64]
@@ -109,11 +116,12 @@ class Reconstruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Similarities of each message of the last round to the earlier messages of each candidate.
+    """Similarity of each message of the last round to each candidate sender (linkage of messages).
 
-    scores: similarities (n, c); messages are in the order of the view
-    candidates: earlier senders (users), ascending; if senders are unknown, positions of messages in
-        the previous round (c,)
+    scores: similarities (n, c), larger for more likely senders; messages are in the order of the
+        view
+    candidates: indices of the users who sent earlier messages, ascending; if senders are unknown,
+        positions of messages in the previous round (c,)
     """
 
     scores: NDArray[np.floating[Any]]
@@ -124,10 +132,11 @@ Inference = Labels | Scores | Reconstruction | Links
 
 
 class Attack(Protocol):
-    """An adversary that guesses secrets from a view and background knowledge.
+    """An adversary that guesses secrets from observed messages and background knowledge.
 
-    An attack runs at every vantage whose messages it can read; ``refusal`` explains why it cannot
-    run. A quick audit omits attacks with ``slow = True`` unless the plan names them.
+    An attack runs for every adversary (server, other client, ...) whose messages it can read;
+    ``refusal`` explains why it cannot run. A quick audit omits attacks with ``slow = True`` unless
+    the audit plan names them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
@@ -152,42 +161,51 @@ class Attack(Protocol):
 
     @property
     def reference(self) -> str:
-        """Description of the method, with its source."""
+        """Description of the method, with its source (such as a paper)."""
         ...
 
     @property
     def needs_known(self) -> bool:
-        """Whether the attack learns from users whose attribute is known."""
+        """Whether the attack learns from users whose attribute (class) is known."""
         ...
 
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run on this view; an empty string if it can.
 
-        The attack can run if it can read the messages of the view. An attack that could only guess
-        at chance level must refuse.
+        The view is the messages and public parameters that the adversary sees. The attack can run
+        if it can read these messages. An attack that could only guess at chance level must refuse.
         """
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
-        """Guesses secrets from the view; the family determines the type of the result.
+        """Guesses secrets from the view, which is what the adversary sees.
 
-        Equal generators give equal guesses. Raises InputError if the background lacks required
-        knowledge.
+        The result is ``Labels`` for attribute inference, ``Scores`` for membership inference,
+        ``Reconstruction`` for reconstruction, and ``Links`` for linkage.
+
+        ``rng`` makes the random choices of the attack; equally seeded generators give equal
+        guesses. Raises InputError if the background lacks required knowledge.
         """
         ...
 
 
 @runtime_checkable
 class LearningAttack(Attack, Protocol):
-    """An attribute attack that learns from known users and handles several backgrounds at once."""
+    """An attribute attack that learns from users of known class, for several tasks at once.
+
+    Each task is a ``Background`` with its own users of known class.
+    """
 
     @property
     def needs_columns(self) -> bool:
-        """Whether the attack needs the input's columns, not only inner products of its rows."""
+        """Whether the attack needs the uploads' columns, not only inner products of uploads."""
         ...
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """Runs ``infer`` for each background; the view is read only once."""
+        """Returns the guesses for each background (known users and their classes), in order.
+
+        The adversary's view is read only once.
+        """
         ...

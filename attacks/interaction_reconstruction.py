@@ -1,4 +1,4 @@
-"""Reconstruction of interaction sets, user vectors and ratings from uploads of any kind."""
+"""Reconstruction of users' interaction sets, vectors and ratings from uploads of any form."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ _RANKING = (FeatureNetwork, Popularity, UserRows)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionReconstruction:
-    """Reconstruction of users' interaction sets, vectors and ratings from a reader's evidence.
+    """Reconstruction of users' interaction sets, vectors and ratings from their uploads.
 
-    The posterior combines the evidence with the popularity of items and the activity of users.
+    Readers (``attacks/readers``) turn messages into log-likelihood ratios of interactions. The
+    posterior combines these ratios with the popularity of items and the activity of users.
     Popularity is known without the uploads, or else estimated from all uploads.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
-    entries more probable than not makes the fewest mistakes, but is close to empty under strong
-    noise.) ``certain`` marks entries that are proved under any prior: under asymmetric flipping
-    every reported 0 proves a 0.
+    entries with a probability above 1/2 makes the fewest mistakes, but is close to empty under
+    strong noise.) ``is_proved`` of the result marks entries that are proved under any prior: under
+    asymmetric flipping every reported 0 proves a 0.
 
-    If whole messages have unknown senders, the attack guesses one set per message, which is the set
-    of its unknown sender.
+    If messages are shuffled, so that their senders are unknown, the attack guesses one set per
+    message: the interactions of its sender.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
@@ -50,17 +51,21 @@ class InteractionReconstruction:
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run; an empty string if it can.
 
-        The attack needs a reader of the messages whose evidence does more than rank items.
+        The attack needs messages that some reader (``attacks/readers``) can turn into probabilities
+        of interactions, not only into a ranking of items.
         """
         hidden = as_pseudonymous(view)
         if any(isinstance(reader, _RANKING) for reader in reading.readers_of(hidden or view)):
-            return "The view only ranks items; it gives no evidence on whole sets of items."
+            return "This adversary can only rank items, which does not reveal whole sets of items."
         return reading.refusal(hidden or view)
 
     def infer(
         self, view: View, background: Background, rng: np.random.Generator
     ) -> base.Reconstruction:
-        """Guesses the interaction set of each of ``background.subjects``, or of all senders."""
+        """Guesses interaction sets, user vectors and ratings of the users ``background.subjects``.
+
+        If these are None, all senders are guessed. ``view`` is what the adversary sees.
+        """
         hidden = as_pseudonymous(view)
         view = hidden or view
         chosen = None if hidden is not None else background.subjects
@@ -80,12 +85,12 @@ class InteractionReconstruction:
 
 
 def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Returns for each row the set of entries with the largest expected F1, approximately.
+    """Returns for each user the set of items with about the largest expected F1, as a mask (n, M).
 
-    ``posterior`` (n, M) holds probabilities; the result is a mask (n, M). The best set consists of
-    the most probable entries, so that only its size is searched. The expected F1 of the empty set
-    is the probability that the true set is empty. Entries of probability 0 are never included.
-    Memory: blocks of rows, and the result.
+    ``posterior`` (n, M) holds the probability of each interaction. The best set consists of the
+    most probable items, so that only its size is searched. The expected F1 of the empty set is the
+    probability that the true set is empty. Items of probability 0 are never included. Memory: the
+    result, and one block of users.
     """
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)

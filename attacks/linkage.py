@@ -1,4 +1,4 @@
-"""Linkage: finds the sender of each message of a round among the senders of earlier rounds."""
+"""Linkage attack: guesses which earlier sender sent each message of the last round."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LEAST = 1e-6  # smallest standard deviation of cosines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """Linkage of messages to senders by the most similar earlier messages (nearest neighbour).
+    """Linkage of each message of the last round to the sender of the most similar earlier messages.
 
-    Messages are compared by weighted ``fingerprints``, numeric summaries of a message. The
-    adversary knows the senders of earlier rounds, but not those of the last round. An example is a
-    server whose clients change their pseudonyms, or start to use a proxy. The weights of
-    fingerprints are learned from earlier rounds. If a proxy hides all senders, the weights depend
-    on how clearly the nearest message differs from all others.
+    The adversary knows the senders of earlier rounds, but not those of the last round. An example
+    is a server whose clients change their pseudonyms, or start to use a proxy. Similarity is a
+    weighted sum of cosines of ``fingerprints``, numeric summaries of a message. The weights are
+    learned from earlier rounds. If a proxy hides all senders, the weights depend on how clearly the
+    nearest earlier message differs from all other earlier messages.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
@@ -48,7 +48,7 @@ class Linkage:
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run; an empty string if it can.
 
-        The attack needs whole messages of single users in at least two rounds.
+        The attack needs, in at least two rounds, messages that each hold all data one user sent.
         """
         if view.public.n_silos is not None:
             return "The attack links messages of single users, but these come from parties."
@@ -58,17 +58,18 @@ class Linkage:
         split = [part for seen in view.rounds for part in (seen.shuffled or {}).values()]
         if split and all(component.kind is Kind.REPORTS for component in split):
             return (
-                "The attack links whole messages, but behind the proxy each report of one "
-                "coordinate is a separate message."
+                "The attack links whole uploads, but behind the proxy each number of an upload is "
+                "a separate message."
             )
         if rounds:
             return "The attack links messages of different rounds, but only one round has messages."
         return refusal_text(view, "whole messages of single users in two rounds")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
-        """Computes the similarity of each message of the last round to every candidate sender.
+        """Returns the similarity of each message of the last round to each candidate sender.
 
-        The true senders of the last round are not used.
+        Candidates are the senders of up to two earlier rounds; if senders are hidden, the messages
+        of the previous round. Neither the true senders of the last round nor ``rng`` are used.
         """
         *before, last = linked_rounds(view)
         if before[-1].uploads is None:
@@ -88,12 +89,14 @@ class Linkage:
 
 
 def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
-    """Learns weights of fingerprints by linking the last of these rounds to the earlier rounds.
+    """Learns weights of fingerprints (message summaries) by linking the last of ``batches``.
 
-    The result is empty if no sender of the last round is in an earlier round. The method is
-    conditional logistic regression (McFadden 1974) of the sender of a message on its cosines with
-    the candidates, in standard deviations. Weights are nonnegative, and their cost equals the gain
-    that chance would give.
+    The last batch is a round with known senders, which are linked to the rounds before.
+
+    The result maps the name of each fingerprint to its weight; it is empty if no sender of the last
+    round is in an earlier round. The method is conditional logistic regression (McFadden 1974) of
+    the sender of a message on its cosines with the candidates, in standard deviations. Weights are
+    nonnegative, and are penalised by the gain in log-likelihood that a weight would have by chance.
     """
     *before, (whose, sent) = batches
     both = np.isin(
@@ -120,10 +123,11 @@ def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
 
 
 def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
-    """Returns weights of fingerprints without known senders.
+    """Returns weights of fingerprints (message summaries), by name, if no senders are known.
 
-    The weight is the margin of the nearest message, less 1. By chance alone, the margin is an
-    exponential variable of mean 1.
+    The weight is the mean margin of the nearest message (``mean_margin``), less 1, divided by the
+    standard deviation of the cosines. By chance alone, the margin is an exponential variable of
+    mean 1. If no margin exceeds 1, the fingerprint of the largest margin alone counts.
     """
     margins = {name: mean_margin(each) for name, each in cosines.items()}
     beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
@@ -133,7 +137,11 @@ def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float
 
 
 def linked_rounds(view: View) -> tuple[RoundView, ...]:
-    """Returns the last round with full messages of users, and ``PRIOR_ROUNDS`` rounds before it."""
+    """Returns the last round with linkable messages, and up to two rounds before it.
+
+    A message is linkable if it holds all that one user sent, unlike shuffled reports of single
+    coordinates. ``view`` is what the adversary sees.
+    """
     able = [seen for seen in view.rounds if _count(seen)]
     return tuple(able[-1 - PRIOR_ROUNDS :])
 

@@ -1,4 +1,4 @@
-"""Membership inference for single interactions, and for whole users with known profiles."""
+"""Membership inference: was an interaction, or a whole user, in the training data?"""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from fedrec_auditor.targets.transcript import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionMembership:
-    """Membership inference for single interactions from uploads of any kind.
+    """Membership inference for single interactions, from uploads of any form.
 
-    The score of each candidate (user, item) is its log-odds, given a reader's evidence.
+    The score of each candidate (user, item) pair is the log-odds of the interaction, given the
+    messages: the sum of the messages' log-likelihood ratio, which a reader (``attacks/readers``)
+    computes, and the log-odds of the item's popularity. Popularity is known without the uploads, or
+    else estimated from all uploads. If the log-odds of the pairs are known (``prior``), they
+    replace the log-odds of popularity. The user's activity is omitted: it depends on the user's
+    number of items, which is irrelevant for a sample with as many members as non-members.
 
-    The log-odds are the sum of the log-likelihood ratio of the messages and the log-odds of the
-    item's popularity, which are known without the uploads or else estimated from all uploads. The
-    user's activity is omitted. It depends on the user's number of items, which is irrelevant for a
-    sample with as many members as non-members.
-
-    If whole messages have unknown senders, some items of each user are known (``met``). The score
-    of a pair is its mean probability over messages, weighted by the probability that a message is
-    the user's. Known log-odds of the item, if any, replace the estimated log-odds.
+    If messages are shuffled, so that their senders are unknown, some items of each user must be
+    known (``met_items``). The probability of a pair is then its mean over messages, weighted by the
+    probability that a message is the user's.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
@@ -47,15 +47,16 @@ class InteractionMembership:
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run; an empty string if it can.
 
-        The attack needs a reader of the messages.
+        The attack needs messages that some reader (``attacks/readers``) can turn into log-ratios of
+        interactions.
         """
         return reading.refusal(as_pseudonymous(view) or view)
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
-        """Scores every (user, item) pair of ``background.candidates``.
+        """Computes the log-odds of an interaction for every pair of ``background.candidates``.
 
-        Raises InputError if the background has no candidates, or no known items where they are
-        needed.
+        Raises InputError if the background has no candidate pairs, or if senders are unknown and it
+        has no ``met_items``.
         """
         pairs = background.candidates
         if pairs is None:
@@ -88,23 +89,25 @@ _KNOWN = (Vantage.SERVER, Vantage.AGGREGATE)
 class UserMembership:
     """Membership inference for whole users: was a known profile in the training data?
 
-    The score is a log-likelihood ratio of features of the training, with the profile in the data
-    against without it.
+    A profile is the ratings of one user.
 
-    The features are the fit of models to the profile and, if anyone can compute the devices'
-    messages, the solution for the senders in a sum of messages (both in ``profile_fit``). The
-    solution needs no reference if all profiles are known. AUC for FCF on MovieLens 100K, with 20
-    rounds, 4 trainings and another client as the adversary: .789 with the fit of models, 1.0000
-    with the solution for senders; with 500 of 943 profiles known, .79 and .89
-    (``benchmarks/user_membership.py``).
+    The score is a log-likelihood ratio of features (numbers that models and messages of a training
+    show about the profile): with the profile in the training data, against without it.
 
-    Reference models show the features of the same profile without the user, and their shift with
-    the user: the online attack of Carlini et al. 2022. With few references the shift and the
+    There are two kinds of features, both in ``profile_fit``: how well the models fit the profile,
+    and, if anyone can compute the devices' messages, how much the profile contributes to a sum of
+    messages (by least squares). The second kind needs no reference training if all profiles are
+    known. AUC for FCF on MovieLens 100K, with 20 rounds, 4 trainings and another client as the
+    adversary: .789 with the first kind, 1.0000 with the second; with 500 of 943 profiles known, .79
+    and .89 (``benchmarks/user_membership.py``).
+
+    Reference trainings show the features of a profile without the user, and how the user's presence
+    shifts them: the online attack of Carlini et al. 2022. With few references the shift and the
     covariance are pooled over profiles with a similar number of ratings; the paper pools only the
     covariance. Scores of a training are in units of their mean absolute deviation, so that scores
-    of several trainings are comparable. The comparison with a population in RMIA (Zarifzadeh et al.
-    2024), which is the rank, has an AUC within .002, but hides a gap between members and
-    non-members.
+    of several trainings are comparable. An alternative is RMIA (Zarifzadeh et al. 2024), which
+    ranks a profile within a population. Its AUC is within .002 of this attack's, but a rank hides a
+    gap between members and non-members.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.USER_MEMBERSHIP
@@ -119,22 +122,23 @@ class UserMembership:
     def refusal(self, view: View) -> str:
         """Returns the reason why the attack cannot run; an empty string if it can.
 
-        The attack needs a vantage that does not show the participants, and a model or sums of
+        The attack needs an adversary who does not see which users take part, and a model or sums of
         messages that it can read.
         """
         if view.vantage in _KNOWN and view.public.n_silos is None:
             return "The receiver of the messages knows who takes part; there is nothing to infer."
         if not profile_fit.has_readable_model(view) and not profile_fit.can_solve_sums(view):
             return (
-                "The attack reads a model with one row per item, similarities of items, or sums of "
-                "messages that devices compute without randomness; the view shows none of these."
+                "The attack needs a model with one row per item, similarities of items, or sums of "
+                "messages that devices compute without randomness; this adversary sees none."
             )
         return ""
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
-        """Scores every profile of ``background.profiles``.
+        """Scores every user of ``background.profiles``; larger scores are more likely members.
 
-        Raises InputError unless the background has profiles and at least two reference trainings.
+        A profile is the ratings of one user; members are the users in the training data. Raises
+        InputError unless the background has profiles and at least two reference trainings.
         """
         profiles, included = background.profiles, background.is_included
         if profiles is None or included is None or len(background.references) < 2:
@@ -156,7 +160,7 @@ class UserMembership:
 
 
 def _features(view: View, profiles: sparse.csr_array) -> Floats:
-    """Returns features of ``profiles`` in a training, (n, f), cached for later calls."""
+    """Returns features (n, f) of each of ``profiles`` in one training, cached for later calls."""
     whose, features = view.cache.get(_MEMO, (None, None))
     if whose is not profiles:
         parts = (
@@ -177,16 +181,18 @@ def _features(view: View, profiles: sparse.csr_array) -> Floats:
 
 
 def log_ratios(x: Floats, known: Floats, included: NDArray[np.bool_]) -> Floats:
-    """Returns log-likelihood ratios (n,) of members against non-members.
+    """Returns log-likelihood ratios (n,) that users' profiles are in the training data.
+
+    A profile is the ratings of one user.
 
     x: features of the profiles in the attacked training (n, f)
-    known: features of the profiles in the references (k, n, f)
-    included: True if a profile is in a reference (k, n)
+    known: features of the profiles in k reference trainings (k, n, f)
+    included: True if a profile is in a reference training (k, n)
 
-    The features of a profile are its mean a, plus a common shift d if it is in the training, plus
-    normal noise with a common covariance S. d is the least-squares estimate within profiles, and S
-    is estimated from the residuals. The ratio for features x is (x - a - d/2)' S^-1 d. All ratios
-    are 0 if each profile is in all references or in none.
+    The features of a profile are modelled as its mean a, plus a common shift d if the profile is in
+    the training, plus normal noise with a common covariance S. The shift d is the least-squares
+    estimate within profiles, and S is estimated from the residuals. For features x the ratio is (x
+    - a - d/2)' S^-1 d. All ratios are 0 if each profile is in all references or in none.
     """
     k, n, width = known.shape
     among = included - included.mean(axis=0)

@@ -1,7 +1,7 @@
-"""Side-by-side timings: what a user would write against what the project does, in the same run.
+"""Timings of this project side by side with code that a user would write.
 
-Each module with ``measure() -> tuple[Row, ...]`` is one: ``python -m benchmarks [MODULE ...]`` runs
-them and writes their lines of results.csv. ``python -m benchmarks.other_mechanisms``,
+``python -m benchmarks [MODULE ...]`` runs modules that have ``measure() -> tuple[Row, ...]`` and
+writes their rows to results.csv. ``python -m benchmarks.other_mechanisms``,
 ``benchmarks.tightness``, ``benchmarks.recommenders`` and ``benchmarks.found_in_the_wild`` write
 tables of their own.
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One timed way of doing a job: ``seconds`` the best of several, ``work`` units done in it.
+    """The time that one implementation (``way``) needs for a ``job``.
 
-    ``ratio`` is against the first row of the same ``job`` (above 1: faster). ``seconds`` are NaN of
-    what was not run; the note says why.
+    ``seconds`` is the least of several runs, or NaN if it was not run, for the reason in ``note``.
+    ``work`` is the number of ``unit`` processed in it.
     """
 
     job: str
@@ -32,7 +32,10 @@ class Row:
 
 
 def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
-    """Least wall-clock seconds of each way; the ways take turns, so that all see the same load."""
+    """Returns the least wall-clock seconds of each function in ``ways``, by name.
+
+    The functions run in turn ``repeats`` times.
+    """
     seconds = dict.fromkeys(ways, float("inf"))
     for _ in range(repeats):
         for name, way in ways.items():
@@ -43,10 +46,7 @@ def best_of(ways: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, f
 
 
 def own_peak() -> float:
-    """MiB that this process held at most, from its own start on.
-
-    ``ru_maxrss`` begins at what the parent held when it started the process.
-    """
+    """The peak memory of this process in MiB, without that of the process that started it."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""Runs the benchmarks, prints their tables, and puts them into results.csv, the machine named."""
+"""Runs the benchmarks, prints their tables, and writes them with the machine to results.csv."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Lines = list[list[str]]
 
 
 def measured(rows: tuple[Row, ...]) -> Lines:
-    """The machine, then what each way took."""
+    """Lines of results.csv: the machine, then time, rate and ratio of each row.
+
+    A ratio above 1 means faster than the job's first row.
+    """
     lines = [["machine", machine(), "", "", "", ""]]
     first: dict[str, float] = {}
     for row in rows:
@@ -39,7 +42,7 @@ def measured(rows: tuple[Row, ...]) -> Lines:
 
 
 def stored() -> dict[str, Lines]:
-    """The measured rows, by benchmark."""
+    """The lines of results.csv, by the name of the benchmark."""
     found: dict[str, Lines] = {}
     with RESULTS.open(encoding="utf-8", newline="") as file:
         for name, *cells in list(csv.reader(file))[1:]:
@@ -48,7 +51,7 @@ def stored() -> dict[str, Lines]:
 
 
 def section(name: str, lines: Lines) -> str:
-    """One benchmark as Markdown: what it does, on which machine, and its table."""
+    """One benchmark's table as Markdown, with its module's docstring and the machine."""
     source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
     about = ast.get_docstring(ast.parse(source))
     table = [list(HEAD), ["---"] * len(HEAD), *lines[1:]]
@@ -57,7 +60,7 @@ def section(name: str, lines: Lines) -> str:
 
 
 def page() -> str:
-    """All that is stored, as the site shows it."""
+    """All benchmarks of results.csv as one page in Markdown."""
     told = "Best wall-clock time of several turns; the ratio is against the first row of the job."
     sections = (section(name, lines) for name, lines in stored().items())
     return "\n".join(["# Measured speed\n", f"{told}\n", *sections])

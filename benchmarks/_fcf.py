@@ -1,4 +1,4 @@
-"""Interactions of MovieLens' shape, and one FCF round by our kernel, for the benchmarks."""
+"""Synthetic interactions, and one FCF (federated collaborative filtering) round, for benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALPHA, REGULARIZATION = 1.0, 1e-6
 
 
 def interactions(users: int, items: int, count: int) -> sparse.csr_array:
-    """Synthetic interactions with the skew of MovieLens (activity between 20 and 737)."""
+    """Synthetic interactions (users, items), as skewed as MovieLens: 20 to 737 items per user."""
     rng = np.random.default_rng(0)
     activity = np.exp(rng.normal(size=users))
     activity = np.clip(activity * count / activity.sum(), 20, 737 * items / 1682)
@@ -30,18 +30,18 @@ def interactions(users: int, items: int, count: int) -> sparse.csr_array:
 
 
 def broadcast(items: int, factors: int) -> NDArray[np.float64]:
-    """A table of items."""
+    """A random item table (items, factors) for the clients."""
     return np.random.default_rng(1).normal(scale=0.3, size=(items, factors))
 
 
 def ours(items: NDArray[Any], ratings: sparse.csr_array) -> tuple[NDArray[Any], RankOne]:
-    """The sum of all gradients, and the gradients as factors."""
+    """One FCF round by this project: the sum of all gradients, and each as rank-one factors."""
     gradient = item_gradients(items, ratings, alpha=ALPHA, regularization=REGULARIZATION)
     return gradient.total(), gradient
 
 
 def peak(way: Callable[[], Any]) -> float:
-    """MiB that numpy held at most, the result included and the input not."""
+    """The peak memory in MiB that numpy allocates during a call of ``way``."""
     tracemalloc.start()
     way()
     held = tracemalloc.get_traced_memory()[1]
@@ -50,7 +50,7 @@ def peak(way: Callable[[], Any]) -> float:
 
 
 def main(path: str, factors: str) -> None:
-    """One round in a fresh process, uploads dropped: prints its peak memory in MiB."""
+    """Computes one round in a fresh process, and prints its peak memory in MiB."""
     ratings = sparse.csr_array(sparse.load_npz(path))
     ours(broadcast(ratings.shape[1], int(factors)), ratings)
     print(own_peak())

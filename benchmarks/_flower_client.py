@@ -1,10 +1,12 @@
 """FCF in Flower's simulation engine, one client per user: a process that ``flower_round`` starts.
 
-The module runs under another interpreter (``FLOWER_PYTHON``), is imported by name so that Ray's
-workers can import it too, and needs numpy and Flower only. The server keeps V constant, so that
-every round is the same job. At the start and after each round it prints one line of JSON:
-wall-clock and processor seconds so far, and the norm of the summed gradients.
+At the start and after each round it prints one line of JSON: wall-clock and processor seconds so
+far, and the norm of the summed gradients.
 """
+
+# The module runs under another Python interpreter (``FLOWER_PYTHON``), is imported by name so that
+# Ray's workers can import it too, and needs numpy and Flower only. The server keeps V constant, so
+# that every round is the same work.
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def stored(path: str) -> dict[str, Any]:
 
 
 def gradient(items: Any, touched: Any) -> Any:
-    """One client: equation 4, then equation 5 for every item."""
+    """One client's gradient of the item table, by equations 4 and 5 of FCF.
+
+    ``items`` is the table (n_items, factors), ``touched`` the indices of the user's items.
+    """
     rows = items[touched]
     system = items.T @ items + REGULARIZATION * np.eye(items.shape[1], dtype=items.dtype)
     x = np.linalg.solve(system + ALPHA * (rows.T @ rows), (1 + ALPHA) * rows.sum(axis=0))
@@ -38,7 +43,7 @@ def gradient(items: Any, touched: Any) -> Any:
 
 
 def processes(mark: str) -> list[Path]:
-    """All processes of a simulation, found by its mark."""
+    """Folders in /proc of a simulation's processes, which have ``mark`` in their environment."""
     entry, found = f"{MARK}={mark}".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -50,7 +55,7 @@ def processes(mark: str) -> list[Path]:
 
 
 def processor_seconds() -> float:
-    """User and system time of all processes of this simulation, and of children they reaped."""
+    """User and system seconds of all processes of this simulation so far, with ended children."""
     ticks = 0
     for folder in processes(os.environ[MARK]):
         try:

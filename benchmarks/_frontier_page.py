@@ -1,4 +1,4 @@
-"""The figure and the page of the frontier, from its rows."""
+"""The figure and the page on utility against leakage of all systems, from the measured rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ LARGE = 100.0
 
 
 def figure(data: str, rows: Sequence[Setting]) -> Picture:
-    """Rows of panels, one per family on ``data``: utility against attacks, and against epsilon."""
+    """The drawing of one data set, with two panels per family of systems.
+
+    The vertical axis is utility; the horizontal axes are the gain of attacks and epsilon.
+    """
     drawn = _legend()
     rows = [row for row in rows if row.data == data]
     rows = [row for row in rows if not math.isnan(_better(row, row.utility))]
@@ -130,7 +133,7 @@ Place = Callable[[float], float]
 
 
 def _system(rows: Sequence[Setting], height: Place, gained: Place, leaked: Place) -> list[str]:
-    """The points of one system in both panels, in the colour "leak"."""
+    """SVG elements of one system's settings in both panels, in the colour "leak"."""
     drawn, path = [], []
     for row in rows:
         y = height(_better(row, row.utility))
@@ -159,63 +162,64 @@ def _point(x: float, y: float, row: Setting) -> str:
 
 
 def _better(row: Setting, value: float) -> float:
-    """Utility over popularity's, or the error of two means over this one: larger is better."""
+    """``value`` divided by the baseline's utility, or the baseline's error by ``value``."""
+    # Larger is better. The baseline is popularity, or user and item means.
     ratio = (row.popularity, value) if row.metric in ERROR_NAMES else (value, row.popularity)
     return ratio[0] / ratio[1] if ratio[1] else math.nan
 
 
 def without(row: Setting, rows: Sequence[Setting]) -> Setting | None:
-    """The noiseless counterpart of a row's system; None if it was not measured."""
+    """The row of the same system without noise; None if it was not measured."""
     bare = (each for each in rows if each.family == row.family and each.system == row.twin)
     return next((each for each in bare if not each.noise > 0.0), None)
 
 
 def buys(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether attacks gain less than without protection, by intervals that do not meet."""
+    """Whether noise reduces the gain of attacks, by intervals that do not overlap."""
     bare = without(row, rows)
     return bare is not None and row.gain_high < bare.gain_low
 
 
 def told(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether intervals of its utility and of its attacks stand beside those without protection."""
+    """Whether the intervals exist that compare the row with the system without noise."""
     bare = without(row, rows)
     ends = (row.relative_high, row.gain_high, math.nan if bare is None else bare.gain_low)
     return not any(map(math.isnan, ends))
 
 
 def learned(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether there is utility to lose: the noiseless counterpart measurably beats popularity."""
+    """Whether the system without noise beats popularity, so that noise can cost utility."""
     bare = without(row, rows)
     return bare is not None and not blunt(bare)
 
 
 def seen(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether attacks gain anything without noise; otherwise noise cannot reduce their gain."""
+    """Whether attacks gain anything without noise, so that noise can reduce their gain."""
     bare = without(row, rows)
     return bare is not None and bare.gain_low > 0.0
 
 
 def costs(row: Setting) -> bool:
-    """Whether utility is below that without protection, by its interval."""
+    """Whether noise measurably reduces utility, by its confidence interval."""
     return row.relative_high < 1.0
 
 
 def ahead(row: Setting, other: Setting) -> bool:
-    """Whether ``row`` recommends better than ``other``, by intervals that do not meet."""
+    """Whether ``row`` has better utility than ``other``, by intervals that do not overlap."""
     if row.metric in ERROR_NAMES:
         return row.utility_high < other.utility_low
     return row.utility_low > other.utility_high
 
 
 def blunt(row: Setting) -> bool:
-    """Whether it does not measurably exceed popularity, or user and item means."""
+    """Whether utility does not measurably exceed popularity, or user and item means."""
     return not (row.ahead_high < 0.0 if row.metric in ERROR_NAMES else row.ahead_low > 0.0)
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
-    """Systems of the family that recommend better, by intervals, and leak no more.
+    """Names of systems of the same family with better utility that leak no more.
 
-    By attacks, and by proofs with an epsilon below ``LARGE``.
+    Leakage is compared by attacks, and by proved epsilons of at most ``LARGE``.
     """
     return [
         r.system
@@ -228,7 +232,7 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
 
 
 def page(rows: Sequence[Setting]) -> str:
-    """The page of the site: figures, and results at the printed settings."""
+    """The page in Markdown: drawings, and the results at the noise that papers print."""
     first, large = ([row for row in rows if row.data == data] for data in STUDY)
     printed = [row for row in first if row.noise == 1.0]
     return _TEMPLATE.read_text(encoding="utf-8").format(
@@ -241,7 +245,7 @@ def page(rows: Sequence[Setting]) -> str:
 
 
 def _larger(rows: Sequence[Setting]) -> str:
-    """The part of the page on the second data set."""
+    """The section on the second data set."""
     families = {row.family for row in rows}
     return _LARGE.format(
         systems=_systems(rows),
@@ -252,7 +256,7 @@ def _larger(rows: Sequence[Setting]) -> str:
 
 
 def _says(rows: Sequence[Setting]) -> str:
-    """The results of one data set at the printed settings, as a list in Markdown."""
+    """A Markdown list of the results of one data set at the noise that papers print."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     louder = [row for row in printed if row.louder != 1.0]
     known = [row for row in printed if told(row, rows) and row not in louder]
@@ -317,12 +321,12 @@ def _says(rows: Sequence[Setting]) -> str:
 
 
 def _systems(rows: Sequence[Setting]) -> int:
-    """The number of systems."""
+    """The number of different systems in ``rows``."""
     return len({row.system for row in rows})
 
 
 def _is_cut(family: Family, rows: Sequence[Setting]) -> bool:
-    """Whether its trainings were cut."""
+    """Whether trainings of the family were cut to fewer rounds."""
     return any(row.rounds for row in rows if row.family == family.name)
 
 
@@ -331,7 +335,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _line(row: Setting, rows: Sequence[Setting]) -> str:
-    """A system, its utility, and what attacks gain without noise, and at most with it."""
+    """A system, its relative utility, and attacks' gain without noise and, at most, with noise."""
     bare = without(row, rows)
     before = "" if bare is None else f"{_short(bare.gain)} to "
     return f"`{row.system}` {_short(row.relative)} ({before}{_short(row.gain_high)})"

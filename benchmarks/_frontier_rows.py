@@ -1,4 +1,4 @@
-"""The rows of the frontier: systems by family, and the stored figures of each setting."""
+"""The systems whose utility and leakage are compared, by family, and their stored results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ FIRST, *_ = STUDY
 
 @dataclass(frozen=True)
 class Family:
-    """Systems with the same metric of utility, which share a panel.
+    """Systems with the same metric of utility, which share a panel of the drawing.
 
-    ``learns`` is true for all of them if they recommend badly with printed settings. ``quick``
-    audits train for twenty rounds at most. ``slow`` families, which would take hours, have the
-    printed noise only; ``large`` ones, which take minutes on the first data set, run on the other
-    data sets as well.
+    learns: whether the systems have settings other than printed, because they recommend badly with
+        those.
+    quick: whether audits train for at most twenty rounds.
+    large: whether the family is fast enough for further data sets.
+    slow: whether the family is too slow for noise other than printed.
     """
 
     name: str
@@ -118,15 +119,20 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class Setting:
-    """A system at one setting on ``data``: utility and leaks; nan or "" where there is none.
+    """Utility and leakage of one system at one noise, as a row of frontier.csv.
 
-    ``noise`` is times the printed, 0 without, nan of systems without a knob. ``relative`` is
-    utility over the twin's without noise, larger being better, ``ahead`` utility less that of
-    popularity, or of two means, user by user. ``gain`` is the largest, of ``attack``, above
-    guessing, ``gain_high`` the largest end of all; ``claimed`` what the authors claim in its own
-    scope, nan where they claim nothing, as without noise; ``proved`` and ``shown`` what holds of a
-    whole user over the training against the server, with what they rest on. ``rounds`` says where
-    trainings were cut, such as "20 of 40".
+    Missing numbers are NaN, missing texts empty. Each ``_low`` and ``_high`` is an end of an
+    interval.
+
+    noise: factor of the printed noise; 0 without noise, NaN for systems without a noise setting.
+    relative: utility divided by that of ``twin``, the system without noise; larger is better.
+    ahead: utility minus that of popularity, or of user and item means, compared per user.
+    gain: largest gain over guessing, reached by ``attack``; ``gain_high`` is the highest end over
+        all.
+    claimed: epsilon that the authors claim in ``scope``.
+    proved, shown: upper and lower bound of epsilon of a whole user over the training, against the
+        server.
+    rounds: number of rounds if trainings were cut, such as "20 of 40".
     """
 
     data: str
@@ -163,16 +169,17 @@ class Setting:
 
     @property
     def is_read(self) -> bool:
-        """Whether an attack reads what the server sees, which epsilon is of.
+        """Whether ``attack`` reads messages to the server, for whom epsilon is stated.
 
-        One that reads nothing guesses a constant: its gain is 0, its interval a coin's width.
+        An attack that reads nothing has gain 0 and a symmetric interval.
         """
+        # An attack that reads nothing has gain 0 and a symmetric interval.
         coin = self.gain == 0.0 and self.gain_low == -self.gain_high
         return not coin and self.attack.rpartition(", ")[2] == str(Vantage.SERVER)
 
     @property
     def louder(self) -> float:
-        """How many times its noise is the printed one, of systems that are trained to learn."""
+        """The noise of a system trained with ``learns``, divided by the printed noise; else 1."""
         if not self.learns:
             return 1.0
         plans = Plan(settings={self.system: {"learns": True}}), Plan()
@@ -181,7 +188,7 @@ class Setting:
 
 
 def write(rows: Sequence[Setting], path: Path = RESULTS) -> None:
-    """The rows as CSV; families on data that are not among ``rows`` stay as they are."""
+    """Writes the rows as CSV, and keeps stored rows of other families and data sets."""
     fresh = {(row.data, row.family) for row in rows}
     known = read(path) if path.exists() else ()
     kept = [row for row in known if (row.data, row.family) not in fresh]
@@ -203,7 +210,7 @@ def _cell(value: object) -> object:
 
 
 def read(path: Path = RESULTS) -> tuple[Setting, ...]:
-    """The rows of a CSV."""
+    """Reads the rows of frontier.csv."""
     kinds = {field.name: field.type for field in fields(Setting)}
     with path.open(encoding="utf-8", newline="") as file:
         return tuple(

@@ -1,8 +1,7 @@
-"""Other packages' lower bounds on epsilon, each on scores (n,) of two worlds, at 95%.
+"""Other packages' lower bounds of epsilon at 95%, from scores of two worlds.
 
-Every way is what its documentation offers for such scores, higher scores meaning the first world.
-A package that is not installed is named with what to install; dp-sniper and dp-auditorium are not
-on the package index, and the wheel of tensorflow-privacy 0.9 has no lower bound in it.
+A world is one of two neighbouring inputs; higher scores mean the first. The bounds are those that
+the packages' documentation offers for such scores.
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ MISSING = {
 
 @dataclass(frozen=True)
 class Peer:
-    """One way of one package; ``bound(first, second, delta)`` is None where it has no answer."""
+    """A package's method: ``bound(scores of the first world, of the second, delta)``.
+
+    The result is a lower bound of epsilon, or None if the method cannot give one.
+    """
 
     name: str
     bound: Callable[[Scores, Scores, float], float | None]
 
 
 def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
-    """The ways of the packages that are installed, and why the others are absent."""
+    """Methods of the installed packages, and the reason for each absent package."""
     found: list[Peer] = []
     absent = dict(MISSING)
     logging.getLogger("absl").setLevel(logging.ERROR)
@@ -52,7 +54,7 @@ def peers() -> tuple[tuple[Peer, ...], dict[str, str]]:
 
 
 def imported(package: str) -> tuple[Any, str]:
-    """The auditing module of a package and its version; or None, and why."""
+    """The auditing module of a package, with its version; or None, with the reason."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

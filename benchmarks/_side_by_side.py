@@ -1,4 +1,4 @@
-"""Other packages' bounds and ours on the same laws, n draws a world, at 95%, as a table."""
+"""A table of other packages' lower bounds of epsilon and ours, on the same mechanisms, at 95%."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ that the law is Gaussian, and has no answer at delta 0."""
 
 
 class Law(Protocol):
-    """A randomizer of 0 or 1 with a known truth, measured by us."""
+    """A mechanism on the inputs 0 and 1 with known epsilon ``truth`` at ``delta``."""
 
     name: str
     truth: float
@@ -34,17 +34,17 @@ class Law(Protocol):
 
     @property
     def call(self) -> Callable[[int, np.random.Generator, int], Scores]:
-        """Draw outputs."""
+        """The function (input, generator, size) that draws outputs."""
         ...
 
     def measure(self, n: int, seed: int) -> float:
-        """Our bound."""
+        """Our lower bound of epsilon from ``n`` draws per input."""
         ...
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Bounds of one method on one distribution over all seeds, and the seconds they took."""
+    """Bounds of one method on one mechanism over all seeds, with mean seconds per bound."""
 
     found: tuple[float, ...]
     truth: float
@@ -60,7 +60,10 @@ class Cell:
 
 
 def side_by_side(laws: Iterable[Law]) -> list[str]:
-    """Lines of Markdown: a row a way and size, a column a law; a line for each package absent."""
+    """Lines of Markdown: a table with one row per method and size, one column per mechanism.
+
+    Further lines state the reason for each absent package.
+    """
     laws = tuple(laws)
     found, absent = peers()
     ways = {"ours": None} | {peer.name: peer.bound for peer in found}

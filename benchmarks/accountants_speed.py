@@ -1,8 +1,8 @@
-"""One bound from a cold start: ours, dp-accounting's own accountants, and naive composition.
+"""Time of one bound of epsilon: our accountants, dp-accounting's, and naive composition.
 
-Every cache of the project is emptied before each call, so that nothing is remembered. The limit is
-1 s a bound, and 5 s for 2000 shuffled reports. dp-accounting is asked in the way its documents
-show; it ignores the count of a repeated randomized response, so there it composes them one by one.
+Every cache of the project is emptied before each call. The limit is 1 s per bound, and 5 s for 2000
+shuffled reports. dp-accounting is called as its documentation shows; it ignores the count of a
+repeated randomized response, so there it composes them one by one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """An event, its scope, and how else its epsilon may be had."""
+    """An event (mechanisms to compose) with its scope, and other ways to compute its epsilon."""
 
     name: str
     event: DpEvent
@@ -60,7 +60,10 @@ def response(epsilon: float) -> DpEvent:
 
 
 def naive(epsilon: float, count: int) -> float:
-    """The law of the loss convolved once a use, then the largest ln((P(S) - delta)/Q(S))."""
+    """Epsilon of ``count`` randomized responses by repeated convolution of the privacy loss.
+
+    The largest ln((P(S) - delta)/Q(S)) over sets S of largest losses.
+    """
     one = np.array([1 / (1 + np.exp(epsilon)), 1 / (1 + np.exp(-epsilon))])
     law = np.ones(1)
     for _ in range(count):
@@ -163,7 +166,7 @@ def jobs() -> tuple[Job, ...]:
 
 
 def forget() -> None:
-    """Empty every cache of the accountants."""
+    """Empties every cache of the accountants."""
     for name, module in list(sys.modules.items()):
         if name.startswith("fedrec_auditor.accountants."):
             for value in vars(module).values():

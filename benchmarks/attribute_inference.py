@@ -1,11 +1,11 @@
-"""Classifiers of uploads whose users' attribute is known of half: ours, and scikit-learn's.
+"""Time of attribute inference with half of the users known: our classifiers and scikit-learn's.
 
-600 messages, of which each column leans a little to one of two classes. Ours read the view, make
-the inner products of its rows once for all classifiers, and guess; scikit-learn's fit the columns
-that ours read, and so does the baseline attack of the Adversarial Robustness Toolbox
-(``AttributeInferenceBaseline``), where that is installed. CPU seconds of one thread.
+There are 600 messages, of which each column depends a little on two classes. Ours read the view,
+compute the inner products of its rows once for all classifiers, and guess; scikit-learn's fit the
+same columns, and so does the baseline attack of the Adversarial Robustness Toolbox
+(``AttributeInferenceBaseline``), if that is installed. CPU seconds of one thread.
 
-The last row is of MovieLens 100K: uploads of two rounds of FedRec, ten draws of 30% known users of
+The last row is on MovieLens 100K: uploads of two rounds of FedRec, ten draws of 30% known users for
 each attribute, wall-clock seconds of two processes.
 """
 
@@ -60,7 +60,10 @@ def measure() -> tuple[Row, ...]:
 
 
 def planted(width: int) -> tuple[View, NDArray[np.int64]]:
-    """Uploads of normal entries, whose means differ by .12 deviations in a tenth of the columns."""
+    """Random uploads (600, width) whose means depend on two classes, and the users' classes.
+
+    Means differ by .24 standard deviations in a tenth of the columns.
+    """
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=USERS)
     values = rng.normal(size=(USERS, width)).astype(np.float32)
@@ -72,7 +75,7 @@ def planted(width: int) -> tuple[View, NDArray[np.int64]]:
 
 
 def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, ...]) -> list[Row]:
-    """A row for each way with each classifier, one for its inner products, one for all."""
+    """Rows of time per implementation and classifier: ours, scikit-learn's and the toolbox's."""
     known, rest = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
     background = Background(known_users=known, classes=codes[known], n_classes=2)
     rows, total = [], {"scikit-learn": 0.0, TOOLBOX: 0.0, "ours": 0.0}
@@ -115,7 +118,10 @@ def by_toolbox(
     known: NDArray[np.int64],
     rest: NDArray[np.int64],
 ) -> tuple[float, str]:
-    """CPU seconds of the toolbox and its score; NaN and the reason where it is not installed."""
+    """CPU seconds and balanced accuracy of the toolbox; NaN and the reason if it is absent.
+
+    ``known`` and ``rest`` are rows to train on and to guess.
+    """
     try:
         toolbox = importlib.import_module("art.attacks.inference.attribute_inference")
     except ImportError as error:
@@ -129,7 +135,7 @@ def by_toolbox(
 
 
 def on_fedrec() -> Row:
-    """All classifiers on all components, by two processes."""
+    """Time of all our classifiers on all message components of FedRec, in two processes."""
     data = FAMILIES["datasets"].member_class("ml-100k")().load()
     target = FAMILIES["targets"].member_class("fedrec")().limit_rounds(2)
     with one_thread():
@@ -160,7 +166,8 @@ def on_fedrec() -> Row:
 
 
 def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> None:
-    """Attack each component with all classifiers, in all draws of the known users."""
+    """Attacks each message component in ``groups`` with all classifiers, on all draws."""
+    # A draw is a set of users with known attributes.
     rng = np.random.default_rng(0)
     for group in groups:
         read = add_inputs(view).with_input(f"{group} only")

@@ -1,6 +1,6 @@
 """One FCF round (F = 64, ML-100K shape, float64) against Flower's simulation, one client per user.
 
-Flower runs under another interpreter, so that it need not be installed with the project. The
+Flower runs under another Python interpreter, so that it need not be installed with the project. The
 environment variable FLOWER_PYTHON names the interpreter; without it the table is empty:
 
     python3 -m venv /tmp/flower && /tmp/flower/bin/pip install 'flwr[simulation]'
@@ -8,11 +8,11 @@ environment variable FLOWER_PYTHON names the interpreter; without it the table i
 
 Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker;
 the sum of gradients is compared with ours. Processor seconds are those of all processes of the
-simulation. Flower's round is the mean of the second and later rounds, so that workers are warm;
+simulation. Flower's round is the mean of the second and later rounds, after workers have started;
 ours is the best of several, with one thread, uploads kept as factors and summed. "Fresh process" is
-the time to the end of the first round, including imports and start of workers. Its peak memory is
-the largest sum over processes of proportional set sizes, sampled twice a second, for Flower, and
-the resident set for ours.
+the time to the end of the first round, with imports and start of workers. Peak memory is the
+largest sum over processes of proportional set sizes, sampled twice a second, for Flower, and the
+resident set for ours.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def measure() -> tuple[Row, ...]:
 
 
 def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent]:
-    """Its first round with all that comes before, and the mean of the later ones."""
+    """Flower's cost of the first round with its start, and the mean cost of later rounds."""
     mark = uuid.uuid4().hex
     environment = {
         **os.environ,
@@ -122,7 +122,7 @@ def _flower(interpreter: str, data: Path, expected: float) -> tuple[Spent, Spent
 
 
 def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> None:
-    """The greatest sum of proportional set sizes of all marked processes, in MiB."""
+    """Stores in ``memory[0]`` the peak memory (proportional set sizes) of all marked processes."""
     while process.poll() is None:
         total = 0
         for folder in processes(mark):
@@ -136,7 +136,7 @@ def _watch(process: subprocess.Popen[str], mark: str, memory: list[float]) -> No
 
 
 def _fresh(table: Path) -> Spent:
-    """A new interpreter, from its start to its end, one round; the best of three."""
+    """The cost of one round of ours in a new process, the best of three."""
     command = [sys.executable, "-m", "benchmarks._fcf", str(table), str(FACTORS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     seen = []
@@ -155,7 +155,7 @@ def _fresh(table: Path) -> Spent:
 
 
 def _steady(way: Callable[[], Any]) -> Spent:
-    """Warm, in this process; memory is what the round adds."""
+    """The cost of one round of ours in this process; memory is what the round adds."""
     with threadpool_limits(1):
         memory = peak(way)
         wall = best_of({"": way}, 7)[""]

@@ -34,18 +34,18 @@ PLACES = tuple(f"{name}:{key}" for name in NAMES for key in Package(name).keys)
 
 
 def findings() -> dict[str, Finding]:
-    """All, by the place of their row."""
+    """The mechanisms of all packages with their claims, by "module:key"."""
     return {found.place: found for name in NAMES for found in Package(name).findings()}
 
 
 def stored_page() -> str:
-    """The page of the stored rows."""
+    """The page of the stored results on public packages, in Markdown."""
     rows = stored()
     return page([(found, rows[place]) for place, found in findings().items()])
 
 
 def measure(name: str) -> None:
-    """Measure the rows of a package in this process, and leave them beside its folder."""
+    """Installs a package, measures its mechanisms in this process, and stores the rows."""
     package = Package(name)
     if refused := package.install():
         sys.exit(f"{package.words} cannot be installed: {refused}")
@@ -54,7 +54,10 @@ def measure(name: str) -> None:
 
 
 def measure_apart(name: str, seconds: float) -> str:
-    """Measure the rows of a package in a process of its own; why there are none, or ""."""
+    """Measures a package in a process that ends after ``seconds``.
+
+    Returns the reason if there are no results, else an empty text.
+    """
     command = [sys.executable, "-m", "benchmarks.found_in_the_wild", "--here", name]
     try:
         done = subprocess.run(command, check=False, timeout=seconds, stdout=sys.stderr)

@@ -71,7 +71,10 @@ WHOLE = frozenset({"user", "server", "training"})
 
 
 def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: int) -> Sweep:
-    """The sweep of a family, in a folder of its own of ``out``, as far as it is not yet there."""
+    """Trains and audits a family over ``noise`` with ``seeds`` trainings, and returns the sweep.
+
+    An interrupted sweep in the family's folder of ``out`` is completed.
+    """
     settings = {name: {"learns": True} for name in family.targets} if family.learns else {}
     plan = Plan(
         targets=family.targets,
@@ -90,12 +93,12 @@ def swept(family: Family, *, data: str, out: Path, noise: Sequence[str], seeds: 
 
 
 def _is_small(data: str) -> bool:
-    """Whether everything is trained and attacked on these data."""
+    """Whether all families are trained on the data set, with all attacks."""
     return Path(data).name in (FIRST, "synthetic")
 
 
 def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
-    """The rows of a sweep, one a setting."""
+    """Yields one row of utility and leakage per setting of a sweep."""
     data = Path(found.plan["data"]).name
     twins = {each.twin for each in found.variants if each.twin is not None}
     for place, variant in enumerate(found.variants):
@@ -146,7 +149,7 @@ def settings_of(family: Family, found: Sweep) -> Iterator[Setting]:
 def _alike(
     figure: OverTrainingsRow | None, rows: Sequence[OverTrainingsRow]
 ) -> OverTrainingsRow | None:
-    """The row of the same metric and protocol."""
+    """The row with the same metric and protocol as ``figure``."""
     if figure is None:
         return None
     named = (figure.metric, figure.view)
@@ -154,7 +157,7 @@ def _alike(
 
 
 def _ends(name: str, row: OverTrainingsRow | None) -> dict[str, float]:
-    """A figure and its interval."""
+    """The value and the interval of a row, with keys such as "gain_low"; NaN without a row."""
     values = (None,) * 3 if row is None else (row.value, row.ci_low, row.ci_high)
     names = (name, f"{name}_low", f"{name}_high")
     return {key: _number(value) for key, value in zip(names, values, strict=True)}
@@ -165,7 +168,7 @@ def _number(value: float | None) -> float:
 
 
 def _cut(family: Family, variant: VariantRow) -> str:
-    """The number of rounds if quick audits train for fewer; "" if they train for all."""
+    """A text such as "20 of 40" if quick audits train for fewer rounds than set; else empty."""
     settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
     plan = Plan(settings={variant.target: settings})
     rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
@@ -173,10 +176,8 @@ def _cut(family: Family, variant: VariantRow) -> str:
 
 
 def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
-    """Epsilon of a whole user against the server, at the first delta that has one.
-
-    The proved epsilon of a system without a claim is infinity.
-    """
+    """The ``kind`` of epsilon (proved or shown) of a whole user against the server."""
+    # The first delta with such an epsilon is taken. Without a claim the proved epsilon is infinite.
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
         if _is_whole(row.view.partition(DELTA_PREFIX)[0].split(" / ")):
@@ -189,12 +190,12 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
 
 
 def _is_whole(parts: Sequence[str]) -> bool:
-    """Whether a scope is of a whole user; a fifth part marks a game with fewer items."""
+    """Whether a scope is a whole user's, not that of a game with fewer items (a fifth part)."""
     return len(parts) == 4 and set(parts) >= WHOLE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
+    """Trains and audits the families of the command line, and returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     names = [family.name for family in FAMILIES]
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names))
@@ -240,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def publish(rows: Sequence[Setting]) -> None:
-    """Write the figures and the page."""
+    """Writes the drawings and the page of all rows to docs."""
     docs = RESULTS.parents[1] / "docs"
     drawn = (figure(data, rows) for data in dict.fromkeys(row.data for row in rows))
     contents = {f"{each.name}.svg": standalone_svg(each) for each in drawn} | {

@@ -30,7 +30,7 @@ def measure() -> tuple[Row, ...]:
 
 
 def audited(name: str, interactions: int, items: int) -> Row:
-    """The quick audit of one target on a table of about this many interactions."""
+    """Time and memory of a quick audit of a system on about ``interactions`` interactions."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "ratings.parquet"
         count = write(data, interactions, items)
@@ -48,7 +48,7 @@ def audited(name: str, interactions: int, items: int) -> Row:
 
 
 def write(path: Path, interactions: int, items: int) -> int:
-    """Write a table of users and items; how many interactions it has, each once."""
+    """Writes a synthetic table of users and items as Parquet; returns its number of rows."""
     users, shares = interactions // _PER_USER, np.cumsum(np.arange(1, items + 1) ** -0.6)
     uniform = np.random.default_rng(0).random((users, _PER_USER))
     drawn = np.searchsorted(shares, shares[-1] * uniform)

@@ -1,18 +1,17 @@
-"""One bound from 100,000 canaries of a single training: ours, and a scan over every count.
+"""Lower bound of epsilon from 100,000 canaries of one training: ours, and a scan over every count.
 
-The scan is what the theorem of Steinke, Nasr and Jagielski 2023 says literally and what jax_privacy
-computes: all terms of its maximum, at each epsilon that a root finder asks for. Delta is 1e-5, the
-confidence 95%.
+The scan is the literal theorem of Steinke, Nasr and Jagielski 2023, which jax_privacy computes: all
+terms of its maximum, at each epsilon that a root finder tries. Delta is 1e-5, the confidence 95%.
 
-The rest is what each theorem shows of ideal Gaussian scores of a true epsilon: the scores are the
-quantiles (i + 1/2) / n of the two laws, and the number of guesses is the best of 120, so nothing is
-paid for the choice. jax_privacy guesses one side only, and has the Gaussian curve only; it is asked
-with `Explicit` thresholds at the same numbers of guesses. "Gaussian" counts canaries as it does,
-without our halved curve for guesses of one side. "Two samples" takes the scores for those of
-independent trainings, one threshold, two Clopper-Pearson limits, and the Gaussian curve through
-them: no one-run bound. In brackets are figures that we were given, whose thresholds were not said:
-all are below ours, by up to .005 to .07, as those of a coarser grid would be, and no grid that we
-tried meets all of them to .001. jax_privacy itself, at our thresholds, has our bounds.
+The other rows show each theorem's bound for ideal Gaussian scores of a true epsilon: the scores are
+the quantiles (i + 1/2) / n of the two distributions, and the number of guesses is the best of 120,
+without correction for the choice. jax_privacy guesses one side only, and has the Gaussian curve
+only; it is called with `Explicit` thresholds at the same numbers of guesses. "Gaussian" counts
+canaries as it does, without our halved curve for guesses of one side. "Two samples" is not a
+one-run bound: it takes the scores for those of independent trainings, with one threshold, two
+Clopper-Pearson limits, and the Gaussian curve through them. Numbers in brackets were given to us
+without thresholds: all are below ours, by up to .005 to .07, as a coarser grid would be, and no
+grid that we tried gives all to .001. jax_privacy itself, at our thresholds, has our bounds.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ PEER = "jax_privacy"
 
 
 def scanned(m: int, r: int, v: int) -> float:
-    """The bound of ``counted``, computed by a scan."""
+    """The bound of epsilon for v of r right guesses on m canaries, by a scan of all counts."""
 
     def excess(epsilon: float) -> float:
         q = special.expit(epsilon)
@@ -91,7 +90,7 @@ def timed(m: int, r: int, v: int) -> list[Row]:
 
 
 def whole(m: int = 100_000) -> list[Row]:
-    """Drawn scores to a bound, the number of guesses chosen too."""
+    """Times of a lower bound from drawn scores of m canaries, by ours and by jax_privacy."""
     rng = np.random.default_rng(0)
     included = rng.random(m) < 0.5
     scores = rng.normal(gaussian_mu(4.0, DELTA) * included)
@@ -122,7 +121,10 @@ def whole(m: int = 100_000) -> list[Row]:
 
 
 def ideal(truth: float, m: int) -> Row:
-    """The best bounds of quantile scores, and the median of ten default calls on drawn ones."""
+    """Best bounds of each method on ideal Gaussian scores of epsilon ``truth``, m canaries.
+
+    The row also has the median of ten bounds on drawn scores.
+    """
     n, mu = m // 2, gaussian_mu(truth, DELTA)
     quantiles = special.ndtri((np.arange(n) + 0.5) / n)
     scores = np.concatenate([quantiles + mu, quantiles])
@@ -178,20 +180,18 @@ def ideal(truth: float, m: int) -> Row:
 
 
 def gaussian_inverse(mu: float) -> Callable[[float], float]:
-    """The inverse of 1 - f of unit normal distributions ``mu`` apart."""
+    """The inverse of 1 - f, for the trade-off f of unit normal distributions ``mu`` apart."""
     return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
 def gaussian_trade_off(found: OneRunGuesses) -> float:
-    """Epsilon of the smallest ``mu`` that explains the count, if the trade-off is Gaussian.
-
-    For other mechanisms it may be wrong, so the project has no such estimator.
-    """
+    """Epsilon of the smallest ``mu`` that explains the guesses, if the trade-off is Gaussian."""
+    # The project has no such estimator, because it may be wrong for other mechanisms.
     return gaussian_epsilon(DELTA, found.largest_refuted(gaussian_inverse, ALPHA))
 
 
 def _two_samples(right: NDArray[np.int64], n: int) -> float:
-    """Gaussian epsilon through the best threshold of two samples of n scores each."""
+    """Gaussian epsilon at the best threshold of two samples of n scores each."""
     guesses = np.arange(1, n + 1)
     hits, misses = right[:n], guesses - right[:n]
     apart = special.ndtri(clopper_pearson_lower(hits, n, ALPHA / 2)) - special.ndtri(
@@ -203,7 +203,7 @@ def _two_samples(right: NDArray[np.int64], n: int) -> float:
 def _jax_privacy(
     module: Any, inside: Scores, outside: Scores, thresholds: Scores
 ) -> tuple[float, float]:
-    """Its best bounds at these thresholds, by guesses and by the Gaussian curve."""
+    """The best bounds of jax_privacy over ``thresholds``: by guesses, and by the Gaussian curve."""
     auditor = module.CanaryScoreAuditor(inside, outside)
     methods = (auditor.epsilon_one_run, auditor.epsilon_one_run_fdp)
     one, curve = (

@@ -1,10 +1,10 @@
-"""Time of a one-run game relative to its training: MovieLens 100K, 1,000 canaries, defaults.
+"""Time of a one-run game, which audits a single training by 1,000 canaries, on MovieLens 100K.
 
-The first way of a job trains on all users and canaries. The second way is the game: the same
-training, and scores of the view of every vantage. Times are the smallest processor seconds of three
-alternating runs in one process. The note has the bounds of one seed at 95% and delta 1e-5.
-``dp-privrec`` trains for 100 of its 1,000 rounds, once: its clients take 10 to 15 ms each, and the
-expected message of 2,943 of them is computed twice.
+The first row of a job is the training on all users and canaries. The second is the game: the same
+training, and scores of the canaries at every vantage (what an adversary sees). Times are the
+smallest processor seconds of three alternating runs in one process. The note has lower bounds of
+epsilon of one seed at 95% and delta 1e-5. ``dp-privrec`` trains for 100 of its 1,000 rounds, once:
+clients take 10 to 15 ms each, and the expected message of 2,943 of them is computed twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TARGETS: Mapping[str, tuple[dict[str, Any], int]] = {
 
 
 def timed(setting: Setting, repeats: int) -> list[Row]:
-    """A training, and the game that it is part of."""
+    """Times of a training, and of the game that repeats the training and scores canaries."""
     game = setting.simulation
     assert isinstance(game, SharedTraining)
     seed = np.random.SeedSequence(0)

@@ -1,13 +1,12 @@
-"""Local randomizers of diffprivlib and OpenDP, each held against its own library's claim.
+"""Local randomizers of diffprivlib and OpenDP, each tested against its own library's claim.
 
-Every mechanism is a black box to ``verify_ldp``: outputs go in, its law does not. The claim is
-what the library says for the inputs shown: the epsilon (and delta) that it was built for in
-diffprivlib, the value of the privacy map in OpenDP. Both draw one output at a time, in 2 to 120
-microseconds, hence the few samples; the noise of OpenDP is drawn for a vector of equal inputs
-where that is the same noise for each. diffprivlib draws from a seeded stand-in for the system's
-generator that it takes by default (``Staircase`` from numpy's); OpenDP's generator has no seed, so
-its rows move a little from run to run. Each bound holds at 99.95%, so that the hundred of them hold
-together at 95%.
+``verify_ldp`` sees outputs of every mechanism, not its distribution. The claim is what the library
+states for the inputs shown: the epsilon (and delta) that it was built for in diffprivlib, the value
+of the privacy map in OpenDP. Both draw one output at a time, in 2 to 120 microseconds, so samples
+are few; the noise of OpenDP is drawn for a vector of equal inputs if that is the same noise for
+each. diffprivlib draws from a seeded replacement of the system's generator (``Staircase`` from
+numpy's); OpenDP's generator has no seed, so its rows change a little from run to run. Each bound
+holds at 99.95%, so that the hundred of them hold together at 95%.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")
 
 
 def row(case: Case) -> str:
-    """One line of the table: claim, result and cause."""
+    """One line of the table: claim, result of ``verify_ldp``, and its cause."""
     start = time.perf_counter()
     found = case.verify()
     seconds = time.perf_counter() - start
@@ -50,7 +49,7 @@ def row(case: Case) -> str:
 
 
 def report() -> str:
-    """A table a library, in Markdown; a line instead for one that is not installed."""
+    """Markdown with a table per library, or a line if the library is not installed."""
     parts = ["# Other people's mechanisms", (__doc__ or "").strip()]
     for library in LIBRARIES:
         try:

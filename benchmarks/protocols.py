@@ -1,14 +1,13 @@
-"""How near one measurement comes to the limit on the protocols of local privacy, n = 10^5, 95%.
+"""How near our lower bounds of epsilon come to the limit, for LDP protocols, n = 10^5, 95%.
 
-The limit is that of an auditor who knows both distributions: the levels of the likelihood ratio,
-one for each input, fixed in advance, whose guesses have the largest joint binomial bound at
-expected counts of n draws of each input, nothing spent on a choice. Ours is one call of
-``JointBinomial`` at its defaults, which takes the draws that choose its rule from the same n. A run
-may pass the limit, for its counts are random. The likelihood ratios follow from the protocols'
-definitions (Wang, Blocki, Li and Jha 2017; Bassily and Smith 2015; Ye and Barg 2018). Outputs are
-what a server would hold: OLH and BLH as the list of items that the report supports, or as the pair
-of one of 64 hash functions and the hash reported; a subset as its sorted list, its list in random
-order, or its bits.
+The limit is that of an auditor who knows both distributions: levels of the likelihood ratio, one
+for each input, fixed in advance, with the largest joint binomial bound at expected counts of n
+draws of each input. Ours is one call of ``JointBinomial`` at its defaults, which uses a part of
+these draws to choose its decision rule. A run may exceed the limit, because its counts are random.
+The likelihood ratios follow from the protocols' definitions (Wang, Blocki, Li and Jha 2017; Bassily
+and Smith 2015; Ye and Barg 2018). Outputs are what a server would store: OLH and BLH as the list of
+items that the report supports, or as the pair of one of 64 hash functions and the reported hash; a
+subset as its sorted list, its list in random order, or its bits.
 """
 
 from __future__ import annotations
@@ -41,7 +40,10 @@ _HASHES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A randomizer of 0 or 1 with the probabilities (m,) of the levels of its likelihood ratio."""
+    """A randomizer of 0 or 1, with the probabilities of its outputs under each input.
+
+    ``levels`` has two arrays (m,): outputs with equal likelihood ratios are one level.
+    """
 
     name: str
     call: Call
@@ -49,7 +51,7 @@ class Protocol:
     delta: float = 0.0
 
     def limit(self, n: int) -> float:
-        """The largest bound at expected counts of ``n`` draws of each input."""
+        """The largest lower bound of epsilon from ``n`` draws if both laws are known."""
         first, second = self.levels
         order = np.argsort(np.log(np.maximum(second, 1e-300)) - np.log(np.maximum(first, 1e-300)))
         ours = np.append(0.0, np.cumsum(first[order]))[:, None], np.cumsum(second[order][::-1])
@@ -68,7 +70,7 @@ class Protocol:
         return float(special.logit(least.max()))
 
     def measure(self, n: int, seed: int) -> float:
-        """Our bound, in one call."""
+        """Our lower bound of epsilon from ``n`` draws per input."""
         bound = JointBinomial().bound(
             Sampler.of(self.call).worlds([0, 1]),
             delta=self.delta,
@@ -80,7 +82,7 @@ class Protocol:
 
 
 def _levels(*pairs: tuple[float, float]) -> tuple[Values, Values]:
-    """The levels given, and the rest of the outputs, whose ratio is 1."""
+    """The given pairs of probabilities, and the other outputs as one level of ratio 1."""
     first, second = np.array(pairs).T
     return np.append(first, max(0.0, 1 - first.sum())), np.append(
         second, max(0.0, 1 - second.sum())
@@ -88,12 +90,12 @@ def _levels(*pairs: tuple[float, float]) -> tuple[Values, Values]:
 
 
 def _either(p: float, q: float) -> tuple[Values, Values]:
-    """Levels of a protocol that is symmetric in its inputs."""
+    """The levels of a protocol whose two outputs have probabilities p, q, or q, p."""
     return _levels((p, q), (q, p))
 
 
 def response(k: int, epsilon: float) -> Protocol:
-    """GRR; randomized response at k = 2."""
+    """The protocol GRR: randomized response on k values."""
     p = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
 
     def call(x: int, rng: np.random.Generator, size: int) -> Any:
@@ -105,7 +107,7 @@ def response(k: int, epsilon: float) -> Protocol:
 
 
 def unary(kind: str, k: int, epsilon: float) -> Protocol:
-    """SUE and OUE: each bit of a one-hot vector by itself; only the bits of the inputs differ."""
+    """Unary encoding (SUE or OUE): each bit of a one-hot vector is flipped independently."""
     if kind == "SUE":
         p = 1 / (1 + math.exp(-epsilon / 2))
         q = 1 - p
@@ -123,7 +125,10 @@ def unary(kind: str, k: int, epsilon: float) -> Protocol:
 
 
 def local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = True) -> Protocol:
-    """OLH and BLH: the hash of the input, by a random function, through GRR."""
+    """Local hashing (OLH or BLH): a random hash of the input, by randomized response.
+
+    The output is the items with the reported hash or, unless ``decoded``, (function, hash).
+    """
     g = 2 if kind == "BLH" else round(math.exp(epsilon)) + 1
     p = math.exp(epsilon) / (math.exp(epsilon) + g - 1)
     q = (1 - p) / (g - 1)
@@ -151,7 +156,10 @@ def local_hashing(kind: str, k: int, epsilon: float, *, decoded: bool = True) ->
 
 
 def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
-    """Subset selection: sets that hold the input are e^epsilon times as likely as others."""
+    """Subset selection: subsets with the input are e^epsilon times as likely as others.
+
+    ``form`` is "list", "shuffled" or "bits"; ``chosen`` the size.
+    """
     w = chosen or max(1, round(k / (math.exp(epsilon) + 1)))
     p = w * math.exp(epsilon) / (w * math.exp(epsilon) + k - w)
     other = p * (w - 1) / (k - 1) + (1 - p) * w / (k - 1)
@@ -177,20 +185,20 @@ def subset(form: str, k: int, epsilon: float, chosen: int = 0) -> Protocol:
 
 
 def _cells(call: Call, name: str, cdf: Callable[[Values], Values], delta: float = 0.0) -> Protocol:
-    """Noise of this cumulative distribution, added to 0 or 1, in cells of its symmetric grid."""
+    """Additive noise with distribution function ``cdf``, in cells of a symmetric grid."""
     cuts = np.concatenate([[-np.inf], np.linspace(-8, 9, 1021), [np.inf]])
     first, second = np.diff(cdf(cuts)), np.diff(cdf(cuts - 1))
     return Protocol(name=name, call=call, levels=(first, second), delta=delta)
 
 
 def _whole(call: Call, name: str, mass: Callable[[Values], Values]) -> Protocol:
-    """Noise of these probabilities of whole numbers, added to 0 or 1."""
+    """Additive integer noise with probability function ``mass``."""
     values = np.arange(-60.0, 61.0)
     return Protocol(name=name, call=call, levels=(mass(values), mass(values - 1)))
 
 
 def scalars() -> Iterator[Protocol]:
-    """The mechanisms of ``benchmarks.tightness`` that are not GRR at k = 2."""
+    """Yields mechanisms with one number as output, those of ``benchmarks.tightness``."""
     yield _cells(
         lambda x, rng, size: x + rng.laplace(size=size), "Laplace, epsilon 1", stats.laplace.cdf
     )
@@ -209,7 +217,7 @@ def scalars() -> Iterator[Protocol]:
 
 
 def others() -> Iterator[Protocol]:
-    """Mechanisms that are not frequency protocols."""
+    """Yields mechanisms that do not estimate frequencies."""
     ratio = math.exp(-1)
     yield _whole(
         lambda x, rng, size: x + rng.geometric(1 - ratio, size) - rng.geometric(1 - ratio, size),
@@ -287,7 +295,7 @@ def others() -> Iterator[Protocol]:
 
 
 def protocols() -> Iterator[Protocol]:
-    """All rows."""
+    """Yields the protocols and mechanisms of all table rows."""
     for k in (2, 10, 100):
         for epsilon in (1.0, 4.0):
             yield response(k, epsilon)
@@ -306,7 +314,7 @@ def protocols() -> Iterator[Protocol]:
 
 
 def row(protocol: Protocol, n: int = SIZE, seeds: int = SEEDS) -> str:
-    """One line of the table."""
+    """One table line: the limit, and median and worst of our bounds over ``seeds`` runs."""
     limit, start = protocol.limit(n), time.process_time()
     found = [protocol.measure(n, seed) for seed in range(seeds)]
     seconds = (time.process_time() - start) / seeds
@@ -318,7 +326,7 @@ def row(protocol: Protocol, n: int = SIZE, seeds: int = SEEDS) -> str:
 
 
 def report(chosen: str, n: int, seeds: int) -> str:
-    """The table, in Markdown."""
+    """Measures the protocols whose names contain ``chosen``, and returns the table in Markdown."""
     lines = [
         "# Protocols",
         "",

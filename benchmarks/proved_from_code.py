@@ -1,7 +1,7 @@
-"""Randomizers as people write them: proved from their code, and sampled by the usual draws.
+"""Randomizers in everyday code, whose epsilon is proved from the code, or measured by samples.
 
-Each is run with a claim that it keeps exactly. The proof says the true epsilon; a sample says what
-it shows of it at 95% confidence.
+Each has a claim that it keeps exactly. The proof gives the true epsilon, a sample a lower bound at
+95%.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Strength of readers on one training: ``python -m benchmarks.readers [TARGET ...]``.
+"""How well interactions are recovered from messages: ``python -m benchmarks.readers [TARGET ...]``.
 
 For every system whose users send messages, two rounds on MovieLens 100K: the interaction sets of up
 to 300 senders, compared with guessing popular items for everybody, and the time of one core.
@@ -27,7 +27,7 @@ ROUNDS, USERS = 2, 300
 
 
 def row(name: str, data: Interactions) -> str:
-    """The line of one system; empty where nothing is linked to a user."""
+    """The table line of one system; empty if no message is linked to a user."""
     target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     found = reading.readers_of(view)
@@ -53,7 +53,7 @@ def row(name: str, data: Interactions) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints the table of all or the given systems."""
     data = load_data("ml-100k")
     print("| system | readers | F1 of sets | popular items | mean AUC of a user | ms a user |")
     print("|---|---|---|---|---|---|")

@@ -1,18 +1,17 @@
-"""Whether the learners learn: beside others' implementations, popularity and two means.
+"""Utility of our learners compared with others' implementations, popularity and two means.
 
-MovieLens 100K; every way is trained on the same part of it and measured by the same code
-(``auditor.utility``), nothing protects, means over two seeds. *As printed* are the settings of a
-paper, *learns* those with ``learns``, where there are any. Ranking: NDCG@10 of each user's latest
-item among 99 others that the user has not met; of ``fcf-meta`` NDCG@20 of held-out users among all
-items. Ratings: the root of the mean squared error of a tenth of them. implicit's ALS and BPR and
-Surprise's SVD, with biases and without, choose among the settings of ``_GRID`` on a split of the
-training part. The settings of *learns* were picked on the split of seed 0, and flatter it to that
-extent. Parties of ``hfl-local-sgd`` and ``local-only`` train alone, ``dp-sgld`` adds Langevin's
-noise, users of ``lfl-sgdmf`` are fitted once: they are not what others implement. A device of
-``fmf-lfl`` steps on its user embedding 1/n as far as on items, and more or longer steps raise its
-error. ``fedgnn`` weighs clients alike, whatever they rated, where the error counts ratings; here it
-has one pseudo item, and with its thousand an error of .985 (one seed). Optional: pip install
-'.[peers]'.
+MovieLens 100K; every implementation is trained on the same part of it and measured by the same code
+(``auditor.utility``), without protection, means over two seeds. *As printed* are the settings of a
+paper, *learns* those with ``learns``, if there are any. Ranking: NDCG@10 of each user's latest item
+among 99 others that the user has not met; for ``fcf-meta`` NDCG@20 of held-out users among all
+items. Ratings: RMSE on a tenth of them. implicit's ALS and BPR and Surprise's SVD, with biases and
+without, choose among the settings of ``_GRID`` on a split of the training part. The settings of
+*learns* were chosen on the split of seed 0, which favours them. Parties of ``hfl-local-sgd`` and
+``local-only`` train alone, ``dp-sgld`` adds Langevin's noise, users of ``lfl-sgdmf`` are fitted
+once, so others' implementations differ from them. A device of ``fmf-lfl`` steps on its user
+embedding 1/n as far as on items, and more or longer steps raise its error. ``fedgnn`` weights
+clients equally, however many items they rated, but the error counts ratings; here it has one pseudo
+item, and with its thousand an error of .985 (one seed). Optional: pip install '.[peers]'.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ Made = Callable[[Interactions, int], Scores]
 
 @dataclass(frozen=True)
 class Scored:
-    """Utility of a target or of any other scores."""
+    """A function that scores items, with the interface of a system whose utility is measured."""
 
     scores: Scores
     evaluation: Evaluation
@@ -100,14 +99,17 @@ class Scored:
     def score(
         self, model: Model, interactions: Interactions, users: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """The scores (len(users), n_items)."""
+        """Returns the scores (len(users), n_items) of all items for these users."""
         return self.scores(interactions, users)
 
 
 def measured(
     scores: Scores, held: HeldOutData, evaluation: Evaluation, seed: int
 ) -> tuple[float, ...]:
-    """The metric of the protocol, and that of its baseline: popularity, or two means."""
+    """The metric of ``scores`` on held-out data, and that of its baseline.
+
+    The baseline is popularity, or user and item means.
+    """
     target: Any = Scored(scores, evaluation)
     rng = np.random.default_rng(seed)
     rows = held.evaluate(target, Model(), confidence=0.95, rng=rng)
@@ -118,7 +120,7 @@ def measured(
 
 
 def system(name: str, settings: Mapping[str, Any]) -> Made:
-    """A system of ours with these settings."""
+    """Returns the function that trains our system ``name``, and returns its scores."""
     plan = Plan(settings={name: dict(settings)})
 
     def made(train: Interactions, seed: int) -> Scores:
@@ -130,7 +132,10 @@ def system(name: str, settings: Mapping[str, Any]) -> Made:
 
 
 def implicit_model(kind: str) -> Callable[..., Made]:
-    """ALS or BPR of implicit; what new users like is folded in."""
+    """Returns a function of settings for ALS or BPR of the package implicit.
+
+    Its result trains the model; new users are folded in.
+    """
     from implicit.cpu.als import AlternatingLeastSquares
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
@@ -156,7 +161,10 @@ def implicit_model(kind: str) -> Callable[..., Made]:
 
 
 def surprise_model(biased: bool) -> Callable[..., Made]:
-    """SVD of Surprise, within the scale as it has it; items that nobody rated have the mean."""
+    """Returns a function of settings for SVD of the package Surprise.
+
+    Its result trains the model. Scores are clipped to 1..5; unrated items have the mean.
+    """
     from surprise import SVD, Trainset
 
     def with_settings(**settings: Any) -> Made:
@@ -190,7 +198,10 @@ def surprise_model(biased: bool) -> Callable[..., Made]:
 def searched(
     kind: Callable[..., Made], grid: Mapping[str, tuple[Any, ...]], evaluation: Evaluation
 ) -> Made:
-    """The best settings of the grid, by a split of the training part, on all of it."""
+    """Returns a function that trains with the best settings of ``grid``.
+
+    They are chosen on a split of the training part.
+    """
 
     def made(train: Interactions, seed: int) -> Scores:
         inner = hold_out(evaluation, train, np.random.default_rng(seed))
@@ -206,7 +217,10 @@ def searched(
 
 
 def ways(evaluation: Evaluation) -> Iterator[tuple[str, str, Made]]:
-    """Every learner and every peer of one protocol: its name, the way, what makes its scores."""
+    """Yields (name, "as printed" or "learns" or "", training function) for one protocol.
+
+    Ours come first, then those of other packages.
+    """
     for name, settings in LEARNERS[evaluation].items():
         yield name, "as printed", system(name, settings)
         if make_target(name, Plan(settings={name: dict(settings)})).learning:
@@ -221,7 +235,7 @@ def ways(evaluation: Evaluation) -> Iterator[tuple[str, str, Made]]:
 
 
 def section(title: str, evaluation: Evaluation, data: Interactions) -> Iterator[str]:
-    """One protocol: a line a learner, and the peers."""
+    """Yields Markdown lines with one row per learner for one protocol."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seconds: dict[str, list[float]] = defaultdict(list)
     base: list[float] = []
@@ -251,7 +265,7 @@ def section(title: str, evaluation: Evaluation, data: Interactions) -> Iterator[
 
 
 def report() -> str:
-    """The page, in Markdown."""
+    """Trains all recommenders, and returns the page with their utility in Markdown."""
     data = load_data("ml-100k")
     parts = [
         section("Ranking: NDCG@10", RANKING, data),

@@ -45,11 +45,11 @@ EVENTS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim and the judgement of it.
+    """A claim with its judgement, as one row of the register.
 
     ``key`` is its permanent link, ``kind`` its origin, ``holds`` the true value. ``basis`` says who
     states it; a value that the audit derived is called derived and is not a claim of anybody.
-    ``why`` states the reason, and ``command`` computes the judgement again.
+    ``why`` is the reason, and ``command`` computes the judgement again.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Entry:
 
 
 def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
-    """The statements of the catalogue."""
+    """Yields entries of the catalogue of papers' claims."""
     for row in judged:
         yield Entry(
             key=f"claim-{row.number}",
@@ -90,7 +90,7 @@ def of_papers(judged: Iterable[CatalogueRow]) -> Iterator[Entry]:
 
 
 def of_code() -> Iterator[Entry]:
-    """The rows of packages and repositories: of one report, to whoever receives it."""
+    """Yields entries of packages and repositories, each on one report as the server sees it."""
     rows = stored()
     for place, finding in findings().items():
         row = rows[place]
@@ -114,7 +114,7 @@ def of_code() -> Iterator[Entry]:
 
 
 def unclaimed() -> dict[str, dict[str, str]]:
-    """Released code that claims no epsilon, by name."""
+    """Facts on released code that claims no epsilon, by its name."""
     read: dict[str, dict[str, str]] = tomllib.loads(UNCLAIMED.read_text(encoding="utf-8"))
     return {
         name: {key: " ".join(text.split()) for key, text in row.items()}
@@ -123,7 +123,7 @@ def unclaimed() -> dict[str, dict[str, str]]:
 
 
 def of_unclaimed() -> Iterator[Entry]:
-    """Entries of released code without a claim: the messages that it sends."""
+    """Yields entries of released code that claims no epsilon, with the messages that it sends."""
     for name, row in unclaimed().items():
         yield Entry(
             key=f"released-{name}",
@@ -143,12 +143,12 @@ def of_unclaimed() -> Iterator[Entry]:
 
 
 def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
-    """All claims, those of the catalogue as they were ``judged``."""
+    """All entries, those of the catalogue as they were ``judged``."""
     return [*of_papers(judged), *of_code(), *of_unclaimed()]
 
 
 def _mechanism(row: CatalogueRow) -> str:
-    """By what accountants charge, in the scope of a statement and in those of all claims."""
+    """The kind of noise of a claim's system, such as "randomized response"."""
     target = make_claimant(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
     scopes = [claim.scope for claim in target.scoped_claims(population)]
@@ -158,7 +158,7 @@ def _mechanism(row: CatalogueRow) -> str:
 
 
 def page(claims: Sequence[Entry]) -> str:
-    """The page, which needs nothing else."""
+    """The register as one self-contained HTML page."""
     filters = {
         name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
     }

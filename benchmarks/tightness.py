@@ -1,9 +1,9 @@
-"""How near a black box's lower bound comes to the best that draws allow, at 95%.
+"""How near our lower bound of epsilon comes to the best that samples allow, at 95%.
 
-The limit, L_CP, is that of an auditor who knows both laws: the event of Neyman and Pearson with the
-largest bound, at expected counts, by two Clopper-Pearson limits at half the error each. Ours is one
-call of ``JointBinomial`` on a callable, at its defaults: no hint of the law, of the event, or
-of which input it speaks for; the draws that choose the event are of the n. It may pass L_CP, for
+The limit, L_CP, is that of an auditor who knows both distributions: the event of Neyman and Pearson
+with the largest bound, at expected counts, by two Clopper-Pearson limits at half the error each.
+Ours is one call of ``JointBinomial`` on a callable, at its defaults, without knowledge of the
+distribution or the event; a part of the n draws chooses the event. Ours may exceed L_CP, because
 its one limit is on guesses of both inputs. A bound above the truth is marked with "!": at 95%, one
 in twenty may be.
 """
@@ -38,8 +38,8 @@ CONFIDENCE = 0.95
 class Case:
     """A randomizer of 0 or 1, its true epsilon at ``delta``, and its events of largest ratio.
 
-    ``events()`` gives their probabilities under the input for which they speak, (m,), and under the
-    other, (m,), for whichever of the two inputs has the larger bound.
+    ``events()`` returns the probabilities (m,) of m events under the input that makes them
+    likelier, and under the other input.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Case:
     delta: float = 0.0
 
     def limit(self, n: int) -> float:
-        """L_CP at n draws a world."""
+        """The largest lower bound if both distributions are known (L_CP), at n draws each."""
         p, q = self.events()
         error = (1 - CONFIDENCE) / 2
         low = clopper_pearson_lower(n * p, n, error) - self.delta
@@ -57,7 +57,7 @@ class Case:
         return float(np.log(np.maximum(low, 1e-300) / high).max())
 
     def measure(self, n: int, seed: int) -> float:
-        """Our bound, in one call."""
+        """Our lower bound of epsilon from ``n`` draws per input."""
         bound = JointBinomial().bound(
             Sampler.of(self.call).worlds([0, 1]),
             delta=self.delta,
@@ -88,7 +88,7 @@ def _above(law: stats.rv_continuous) -> Callable[[], tuple[Values, Values]]:
 
 
 def _gaussian_truth(delta: float) -> float:
-    """Balle and Wang 2018, Theorem 8, solved by bisection."""
+    """Epsilon of unit Gaussian noise, by Theorem 8 of Balle and Wang 2018."""
 
     def holds(epsilon: float) -> bool:
         beyond = math.exp(epsilon) * stats.norm.cdf(-0.5 - epsilon)
@@ -130,7 +130,7 @@ NO_LEAK = Case(
 
 
 def row(case: Case, n: int) -> str:
-    """One line of the table."""
+    """One table line: truth, limit, and quantiles of our bounds over seeds."""
     limit, start = case.limit(n), time.perf_counter()
     found = np.array([case.measure(n, seed) for seed in range(SEEDS)])
     seconds = (time.perf_counter() - start) / SEEDS
@@ -144,7 +144,7 @@ def row(case: Case, n: int) -> str:
 
 
 def report() -> str:
-    """The table, in Markdown."""
+    """Measures all mechanisms, and returns the table of our bounds and limits in Markdown."""
     lines = [
         "# Tightness",
         "",

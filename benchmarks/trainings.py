@@ -1,14 +1,14 @@
-"""Whole trainings as `run` executes them, compared with code that one would write by hand.
+"""Time of whole trainings by `run`, compared with code that one would write by hand.
 
 Interactions are synthetic with the counts and the skew of MovieLens 100K (943 users, 1,682 items);
 one thread; every system has its printed settings, and every method keeps each client's upload of
 all rounds. The loop over clients (ratio 1) keeps them as arrays. "numpy, all clients at once" is
 what a careful user writes: uploads as factors, reports or bits, no loop over clients. For FCF both
-end with our item table, up to rounding; FMF-LDP and DPLCF draw new noise, and the size of one step
-is compared. FedRec: the loop in torch has one `nn.Module` per client, explicit batches and its
-Adam; the loop in numpy has explicit backpropagation and Adam on the rows of the client's positives.
-Both run on every 40th client by activity and are extrapolated by the number of minibatches; they
-use the same draws as ours, and the item table of a client is compared.
+give our item table, up to rounding; FMF-LDP and DPLCF draw new noise, and the size of one step is
+compared. FedRec: the loop in torch has one `nn.Module` per client, explicit batches and its Adam;
+the loop in numpy has explicit backpropagation and Adam on the rows of the client's positives. Both
+run on every 40th client by activity and are extrapolated by the number of minibatches; they use the
+same draws as ours, and the item table of a client is compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 def measure() -> tuple[Row, ...]:
-    """Rows of all systems."""
+    """Times of the trainings of FCF, FMF-LDP, DPLCF and FedRec."""
     torch.set_num_threads(1)
     ratings = interactions(943, 1682, 100_000)
     with threadpool_limits(1):
@@ -59,20 +59,20 @@ def _rows(job: str, ways: dict[str, Callable[[], Any]], users: int, repeats: int
 
 
 def first_table(system: Fcf | FmfLdp, n_items: int) -> Floats:
-    """The item table that a training with seed 0 begins with."""
+    """The first item table (items, factors) of a training with seed 0."""
     rng = np.random.default_rng(0)
     return rng.normal(scale=system.init_scale, size=(n_items, system.factors))
 
 
 def ascend(system: Fcf | FmfLdp, items: Floats, gradient: Floats) -> Floats:
-    """The server's steps of one round."""
+    """The item table after the server's gradient steps of one round."""
     for _ in range(system.server_steps):
         items = items + system.learning_rate * (gradient - 2 * system.regularization * items)
     return items
 
 
 def vectors(system: Fcf | FmfLdp, ratings: sparse.csr_array, items: Floats) -> Floats:
-    """User vectors of all clients, (n, F), solved together."""
+    """User vectors of all clients, (n, F), by least squares in one call."""
     factors = items.shape[1]
     products = (items[:, :, None] * items[:, None, :]).reshape(len(items), -1)
     grams = (ratings @ products).reshape(-1, factors, factors)
@@ -192,7 +192,7 @@ def _dplcf(ratings: sparse.csr_array) -> list[Row]:
     keep = np.exp(system.epsilon) / (1 + np.exp(system.epsilon))
 
     def similar(bits: NDArray[np.bool_]) -> Floats:
-        """The neighbours of every item by Jaccard similarity, estimated from flipped bits."""
+        """The neighbours (items, k) of each item by Jaccard similarity, from flipped bits."""
         ones = bits.astype(np.float32)
         both = (ones.T @ ones).astype(np.float64)
         single = np.diag(both)
@@ -225,7 +225,7 @@ def _dplcf(ratings: sparse.csr_array) -> list[Row]:
 
 
 class Module(nn.Module):
-    """The GCN client as one would write it in torch."""
+    """The client with a graph convolution, as one would write it in torch."""
 
     def __init__(self, model: dict[str, NDArray[np.float32]]) -> None:
         super().__init__()
@@ -258,7 +258,7 @@ class Module(nn.Module):
 
 
 def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalTraining) -> Any:
-    """The trained module of every client."""
+    """Trains every client in torch, and returns the trained modules."""
     received, kept = Module(model), []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     loss = nn.BCEWithLogitsLoss(reduction="sum")
@@ -283,7 +283,10 @@ def by_torch(model: dict[str, NDArray[np.float32]], clients: Clients, local: Loc
 def by_numpy(
     model: dict[str, NDArray[np.float32]], clients: Clients, local: LocalTraining
 ) -> list[dict[str, Any]]:
-    """The trained parameters of every client; of the item table the rows of its examples."""
+    """Trains every client in numpy, and returns the trained parameters of each by name.
+
+    The item table has only the rows of the client's examples.
+    """
     kept = []
     examples = draw_examples(clients.interactions, clients.streams, local.negatives)
     for user in range(len(clients)):

@@ -1,8 +1,8 @@
-"""Clipping and Laplace noise on the uploads of a round: numpy's, streams in numpy, and ours fused.
+"""Time of clipping and Laplace noise on a round's uploads: numpy, one stream per device, and ours.
 
 25 devices send an item table of MovieLens 1M, 3,706 x 64 floats each. numpy draws all noise from
-one generator; a stream a device makes the same noise again, entry by entry, instead of storing it.
-The machine's load does not matter to the ratio: the ways take turns.
+one generator; a stream per device draws the same noise again, entry by entry, instead of storing
+it. The implementations take turns, so that the machine's load does not change the ratio.
 """
 
 from __future__ import annotations

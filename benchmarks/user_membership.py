@@ -1,12 +1,14 @@
-"""Membership of known profiles: ``python -m benchmarks.user_membership [TARGET ...]``.
+"""AUC and time of membership inference for users: ``python -m benchmarks.user_membership``.
 
-MovieLens 100K, 20 rounds, four trainings on random halves of the users, at the vantage of another
-client. AUC over all trainings, of profiles that are in the training with probability 1/2, and
-seconds of one core for all four, by method: the joint solve, for systems whose messages add up to
-the models' steps; the fit of models to profiles compared with reference models (LiRA online, and
-RMIA of the first statistic); and the attack, which combines both. All profiles are known, or 500 of
-943.
+The attack guesses, from the view of another client, which profiles (users' histories) are in a
+training. Arguments are systems.
 """
+
+# MovieLens 100K, 20 rounds, four trainings on random halves of the users. AUC over all trainings,
+# of profiles that are in the training with probability 1/2, and seconds of one core for all four,
+# by method: the joint solve, for systems whose messages add up to the models' steps; the fit of
+# models to profiles compared with reference models (LiRA online, and RMIA of the first statistic);
+# and the attack, which combines both. All profiles are known, or 500 of 943.
 
 from __future__ import annotations
 
@@ -37,18 +39,21 @@ Told = Callable[[View, Background], NDArray[np.float64]]
 
 
 def attacked(view: View, background: Background) -> NDArray[np.float64]:
-    """The figures of the attack."""
+    """The attack's scores of the known profiles."""
     return UserMembership().infer(view, background, np.random.default_rng(0)).values
 
 
 def solved(view: View, background: Background) -> NDArray[np.float64]:
-    """The joint solve alone, which needs no references."""
+    """Scores of the known profiles by the joint solve, which needs no reference models."""
     assert background.profiles is not None
     return profile_fit.solve_participation(view, background.profiles)
 
 
 def compared(view: View, background: Background) -> NDArray[np.float64]:
-    """RMIA at gamma = 1: a profile's fit over its mean over references, as a rank."""
+    """Scores of the known profiles by RMIA at gamma = 1.
+
+    A score is the rank of the profile's fit divided by its mean fit to reference models.
+    """
     assert background.profiles is not None
     fit, *others = (
         profile_fit.fit_features(each, background.profiles)[:, 0]
@@ -58,7 +63,7 @@ def compared(view: View, background: Background) -> NDArray[np.float64]:
 
 
 def lines(name: str) -> Iterator[str]:
-    """The table of one system, a line at a time."""
+    """Yields table lines of one system: method, known profiles, AUC and seconds."""
     data = load_data("ml-100k")
     target = FAMILIES["targets"].member_class(name)().limit_rounds(ROUNDS)
     rng, peers = np.random.default_rng(5), (Vantage.PEERS, Vantage.RELEASE)

@@ -1,8 +1,8 @@
-"""10^7 draws a world of randomized response, verified as a black box on one core.
+"""Time to verify randomized response as a black box: 10^7 draws per world, on one core.
 
-The callable is what a user would write, `np.where(rng.random(size) < p, x, 1 - x)`. Drawing alone
-is what no verification can do without; the rest is the pilot, the choice of a rule, counting, and
-the further checks.
+The callable is what a user would write, `np.where(rng.random(size) < p, x, 1 - x)`. Every
+verification needs the time of drawing alone; the rest is the pilot, the choice of a rule, counting,
+and the further checks.
 """
 
 from __future__ import annotations

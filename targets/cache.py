@@ -1,4 +1,4 @@
-"""The cache of data sets: its path, atomic additions to it, and a check of its content."""
+"""On-disk cache of data sets: its path, atomic additions to it, and a check of its content."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def find_cached(name: str) -> Path | None:
 
 
 def find_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
-    """Returns ``path`` if given, else the path of the data set ``name`` in the cache.
+    """Returns ``path`` if it is given, else the path of the data set ``name`` in the cache.
 
-    Raises InputError, with the data set's ``title`` and the ``remedy``, if the cache does not have
-    it.
+    Raises InputError if ``path`` is None and the cache does not have the data set. The message
+    contains ``title``, the full name of the data set, and ends with ``remedy``, the advice to the
+    user.
     """
     if place := path or find_cached(name):
         return place
@@ -57,11 +58,12 @@ def find_path(path: Path | None, name: str, title: str, remedy: str) -> Path:
 
 
 def check_cached_data(interactions: Interactions, name: str) -> None:
-    """Checks that the cached data set ``name`` is complete and unchanged; InputError if it is not.
+    """Raises InputError if the cached data set ``name``, loaded as ``interactions``, is not intact.
 
-    Its numbers of users, items and interactions must be the published ones. Its digest must be the
-    known one, or else the digest from the first time it was read, which the cache stores next to
-    the data set. A data set that is not in the cache is not checked.
+    The numbers of users, items and interactions must be the published ones, and the SHA-256 digest
+    of the data the one in this module. For a data set without a digest here, the first call stores
+    the digest next to the data set, and later calls compare with it. A data set that is not in the
+    cache is not checked.
     """
     if (place := find_cached(name)) is None:
         return
@@ -86,10 +88,11 @@ def check_cached_data(interactions: Interactions, name: str) -> None:
 
 
 def store(name: str, files: Mapping[str, bytes]) -> Path:
-    """Writes ``files`` into the cache as the data set ``name``, and returns its path.
+    """Writes ``files`` into the cache as the data set ``name``, and returns the new directory.
 
-    The data set appears by one rename. If two processes write it at once, one copy stays. Raises
-    InputError if the cache is not writable.
+    ``files`` maps file names to contents. The directory is renamed into place when it is complete.
+    If two processes write the same data set at once, one copy stays. Raises InputError if the cache
+    is not writable.
     """
     place, draft = cache_path() / name, cache_path() / f".{name}-{uuid4().hex}"
     try:

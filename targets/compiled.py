@@ -18,16 +18,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def compiled(
     *, kept: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
 ) -> Callable[[_Function], _Function]:
-    """Decorator that compiles a function to machine code, which runs without Python's global lock.
+    """Returns a decorator that compiles a function to machine code that does not hold Python's GIL.
 
-    If ``kept``, the code is stored next to the source file, or in the user's cache directory if the
-    source's directory is not writable. If neither is writable, every process compiles the function
-    again. ``fastmath`` names the LLVM flags that permit inexact floating-point optimizations, and
-    ``options`` are further options of ``numba.njit``.
+    kept: whether the compiled code is stored on disk: next to the source file, or else in the
+        user's cache directory. If neither is writable, every process compiles the function again
+    fastmath: the LLVM flags that permit inexact floating-point optimizations
+    options: further options of ``numba.njit``
 
-    Functions that are called by compiled functions must not be ``kept``. They are inlined into
-    their callers, so that a process that loads stored code gets the same last bits as one that
-    compiles.
+    A function that is called by compiled functions must have ``kept=False``. Its code is then
+    inlined into its callers, so that a process that loads stored code gets the same last bits as
+    one that compiles.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
     if not kept:

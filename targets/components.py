@@ -1,8 +1,9 @@
-"""Storage formats of messages: each holds one named part of a round's messages for all clients.
+"""Storage formats of the messages that clients send in one round of training.
 
-The formats are compact: a rank-one gradient is stored as its factors, an item table as the rows
-that changed, and noise as its seeds. Attacks see only the arrays that the protocol sends, through
-``targets.transcript.PartView``.
+A message has named parts, such as an item table. An object (``Component``) holds one part of the
+messages of all clients. The formats are compact: a rank-one gradient is stored as its factors, an
+item table as the rows that changed, and noise as its seeds. Attacks see only the arrays that
+clients send, through ``targets.transcript.PartView``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.compute import iter_blocks
+from fedrec_auditor.targets.compute import iter_blocks, map_in_threads
 from fedrec_auditor.targets.streams import Streams
 
 Ints = NDArray[np.integer[Any]]
@@ -55,12 +56,12 @@ LIST_PADDING = -1
 def check_lists(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
     """Checks that the entries of list messages are valid, and raises InputError if they are not.
 
-    Lists must hold integers. Lists of items must hold catalogue positions from 0 to ``n_items`` -
-    1, or the padding -1. Messages of kinds other than lists always pass.
+    Lists must hold integers. Lists of items must hold item indices from 0 to ``n_items`` - 1, or -1
+    as padding. Messages of other kinds always pass.
 
-    kind: kind of the messages
+    kind: what the messages contain, such as item lists
     values: the messages (any shape)
-    name, where: names of the component and of its origin, for the error message
+    name, where: names of the message part and of its origin, for the error message
     """
     if kind not in LIST_KINDS:
         return
@@ -80,12 +81,14 @@ def check_lists(kind: Kind, values: NDArray[Any], n_items: int, name: str, where
 
 
 class Component(ABC):
-    """Base class of storage formats: one named part of a round's messages, for all clients at once.
+    """Base class of storage formats: one named part of the messages that all clients send in a
+    round.
 
-    A subclass defines ``shape``, ``dense`` and ``kind``. Its class attribute ``parts`` names the
-    fields that have one entry per client: arrays, sparse arrays, streams, or components. If the
-    first of these fields is a component, the subclass inherits that component's kind, rate and
-    shape.
+    A part is, for example, the item table. Arguments ``clients`` are indices among these clients. A
+    subclass defines ``shape``, ``dense`` and ``kind``. Its class attribute ``parts`` names the
+    fields that have one entry per client: arrays, sparse arrays, random streams, or other
+    components. If the first of these fields is a component, the subclass has that component's kind,
+    rate and shape.
     """
 
     __slots__ = ()
@@ -93,22 +96,23 @@ class Component(ABC):
 
     @property
     def kind(self) -> Kind:
-        """Type of the messages, which says what their numbers mean."""
+        """Type of the messages, such as gradients or item lists."""
         return _first(self).kind
 
     @property
     def rate(self) -> float | None:
-        """Public learning rate: a message moves the broadcast by -rate times the sender's gradient.
+        """Public learning rate r: a message is -r times the gradient of the sender's loss.
 
-        A message that contains a model moves the broadcast by the model minus the broadcast, summed
-        over all local steps. The rate is negative if the client sends the gradient itself, which
-        points uphill. The rate is None if it does not exist or is not public.
+        For a message that contains a model, this holds for the difference between that model and
+        the broadcast model, with the gradients summed over all local steps. The rate is negative if
+        the client sends the gradient itself, without the minus sign. None if there is no such rate,
+        or if it is not public.
         """
         return _first(self).rate
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message, as ``dense`` returns it."""
+        """Shape of one client's message, without the axis of clients."""
         return _first(self).shape
 
     def __len__(self) -> int:
@@ -117,10 +121,14 @@ class Component(ABC):
 
     @abstractmethod
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the messages of the clients at positions ``clients``: (len(clients), *shape)."""
+        """Computes the messages of some clients, as an array (len(clients), *shape).
+
+        ``clients`` holds the indices of these clients.
+        """
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1]).
+        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
+        *shape[:1]).
 
         By default all rows were sent.
         """
@@ -129,30 +137,30 @@ class Component(ABC):
     def max_magnitude(self) -> float:
         """Returns an upper limit of the absolute values of all messages.
 
-        If the limit is finite, no value is NaN. It is infinite if it cannot be derived without
-        reading the messages.
+        If the limit is finite, no value is NaN. The limit is infinite if it cannot be derived
+        without reading the messages.
         """
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients, of shape ``shape``: the output of secure aggregation.
+        """Computes the sum of all clients' messages, the output of secure aggregation.
 
-        The sum is computed in float64, by blocks of clients.
+        The sum has the shape of one message. It is computed in float64, by blocks of clients.
         """
-        out = np.zeros(self.shape)
-        for block in iter_blocks(len(self), math.prod(self.shape), _BLOCK):
-            clients = np.arange(block.start, block.stop)
-            out += self.dense(clients).sum(axis=0, dtype=np.float64)
-        return out
+        blocks = iter_blocks(len(self), math.prod(self.shape), _BLOCK)
+        sums = map_in_threads(
+            lambda block: self.dense(np.arange(block.start, block.stop)).sum(0, np.float64), blocks
+        )
+        return np.asarray(sum(sums, np.zeros(self.shape)))
 
     def take(self, clients: Ints) -> Self:
-        """Selects the messages of the clients at positions ``clients``, in this order."""
+        """Returns the messages of ``clients`` (indices) alone, in this order."""
         own: Any = self
         made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
         return made
 
     def drop_rows(self, first: int) -> Component:
-        """Returns the messages without the rows before ``first``.
+        """Returns the messages without the first ``first`` rows of each message.
 
         A message then has the shape (shape[0] - first, *shape[1:]).
         """
@@ -161,11 +169,13 @@ class Component(ABC):
     def list_entries(
         self, clients: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Returns the entries of list messages (width,) that are not ``LIST_PADDING``.
+        """Returns all list entries that ``clients`` (indices) sent, as three arrays (E,), without
+        padding.
 
-        The result is three arrays (E,): the entry's client (an index into ``clients``), its column
-        in the list, and its value. Entries are in the order of ``clients``, and within a client in
-        list order.
+        The arrays are the client of each entry (an index into ``clients``), the position of the
+        entry in the client's list, and the value. Entries are in the order of ``clients``, and
+        within a client in list order. A message must be a list, shape (width,), padded with
+        ``LIST_PADDING``.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
         for block in iter_blocks(len(clients), math.prod(self.shape), _BLOCK):
@@ -178,7 +188,7 @@ class Component(ABC):
     def lookup(
         self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
     ) -> NDArray[Any]:
-        """Returns single entries of messages of shape (width,), as an array (E,).
+        """Returns single entries of messages that are vectors of shape (width,), as an array (E,).
 
         Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
         ascending order.
@@ -203,7 +213,11 @@ class Component(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SelectedRows(Component):
-    """Messages restricted to the row indices ``rows``; ``whole`` holds the full messages."""
+    """Messages restricted to some of their rows, without a copy of the messages.
+
+    whole: the full messages
+    rows: indices or slice of the rows that remain of each message
+    """
 
     whole: Component
     rows: slice | Ints
@@ -212,16 +226,20 @@ class SelectedRows(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message."""
+        """Shape of one client's message after the restriction to the selected rows."""
         count, *rest = self.whole.shape
         return (len(np.arange(count)[self.rows]), *rest)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the selected rows of the clients' messages."""
+        """Computes the selected rows of the messages of ``clients`` (indices), (len(clients),
+        *shape).
+        """
         return self.whole.dense(clients)[:, self.rows]
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the selected rows that ``clients`` sent."""
+        """Returns which selected rows ``clients`` (indices) sent, bool (len(clients),
+        len(rows)).
+        """
         return self.whole.sent_rows(clients)[:, self.rows]
 
     def max_magnitude(self) -> float:
@@ -229,13 +247,17 @@ class SelectedRows(Component):
         return self.whole.max_magnitude()
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum of the selected rows over all clients."""
+        """Computes the sum of all clients' messages, restricted to the selected rows."""
         return self.whole.total()[self.rows]
 
 
 @dataclass(frozen=True, slots=True)
 class Dense(Component):
-    """Messages stored as one array ``values`` of shape (n, *shape), one message per client."""
+    """Messages stored as one array ``values`` of shape (n, *shape), one message per client.
+
+    kind: type of the messages, such as gradients or item lists
+    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    """
 
     values: NDArray[Any]
     kind: Kind = field()  # without a default, although the base class has a property
@@ -249,7 +271,7 @@ class Dense(Component):
         return self.values.shape[1:]
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Returns the messages of the clients at positions ``clients``."""
+        """Returns the messages of ``clients`` (indices), shape (len(clients), *shape)."""
         return self.values[clients]
 
     def max_magnitude(self) -> float:
@@ -257,20 +279,26 @@ class Dense(Component):
         return _largest(self.values)
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients in float64."""
+        """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Returns the selected ``rows`` of each client's message."""
+        """Returns selected rows of each client's message, shape (n, k, *shape[1:]).
+
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``.
+        """
         return np.asarray(self.values[np.asarray(clients)[:, None], rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Bits(Component):
-    """Messages of one bit per item: 1 if the client has an entry in the sparse ``entries`` (n, M).
+    """Messages of one bit per item, stored as the items with a 1.
 
-    If ``randomize`` and ``streams`` are given, the bits are randomized at every call, each time
-    with the same result. Memory: the entries, and one seed per client.
+    entries: sparse array (n clients, M items); a stored entry means a 1
+    randomize: function that randomizes the bits; None if the bits are sent unchanged
+    streams: one random stream per client for ``randomize``; None if the bits are sent unchanged
+
+    Randomized bits are drawn anew at every call, each time with the same result.
     """
 
     entries: sparse.csr_array
@@ -282,14 +310,14 @@ class Bits(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message, (M,)."""
+        """Shape of one client's message, (number of items,)."""
         return (self.entries.shape[1],)
 
     def __len__(self) -> int:
         return int(self.entries.shape[0])
 
     def dense(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns the bits that ``clients`` sent, shape (len(clients), M)."""
+        """Returns the bits that ``clients`` sent, bool of shape (len(clients), number of items)."""
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
@@ -300,14 +328,17 @@ class Bits(Component):
 
 @dataclass(frozen=True, slots=True)
 class RankOne(Component):
-    """Item gradients G_u = (s_u - V x_u) x_u^T, each M x F, stored as their factors.
+    """Gradients of item vectors in matrix factorization, one M x F matrix per user, stored as
+    factors.
+
+    The gradient of user u is G_u = (s_u - V x_u) x_u^T, for M items and F latent dimensions.
 
     vectors: the user vectors x_u (n, F)
     items: the broadcast item matrix V (M, F)
-    corrections: the sparse vectors s_u (n, M)
+    corrections: the sparse vectors s_u (n, M), s_ui = c_i (p_i - x_u.v_i) + x_u.v_i
 
-    Memory is n F + nnz(s) numbers instead of n M F. G is minus half the gradient of the squared
-    loss sum_i c_i (p_i - x.v_i)^2.
+    G_u is minus half the gradient of the squared loss sum_i c_i (p_i - x_u.v_i)^2 over items i,
+    with weights c_i and targets p_i.
     """
 
     vectors: Floats
@@ -319,37 +350,48 @@ class RankOne(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message, (M, F)."""
+        """Shape of one client's message, (items, latent dimensions)."""
         return self.items.shape
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the gradients that ``clients`` sent, shape (len(clients), M, F)."""
+        """Computes the gradients of some clients, shape (len(clients), items, latent dimensions).
+
+        ``clients`` holds the indices of these clients.
+        """
         x = self.vectors[clients]
         left = self.corrections[clients].toarray() - x @ self.items.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def max_magnitude(self) -> float:
-        """Derives an upper limit from norms: (max |s| + max |v_i| max |x_u|) max |x_u|.
+        """Derives an upper limit of absolute values: (max |s| + max |v_i| max |x_u|) max |x_u|.
 
-        |v_i| and |x_u| are Euclidean norms of item and user vectors.
+        |s| are absolute values of ``corrections``; |v_i| and |x_u| are Euclidean norms of item and
+        user vectors.
         """
         item, user = (_longest(rows) for rows in (self.items, self.vectors))
         limit = (_largest(self.corrections.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum of all gradients from the factors, as S^T X - V (X^T X)."""
+        """Computes the sum of all clients' gradients, S^T X - V (X^T X), from the factors.
+
+        S are the ``corrections``, X the user ``vectors``, and V the ``items``.
+        """
         x = self.vectors
         return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
 
     def drop_rows(self, first: int) -> RankOne:
-        """Returns the gradients of the items from position ``first`` on."""
+        """Returns the gradients without the rows of the first ``first`` items."""
         return RankOne(
             self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected ``rows`` of each client's gradient from their rows of s and V only."""
+        """Computes selected rows of each client's gradient, shape (n, k, latent dimensions).
+
+        ``rows`` (n, k) holds the indices of k items for each of the n ``clients``. Only these rows
+        of ``items`` and ``corrections`` are read.
+        """
         x, s = self.vectors[clients], self.corrections
         held, entries = _located(s.indptr, s.indices, clients, rows)
         left = -np.einsum("nkf,nf->nk", self.items[rows], x)
@@ -361,14 +403,19 @@ class RankOne(Component):
 class Rows(Component):
     """Messages that are matrices (M, d) of which each client sent or changed only some rows.
 
-    Client i's stored rows are ``ids[indptr[i] : indptr[i + 1]]`` in ascending order, with the
-    numbers ``values`` (nnz, d). ``n_rows`` is M.
+    indptr: offsets of each client's stored rows (n + 1,)
+    row_ids: indices of the stored rows (nnz,). Client i has ``row_ids[indptr[i] : indptr[i + 1]]``,
+        in ascending order
+    values: the numbers in the stored rows (nnz, d)
+    n_rows: the number of rows M
+    kind: type of the messages, such as gradients
+    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    rest: the model (M, d) that was broadcast, or None
 
-    Without ``rest``, a client sends only its stored rows. ``dense`` returns zeros for the remaining
-    rows, and ``sent_rows`` distinguishes them from rows of zeros that were sent. With ``rest`` (M,
-    d), the model that was broadcast, each client sends the whole matrix, which equals ``rest``
-    outside the stored rows. An adversary who knows the broadcast then sees which rows the client
-    changed. Memory is nnz d numbers instead of n M d.
+    If ``rest`` is None, a client sends only its stored rows. ``dense`` returns zeros for the
+    remaining rows, and ``sent_rows`` distinguishes them from rows of zeros that were sent.
+    Otherwise each client sends the whole matrix, which equals ``rest`` outside the stored rows. An
+    adversary who knows the broadcast then sees which rows the client changed.
     """
 
     indptr: Ints
@@ -381,14 +428,18 @@ class Rows(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message, (M, d)."""
+        """Shape of one client's message, (number of rows M, row length d)."""
         return (self.n_rows, *self.values.shape[1:])
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the matrices of ``clients``, shape (len(clients), M, d)."""
+        """Computes the whole matrices of ``clients`` (indices), shape (len(clients), M, d).
+
+        Rows that are not stored for a client are those of the broadcast model ``rest``, or zeros if
+        ``rest`` is None.
+        """
         rows, entries = _entries(self.indptr, clients)
         shape = (len(clients), *self.shape)
         if self.rest is None:
@@ -399,7 +450,11 @@ class Rows(Component):
         return out
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the rows that ``clients`` sent, shape (len(clients), M)."""
+        """Returns which rows ``clients`` (indices) sent, bool of shape (len(clients), number of
+        rows).
+
+        All rows were sent if ``rest`` is given, otherwise only the stored rows.
+        """
         if self.rest is not None:
             return super(Rows, self).sent_rows(clients)
         out = np.zeros((len(clients), self.n_rows), dtype=np.bool_)
@@ -412,7 +467,7 @@ class Rows(Component):
         return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients in float64, by blocks of rows."""
+        """Computes the sum of all clients' matrices in float64, shape (M, d)."""
         out = np.zeros(self.shape)
         for block in iter_blocks(len(self.row_ids), math.prod(self.shape[1:]), _BLOCK):
             ids, change = self.row_ids[block], self.values[block].astype(np.float64)
@@ -425,7 +480,7 @@ class Rows(Component):
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
     def drop_rows(self, first: int) -> Rows:
-        """Returns the messages without the rows before ``first``."""
+        """Returns the messages without the first ``first`` rows of each matrix."""
         kept = self.row_ids >= first
         return replace(
             self,
@@ -437,7 +492,11 @@ class Rows(Component):
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Returns the selected ``rows`` of each client's matrix, found among the stored rows."""
+        """Returns selected rows of each client's matrix, shape (n, k, d).
+
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Only stored rows
+        are read; no full matrix is computed.
+        """
         held, entries = _located(self.indptr, self.row_ids, clients, rows)
         if self.rest is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
@@ -447,7 +506,7 @@ class Rows(Component):
         return out
 
     def take(self, clients: Ints) -> Rows:
-        """Selects the messages of the clients at positions ``clients``, in this order."""
+        """Returns the messages of ``clients`` (indices) alone, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
         return replace(
@@ -457,7 +516,11 @@ class Rows(Component):
 
 @dataclass(frozen=True, slots=True)
 class OverlaidTables(Component):
-    """Messages that equal ``table``, except in the rows that a client has in ``rows``."""
+    """One table per client: the table in ``table``, with some rows replaced by those in ``rows``.
+
+    table: the tables before the replacement
+    rows: the replacing rows of each client, with their indices
+    """
 
     table: Component
     rows: Rows
@@ -465,18 +528,23 @@ class OverlaidTables(Component):
     parts = ("rows", "table")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the tables of ``clients``, shape (len(clients), M, d)."""
+        """Computes the tables of some clients, shape (len(clients), number of rows, row length)."""
         out = self.table.dense(clients)
         places, entries = _entries(self.rows.indptr, clients)
         out[places, self.rows.row_ids[entries]] = self.rows.values[entries]
         return out
 
     def max_magnitude(self) -> float:
-        """Returns the larger of the upper limits of ``table`` and ``rows``."""
+        """Returns an upper limit of absolute values: the larger of the limits of ``table`` and
+        ``rows``.
+        """
         return max(self.table.max_magnitude(), self.rows.max_magnitude())
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Returns the selected ``rows`` of each client's table."""
+        """Returns selected rows of each client's table, shape (n, k, row length).
+
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``.
+        """
         out = self.table.select_rows(clients, rows)
         held, entries = _located(self.rows.indptr, self.rows.row_ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
@@ -487,18 +555,24 @@ class Randomizer(Protocol):
     """A function that adds local noise to whole messages, with one random stream per client."""
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the randomized messages, in the shape (n, *shape) of ``values``."""
+        """Returns the messages ``values`` (n, *shape) with noise; row i of the noise is from stream
+        i.
+        """
         ...
 
 
 @runtime_checkable
 class PositionalRandomizer(Randomizer, Protocol):
-    """A randomizer whose draw for an entry depends on the entry's position in its message."""
+    """A randomizer that can draw the noise of single entries of a message.
+
+    The random numbers for an entry depend on the entry's position in its message.
+    """
 
     def skipping(self, count: int | Ints) -> Randomizer:
         """Returns the randomizer for messages whose first ``count`` entries have been left out.
 
-        ``count`` is one number for all messages, or an array (n,) with one number per message.
+        The noise of the remaining entries does not change. ``count`` is one number for all
+        messages, or an array (n,) with one number per message.
         """
         ...
 
@@ -510,19 +584,22 @@ class SumRandomizer(Randomizer, Protocol):
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
         """Computes the sum of the randomized messages from the sum ``total`` of the clean messages.
 
-        No single message is computed.
+        ``streams`` are the random streams of all clients in the sum. No single message is computed.
         """
         ...
 
 
 @runtime_checkable
 class BoundedOutput(Randomizer, Protocol):
-    """A randomizer with a known limit of its output's absolute values, unless an input is NaN."""
+    """A randomizer with a known limit of its output's absolute values.
+
+    The limit does not hold if an input is NaN.
+    """
 
     def limit(self, largest: float) -> float:
-        """Returns the limit of the output's absolute values.
+        """Returns an upper limit of the absolute values of outputs.
 
-        The absolute values of the input are at most ``largest``.
+        ``largest`` is an upper limit of the absolute values of inputs.
         """
         ...
 
@@ -531,8 +608,12 @@ class BoundedOutput(Randomizer, Protocol):
 class RandomizedMessages(Component):
     """Randomized messages, stored as the ``clean`` messages and the seeds of their noise.
 
+    clean: the messages before the noise
+    randomize: function that adds the noise
+    streams: one random stream per client, from which ``dense`` draws the same noise at every call
+
     Noise fills every entry of an item matrix, so the noisy messages of a whole training would fill
-    the disk. ``dense`` therefore draws the same noise again at every call, from ``streams``.
+    the disk.
     """
 
     clean: Component
@@ -542,13 +623,14 @@ class RandomizedMessages(Component):
     parts = ("clean", "streams")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Computes the randomized messages of the clients at positions ``clients``."""
+        """Computes the noisy messages of ``clients`` (indices), shape (len(clients), *shape)."""
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def max_magnitude(self) -> float:
-        """Returns the randomizer's output limit, or infinity if it has none.
+        """Returns an upper limit of the absolute values of messages; infinity if no limit is known.
 
-        The randomizer must be a ``BoundedOutput``, and the clean messages must have a finite limit.
+        A limit requires that the randomizer is a ``BoundedOutput`` and that the clean messages have
+        a finite limit.
         """
         if isinstance(self.randomize, BoundedOutput) and math.isfinite(
             clean := self.clean.max_magnitude()
@@ -557,19 +639,20 @@ class RandomizedMessages(Component):
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients, from the clean sum if the randomizer is
-        ``SumRandomizer``.
+        """Computes the sum of all clients' randomized messages.
 
-        Otherwise the messages are randomized and summed by blocks of clients.
+        A ``SumRandomizer`` computes the sum from the sum of the clean messages. For other
+        randomizers, the messages are randomized and summed by blocks of clients.
         """
         if isinstance(self.randomize, SumRandomizer):
             return self.randomize.summed(self.clean.total(), self.streams)
         return super(RandomizedMessages, self).total()
 
     def drop_rows(self, first: int) -> Component:
-        """Returns the messages without the rows before ``first``, with unchanged noise.
+        """Returns the messages without their first ``first`` rows; the noise in other rows is
+        unchanged.
 
-        A positional randomizer skips the random draws of the rows that are left out.
+        A ``PositionalRandomizer`` skips the random numbers of the rows that are left out.
         """
         if not isinstance(self.randomize, PositionalRandomizer):
             return super(RandomizedMessages, self).drop_rows(first)
@@ -579,9 +662,10 @@ class RandomizedMessages(Component):
         )
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes the selected ``rows`` of each client's message.
+        """Computes selected rows of each client's randomized message, shape (n, k, *shape[1:]).
 
-        A positional randomizer draws noise for these rows only.
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. A
+        ``PositionalRandomizer`` draws noise for these rows only.
         """
         if not isinstance(self.randomize, PositionalRandomizer):
             return super(RandomizedMessages, self).select_rows(clients, rows)
@@ -596,7 +680,7 @@ class RandomizedMessages(Component):
 class Reports(Component):
     """k randomized reports per client, each +B or -B for one coordinate of the client's matrix.
 
-    index: flat position of the reported coordinate in the matrix (n, k)
+    index: flat index of the reported coordinate in the matrix (n, k)
     positive: whether the report is +B (n, k)
     magnitude: B, which is public
     shape: shape of the matrix (M, F)
@@ -613,7 +697,12 @@ class Reports(Component):
     kind, rate = Kind.REPORTS, None
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Estimates each client's matrix by the mean of its k reports: (len(clients), M, F)."""
+        """Estimates the matrices of ``clients`` (indices) from their reports, shape (len(clients),
+        M, F).
+
+        A report counts as a matrix that has +B or -B at the reported coordinate, and zeros
+        elsewhere. The estimate is the mean over a client's k reports.
+        """
         index, sign = self.index[clients], np.where(self.positive[clients], 1.0, -1.0)
         n, k = index.shape
         size = math.prod(self.shape)
@@ -622,14 +711,19 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum of all clients' estimates of their matrices."""
+        """Computes the sum of all clients' matrices, as ``dense`` estimates them, shape (M, F)."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
         return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
 
     def select_rows(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Computes selected ``rows`` of each client's estimate from the reports on these rows."""
+        """Computes selected rows of each client's matrix, as ``dense`` estimates it, shape (n, k,
+        F).
+
+        ``rows`` (n, k) holds the indices of k rows for each of the n ``clients``. Only the reports
+        on these rows are read.
+        """
         width, index = self.shape[1], self.index[clients]
         out = np.zeros((*rows.shape, width))
         for k, row in enumerate(rows.T):
@@ -639,13 +733,15 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split(self) -> Reports:
-        """Splits the reports into separate messages of one report each."""
+        """Returns every report as a separate message: n k messages of one report, without
+        ``clean``.
+        """
         index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
 
 
 def _largest(values: NDArray[Any]) -> float:
-    """The largest absolute value, or infinity if a value is NaN. No copy is made."""
+    """Returns the largest absolute value, or infinity if a value is NaN, without a copy."""
     if not values.size:
         return 0.0
     ends = float(values.max()), float(values.min())
@@ -663,14 +759,16 @@ def _first(made: Component) -> Component:
 
 
 def _of(part: Any, clients: Ints) -> Any:
-    """The entries of ``clients`` in ``part``, a field that has one entry per client."""
+    """Returns the entries of ``clients`` (indices) in ``part``, which has one entry per client."""
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For every stored entry of ``clients``: its index into ``clients``, and into all entries."""
+    """Returns two indices of every stored entry of ``clients``: into ``clients``, and into all
+    entries.
+    """
     starts, sizes = indptr[clients], np.diff(indptr)[clients]
     rows = np.repeat(np.arange(len(clients)), sizes)
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -680,9 +778,11 @@ def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.
 def _located(
     indptr: Ints, ids: Ints, clients: Ints, wanted: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Flags of the ``wanted`` row ids (n, k) that a client has stored, and their entry indices.
+    """Returns flags of the ``wanted`` row ids (n, k) that a client has stored, and their entry
+    indices.
 
-    Each client's ``ids`` are in ascending order.
+    The entry index is valid only for a row whose flag is true. Each client's ``ids`` are in
+    ascending order.
     """
     owners, entries = _entries(indptr, clients)
     if not len(entries):

@@ -1,14 +1,19 @@
-"""Settings that affect only the speed of a simulation: device, threads and memory."""
+"""Settings that affect only the speed of a simulation, and helpers for blocks, threads and
+devices.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.settings import Checked, Whole, WholeOrZero
@@ -21,11 +26,14 @@ if TYPE_CHECKING:
 class Compute(Checked):
     """Device, threads and memory of the simulation of clients.
 
-    ``device`` is a torch device ("cpu", "cuda", "cuda:1") for targets whose clients are trained in
-    torch. ``threads`` is the number of threads of one process. Uploads of a training that exceed
-    ``memory`` bytes are stored in memory-mapped files under ``folder`` (a temporary one by default)
-    and removed with the transcript. The last bits of floating-point results may depend on the
-    device, which an audit's provenance names, but not on threads or memory.
+    device: torch device ("cpu", "cuda", "cuda:1") for systems whose clients are trained in torch
+    threads: number of threads of one process
+    memory: number of bytes up to which uploads of one training stay in memory; uploads beyond this
+        limit are stored in memory-mapped files and removed with the transcript
+    folder: directory for these files; None means a temporary one
+
+    The last bits of floating-point results may depend on the device, which an audit's provenance
+    names, but not on threads or memory.
     """
 
     device: str = "cpu"
@@ -35,6 +43,8 @@ class Compute(Checked):
 
 
 DEFAULT = Compute()
+_Item, _Result = TypeVar("_Item"), TypeVar("_Result")
+_threads: ContextVar[int] = ContextVar("threads", default=1)
 # Share of the memory of all workers that messages may use.
 RAM_SHARE = 1 / 4
 
@@ -52,11 +62,46 @@ def iter_blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
-    """Returns a context in which BLAS, or every thread pool (``user_api=None``), uses one thread.
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Returns a context in which ``map_in_threads`` uses ``count`` threads."""
+    token = _threads.set(count)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
 
-    For small matrix products, threads cost more time than they save. Only pools that are already
-    loaded are limited.
+
+def map_in_threads(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], threads: int | None = None
+) -> Iterator[_Result]:
+    """Yields ``function(item)`` for each of ``items`` in order, computed in ``threads`` threads.
+
+    The default number of threads is that of ``use_threads``, or 1 outside of it. At most one result
+    per thread waits for the caller.
+
+    >>> with use_threads(2):
+    ...     list(map_in_threads(abs, [-3, 1, -2]))
+    [3, 1, 2]
+    """
+    if (count := threads or _threads.get()) == 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        pending = deque[Future[_Result]]()
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > count:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
+    """Returns a context in which the thread pools of BLAS or of OpenMP use one thread.
+
+    ``user_api`` names the library; None means every thread pool. For small matrix products, threads
+    cost more time than they save. Only pools that are already loaded are limited.
     """
     limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limit
@@ -77,7 +122,10 @@ def set_torch_threads(count: int) -> Iterator[None]:
 
 @lru_cache(1)
 def _pools(modules: int) -> ThreadpoolController:
-    """The thread pools of this process. A new number of loaded ``modules`` causes a new search."""
+    """Returns the thread pools of this process.
+
+    ``modules`` is the number of loaded modules: a new number causes a new search for pools.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

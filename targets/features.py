@@ -17,7 +17,12 @@ ATTRIBUTES = ("gender", "occupation", "age_group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFeatures:
-    """Features of all users: float32 ``values`` (n_users, F), and the names of the F features."""
+    """Features of all users (numbers that a device computes from its user's data), one row per
+    user.
+
+    values: the features, float32 (n_users, F)
+    names: names of the F features
+    """
 
     values: NDArray[np.float32]
     names: tuple[str, ...]
@@ -27,20 +32,21 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
     """Computes the features in Table I of the FedRec paper, for each user from this user's data.
 
     The columns, in this order: the number of rated items; the number of ratings of each level 1 to
-    5; their shares; the shares of low (1, 2) and high (4, 5) ratings; the entropy of the shares;
-    median, least, largest and mean rating; then one-hot gender, occupation and age group, if the
-    data have these attributes. A user without ratings has zeros except for the attributes.
+    5; the share of each level among the user's ratings; the shares of low (1, 2) and high (4, 5)
+    ratings; the entropy of the shares of the levels; median, least, largest and mean rating; then
+    one-hot gender, occupation and age group, if the data have these attributes. A user without
+    ratings has zeros except for the attributes.
 
-    The paper states no scale. A device cannot see other users' data, so no feature is standardised
-    over users. Instead, numbers n become log(1 + n), ratings are divided by ``best``, the best
-    rating of the scale (public knowledge), and the entropy is divided by log 5. All features except
-    the numbers therefore lie in [0, 1] for ratings in (0, best]. The level of rating r is 5 r /
-    best rounded up, at least 1 and at most 5, so that half stars count for the level above. If ages
-    are years, or age codes that are years, they are put into the table's three groups. Occupations
-    have one column per category in the data.
+    The paper does not state how features are scaled. A device cannot see other users' data, so no
+    feature is standardised over users. Instead, counts n become log(1 + n), ratings are divided by
+    ``best``, the best rating of the scale (public knowledge), and the entropy is divided by log 5.
+    All features except the counts therefore lie in [0, 1] for ratings in (0, best]. The level of
+    rating r is 5 r / best rounded up, at least 1 and at most 5, so that half stars count for the
+    level above. If ages are years, or age codes that are years, they are put into the table's three
+    groups. Occupations have one column per category in the data.
 
     Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
-    not positive.
+        not positive.
 
     Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
     """
@@ -95,16 +101,19 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
 
 
 def count_user_features(interactions: Interactions) -> int:
-    """Counts the columns of ``user_features`` for these data, without computing them.
+    """Counts the columns that ``user_features`` returns for these data, without computing them.
 
-    There are 18 columns for the ratings, and one per category of each attribute in the data.
+    There are 18 columns for the ratings, and one per category of gender, occupation and age group.
     """
     known = _grouped(interactions)
     return N_RATING_COLS + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:
-    """The attributes, with ages in years put into groups. Other ages count as groups already."""
+    """Returns the users' attributes by name, with "age_group" derived from "age" if it is missing.
+
+    Ages in years are put into the groups ``AGE_GROUPS``. Other age categories become the groups.
+    """
     known = dict(interactions.attributes)
     if "age_group" in known or "age" not in known:
         return known

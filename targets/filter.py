@@ -38,9 +38,9 @@ class Filter(Checked):
     min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
-        """Returns the part of the interactions that passes the filter, which must not be empty.
+        """Returns the interactions that pass the filter.
 
-        Raises InputError if no rating, or no user and item, passes.
+        Raises InputError if no interaction passes.
         """
         if self.min_rating > 0:
             interactions = interactions.keep_where(interactions.ratings.data >= self.min_rating)
@@ -75,7 +75,9 @@ class Filter(Checked):
 def _part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
-    """The interactions of the rows ``users`` (indices) and the columns ``items`` (flags)."""
+    """Returns the interactions of the rows ``users`` (indices) and the columns ``items``
+    (flags).
+    """
     rows = interactions.take_users(users)
     rows = rows.keep_where(items[rows.ratings.indices])
     place = np.cumsum(items) - 1

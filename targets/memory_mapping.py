@@ -1,4 +1,6 @@
-"""Storage of the uploads of a whole training: in memory up to a limit, on disk beyond it."""
+"""Storage of all uploads (messages of clients) of a training: in memory up to a limit, then on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,26 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
 def map_arrays(value: _Value) -> _Value:
-    """Copies a dataclass, with its large arrays mapped from disk so that processes share them.
+    """Returns a copy of a dataclass object, with its arrays of 1 MiB or more in memory-mapped
+    files.
 
-    The mapping is copy-on-write: if a process writes into an array, only this process sees the
-    change.
+    Processes can share these arrays. The mapping is copy-on-write: if a process writes into an
+    array, only this process sees the change.
     """
     made: _Value = RoundStore(DEFAULT, mode="c")._map(value, set())
     return made
 
 
 class RoundStore:
-    """Stores rounds in memory until their uploads exceed ``compute.memory`` bytes, then on disk.
+    """Stores the rounds of a training, with uploads in memory up to a limit, and on disk beyond it.
+
+    compute: object with the limit, ``memory`` bytes for the uploads of all rounds, and with the
+        directory of the files, ``folder``
+    mode: numpy's mode of memory mapping
 
     Files are memory-mapped, so that they read like arrays, and are removed when the last array in
-    them is garbage-collected. Pages of a file that were read, for example to compute the server's
-    sum, are released when the next round is stored. Arrays of the broadcast that messages refer to
-    do not count towards the limit.
+    them is garbage-collected. Arrays of the broadcast model to which messages refer do not count
+    towards the limit.
     """
 
     def __init__(self, compute: Compute, mode: Literal["r+", "c"] = "r+") -> None:
@@ -50,7 +56,7 @@ class RoundStore:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def store(self, one: Round) -> Round:
-        """Stores a round: returns it with its uploads mapped from disk if the limit is exceeded."""
+        """Returns the round ``one``; beyond the limit, its arrays are in memory-mapped files."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(count_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
@@ -100,7 +106,10 @@ def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
 
 
 def count_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Counts the bytes of a component's arrays, without arrays whose ``id`` is in ``shared``."""
+    """Returns the number of bytes of the arrays in ``value``, an array or a dataclass with arrays.
+
+    Arrays whose ``id`` is in ``shared`` do not count.
+    """
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):

@@ -1,11 +1,13 @@
-"""Compiled loops that clip message entries and add Laplace noise of ``Streams``, entry by entry.
+"""Compiled loops that clip the entries of messages and add Laplace noise.
 
-The noise equals that of ``Streams.laplace`` up to the last two bits of the logarithm. The loops are
-written so that compilers vectorize them: they contain no branch, no call and no division that may
-raise, and they convert integers to floats by their bits, for which every processor has an
-instruction. They do not use ``fastmath``, so that the result for an entry does not depend on its
-place in a block.
+The noise comes from the clients' random streams, and equals that of ``Streams.laplace`` up to the
+last two bits of the logarithm.
 """
+
+# The loops are written so that compilers vectorize them: they contain no branch, no call and no
+# division that may raise, and they convert integers to floats by their bits, for which every
+# processor has an instruction. They do not use ``fastmath``, so that the result for an entry does
+# not depend on its place in a block.
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 def add_laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
     """Clips the messages ``flat`` (n, size) to [-clip, clip] and adds Laplace noise, into ``out``.
 
-    Message i gets noise of the given scale from the stream with the seed ``seeds[i]``.
+    ``out`` has the shape of ``flat``. The noise of message i has the given ``scale`` and comes from
+    the random stream with the seed ``seeds[i]``.
     """
     for client in range(flat.shape[0]):
         at = seeds[client]
@@ -83,9 +86,9 @@ def add_laplace_rows(
 ) -> None:
     """Clips the rows that clients send to [-clip, clip] and adds Laplace noise, into ``out``.
 
-    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` of a table, with the numbers in
-    ``values``. A row's noise equals the noise that ``add_laplace`` adds to the row in a whole
-    table.
+    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` of a table, with the numbers in the
+    same rows of ``values``. ``out`` has the shape of ``values``. The noise of a row equals the
+    noise that ``add_laplace`` adds to this row of a whole table, with the seed ``seeds[i]``.
     """
     width = values.shape[1]
     for client in range(len(seeds)):

@@ -1,4 +1,7 @@
-"""Modules of this program: their folders, and the classes that implement members of families."""
+"""Folders of this program's code, and rules that derive names from classes and files.
+
+Users choose a mechanism, a data set, an attack and the like by such a name.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ CODE_FOLDERS = tuple(
 
 
 def member_name(kind: str, noun: str = "") -> str:
-    """Derives the name of a member from its class name ``kind``, for modules with several members.
+    """Derives the name by which users choose a class, from the class name ``kind``.
 
-    The class's name may end with the ``noun`` of the family, which the member's name omits.
+    The result omits ``noun``, the kind of the class, such as "protection", from the end of the
+    class name. The rule is for modules with several classes that users choose.
 
     >>> member_name("DplcfSp"), member_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
@@ -28,7 +32,10 @@ def member_name(kind: str, noun: str = "") -> str:
 
 
 def member_class(module: str, noun: str) -> type[Any]:
-    """Returns the class in ``module`` that has the file's name, with or without the family's noun.
+    """Returns the class that is named after its file, with or without ``noun`` at the end.
+
+    module: name of the module of the file
+    noun: the kind of the class, such as "dataset"
 
     Capitals and underscores do not matter. Raises InputError if no class has this name.
 

@@ -1,9 +1,11 @@
-"""Declaration and check of the allowed values of settings of targets, learners and mechanisms.
+"""Types that declare the allowed values of settings, and the check of settings against them.
 
-The type of a dataclass field declares the allowed values: ``Whole``, ``Positive`` and similar types
-are ranges of numbers, ``bool`` allows true and false, and a ``Literal`` allows its values.
-``Checked`` refuses all other values. The meaning of a setting is a text in its annotation, as in
-``Annotated[Whole, "users per round"]``, or the sentence of the class's docstring that names it.
+Settings are the dataclass fields of systems under audit, local learners and randomizers. The type
+of a field declares its allowed values: ``Whole``, ``Positive`` and similar types are ranges of
+numbers, ``bool`` allows true and false, and a ``Literal`` allows its values. The base class
+``Checked`` raises InputError for all other values. The meaning of a setting is a text in its
+annotation, as in ``Annotated[Whole, "users per round"]``, or the sentence of the class's docstring
+that names it.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Range:
 
     span: the interval, as text
     said: description of the interval for error messages, by default derived from ``span``
-    also: further condition on an allowed number
+    whole: whether only integers are allowed
+    also: function of a number in the interval that returns whether the number is allowed
 
     >>> share = Range("(0, 1]")
     >>> share.allows(1), share.allows(0.0), share.allows(True)
@@ -80,7 +83,7 @@ class Choice:
         self.said = said or f"among {', '.join(map(str, values))}"
 
     def allows(self, value: Any) -> bool:
-        """Whether ``value`` is in the set and has the type of one of its members."""
+        """Whether ``value`` is in the set and has the same type as an allowed value."""
         return type(value) in self.types and value in self.values
 
 
@@ -115,10 +118,10 @@ class NoiseSetting:
 
     noise: settings that grow with the noise, such as noise scales
     budgets: settings that shrink as the noise grows, such as epsilon
-    off: value of each of these settings at which almost no noise is left; it defines the system's
-        noiseless counterpart
+    off: value of each of these settings at which almost no noise is left, which defines the system
+        without noise; None if there is no such value
 
-    A setting of a part is named by its path, such as "protection.epsilon".
+    A setting of a nested object is named by its attribute path, such as "protection.epsilon".
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> FmfLdp.noise_setting.scale_noise(FmfLdp(), 4.0)
@@ -130,21 +133,28 @@ class NoiseSetting:
     off: float | None = None
 
     def scale_noise(self, system: Any, factor: float) -> dict[str, float]:
-        """Returns the values of these settings at which ``system`` adds ``factor`` times its noise.
+        """Returns values of these settings at which ``system`` adds ``factor`` times its noise.
 
-        The values are returned by path.
+        The result maps the attribute path of each setting to its new value.
         """
         scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
     def prefix_paths(self, part: str) -> NoiseSetting:
-        """Returns the noise settings of a larger system that has this system as its ``part``."""
+        """Returns the same settings for a larger system that has this system as its attribute
+        ``part``.
+
+        Each attribute path then begins with ``part`` and a dot. ``off`` is None.
+        """
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
         return NoiseSetting(tuple(noise), tuple(budgets))
 
 
 class Checked:
-    """Base class of dataclasses that check the values of their settings on construction."""
+    """Base class of dataclasses that check the values of their settings on construction.
+
+    Raises InputError for a value that the type of its field does not allow.
+    """
 
     __slots__ = ()
 
@@ -153,9 +163,9 @@ class Checked:
 
 
 def check(settings: Any) -> None:
-    """Checks that every setting has an allowed value, or None if None is its default.
+    """Checks that each field of the dataclass object ``settings`` has a value that its type allows.
 
-    Raises InputError at the first setting with a different value.
+    None is allowed if it is the field's default. Raises InputError for the first other value.
     """
     kind: Any = type(settings)
     for name, rule in allowed_values(kind).items():
@@ -169,9 +179,11 @@ def check(settings: Any) -> None:
 
 @functools.cache
 def allowed_values(kind: type) -> dict[str, Constraint]:
-    """Returns the sets of allowed values that a dataclass declares, by field.
+    """Returns the allowed values (a range or a choice) of each field of the dataclass ``kind``, by
+    name.
 
-    A field without a declaration inherits that of the base class.
+    Fields that do not declare allowed values are left out. If a subclass annotates a field again
+    without allowed values, those of the base class apply.
     """
     rules = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
     return {field.name: rules[field.name] for field in fields(kind) if field.name in rules}
@@ -179,15 +191,18 @@ def allowed_values(kind: type) -> dict[str, Constraint]:
 
 @functools.cache
 def field_types(kind: type) -> dict[str, Any]:
-    """Returns the types of fields without annotations, such as ``float`` for a ``Positive``."""
+    """Returns the type of each annotated field of a class, without the allowed values.
+
+    For example, the type of a ``Positive`` field is ``float``.
+    """
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
 
 def meaning(kind: type, setting: str) -> str:
-    """Returns the meaning of a setting, from its annotation or the class's docstring.
+    """Returns a text that explains a setting, from its annotation or from the class's docstring.
 
-    The meaning is the last text in the annotation, or else the docstring's clause that names the
-    setting, or else "".
+    The text is the last one in the annotation, or else the docstring's clause that has the
+    setting's name in double backquotes, or else "".
     """
     beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
@@ -200,7 +215,7 @@ def meaning(kind: type, setting: str) -> str:
 
 
 def class_doc(kind: type) -> str:
-    """Returns the docstring of a class without examples."""
+    """Returns the docstring of a class without its examples; "" if the class has no docstring."""
     return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
 
 
@@ -217,7 +232,7 @@ def _rule(hint: Any) -> Constraint | None:
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:
-    """All annotations of a class and its base classes, those of base classes first.
+    """Yields name and type of all annotated fields of a class, those of base classes first.
 
     An annotation that only type checkers can resolve stays a text.
     """
@@ -231,6 +246,6 @@ def _hints(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def float_fields(settings: Any) -> dict[str, float]:
-    """Returns the values of all numeric fields, by name; True and False become 1 and 0."""
+    """Returns the numeric fields of a dataclass object, by name; True and False become 1 and 0."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

@@ -1,4 +1,4 @@
-"""Joins side tables, files with further columns on users and items, to interactions.
+"""Adds columns of side tables (files with further data on users and items) to interactions.
 
 The rows of a side table are matched with users or items by identifier.
 """
@@ -51,24 +51,27 @@ BinEdges = Mapping[str, Sequence[float]]
 class SideTables:
     """Adds attributes of users, and titles, genres and flags of items, from two files.
 
-    ``users`` and ``items`` are paths of CSV, TSV or Parquet files with a column of identifiers.
-    This column has a usual name (user_id, item, id), or the name of the same column in the
-    interactions, given by ``columns``.
+    users, items: paths of CSV, TSV or Parquet files with a column of identifiers; None if not given
+    attributes: names of attributes that the result must have; None if no attribute is required
+    bins: edges of bins, by name of a column; an empty list leaves the numbers unbinned
+    columns: names of the identifier columns of the interactions, by "user" and "item"
+
+    The column of identifiers has a usual name (user_id, item, id), or the name in ``columns``.
 
     Every other column of ``users`` is an attribute. Texts are categories, and so are numbers with
-    at most ten distinct values. Other numbers are cut into named bins. ``bins`` gives the edges of
-    a column's bins (an empty list leaves the column uncut); by default, each bin has a third of the
-    users. An empty cell, NA, N/A, NaN or null means that the user has no value (``Attribute``).
+    at most ten distinct values. Other numbers are cut into named bins; by default, each bin has a
+    third of the users. An empty cell, NA, N/A, NaN or null means that the user has no value.
 
-    The title in ``items`` is read if identifiers are numbers. A cell may contain several genres or
-    tags, separated by bars, semicolons or commas. All other columns become flags of an item, called
-    "column: category", in addition to the genres.
+    The column of titles in ``items`` is read only if identifiers are numbers; otherwise the
+    identifiers stay the titles. A cell may contain several genres or tags, separated by bars,
+    semicolons or commas. Every other column becomes flags of an item, called "column: category", in
+    addition to the genres.
 
     A column of dates, or of too many distinct values for an inference attack, is not an attribute.
-    It is left out, and ``notes`` say so. Raises InputError if ``attributes``, the names of required
-    attributes, contains the column, or if a file of users has dates and ``attributes`` is None.
-    ``notes`` also count the identifiers that do not match. Raises InputError if no identifier
-    matches, or if an identifier occurs twice. Memory: 4 bytes per cell, and the distinct texts.
+    The column is left out, and ``Interactions.notes`` say so. Raises InputError if ``attributes``
+    contains the column, or if a file of users has dates and ``attributes`` is None. The notes also
+    count the identifiers that do not match. Raises InputError if no identifier matches, or if an
+    identifier occurs twice. Memory: 4 bytes per cell, and the distinct texts.
     """
 
     users: Path | None = None
@@ -82,8 +85,9 @@ class SideTables:
     ) -> Interactions:
         """Returns the interactions with the side tables' attributes, titles and genres.
 
-        ``part`` returns the audited part of the interactions. Numbers are cut into thirds of the
-        users of this part. The class describes the errors.
+        ``part`` is a function that restricts interactions to the audited users and items; None
+        means all. By default, numeric attributes are cut into thirds of the users that remain.
+        Raises InputError for invalid files.
         """
         read = set[str]()
         if self.items is not None:
@@ -178,13 +182,17 @@ class SideTables:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A column: the distinct ``texts`` ("" for no value), and each row's index into them."""
+    """A column of a table: the distinct texts, and each row's index into these texts.
+
+    codes: index of each row's text (n,)
+    texts: the distinct texts; "" means no value
+    """
 
     codes: NDArray[np.int32]
     texts: tuple[str, ...]
 
     def take(self, row: NDArray[np.int64]) -> _Cells:
-        """The cells of the rows with these indices; "" for index -1."""
+        """Returns the column with the cells of the given rows (indices), and "" for index -1."""
         texts = (*self.texts, "")
         return _Cells(np.where(row < 0, len(self.texts), self.codes[row]), texts)
 
@@ -207,7 +215,9 @@ def _are_identifiers(interactions: Interactions) -> bool:
 
 
 def _is_index(name: str, what: str) -> bool:
-    """Whether the name of a column is usual for identifiers or row numbers."""
+    """Whether a column has a usual name of identifiers or row numbers, for ``what`` "user" or
+    "item".
+    """
     plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
     return plain in ("", "id", "index", *ID_COLUMNS[what]) or plain.startswith("unnamed")
 
@@ -215,11 +225,14 @@ def _is_index(name: str, what: str) -> bool:
 def _read(
     path: Path, what: str, own: NDArray[Any], given: str | None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
-    """Reads the file at ``path``, and matches its identifiers with ``own``.
+    """Reads the side table at ``path``, and matches its identifiers with the identifiers ``own``.
 
-    Returns the row of each identifier in ``own`` (-1 if the file does not have it), the columns by
-    name, and notes that count the identifiers without a match. Names of columns omit the RecBole
-    type.
+    what: "user" or "item"
+    given: name of the column of identifiers; None for a usual name
+
+    Returns the row of each identifier in ``own`` (-1 if the file does not have it), the other
+    columns by name, and notes that count the identifiers without a match. Names of columns omit the
+    RecBole type. Raises InputError if no identifier matches, or one occurs twice.
     """
 
     def column(names: tuple[str, ...]) -> str:
@@ -284,7 +297,7 @@ def _texts(*parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def _attribute(
     cells: _Cells, name: str, place: str, edges: Sequence[float] | None
 ) -> Attribute | _Unusable:
-    """The attribute in a column, or the reason why the column cannot be an attribute."""
+    """Returns the attribute in a column, or the reason why the column cannot be an attribute."""
     texts = [text.strip() for text in cells.texts]
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
     there = np.array([text.casefold() not in NULL_TEXTS for text in texts]) & occurs
@@ -334,7 +347,9 @@ def _binned(
     there: NDArray[np.bool_],
     edges: Sequence[float] | None,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The category of each number in ``values``, and the names of the categories that occur."""
+    """Returns the category of each number in ``values``, and the names of the categories that
+    occur.
+    """
     distinct = np.unique(values)
     if edges is None and len(distinct) > MAX_UNBINNED:
         of_text = np.full(len(codes), np.nan)
@@ -356,7 +371,7 @@ def _binned(
 
 
 def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
-    """The words as numbers; None if a word is not a number."""
+    """Converts the words to numbers; None if a word is not a number."""
     return np.array([float(word) for word in words]) if all(map(_is_number, words)) else None
 
 
@@ -369,7 +384,7 @@ def _written(number: float) -> str:
 
 
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
-    """The genres in a column, sorted, and flags of each item's genres (n, genres)."""
+    """Returns the sorted genres in a column, and flags of each row's genres (n, genres)."""
     between = next(
         (sign for sign in SEPARATORS if any(sign in t for t in cells.texts)), SEPARATORS[0]
     )
@@ -393,12 +408,15 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
 
 
 def format_ids(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """Returns the identifiers (n,) as a file writes them: ``texts`` if given, else numbers."""
+    """Returns identifiers (n,) as a file writes them: ``texts`` if not empty, else the numbers
+    ``ids``.
+    """
     return np.array(texts, dtype=np.str_) if texts else ids
 
 
 def find_indices(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Returns the index of each element of ``wanted`` in ``among``; -1 if it does not occur.
+    """Returns the index in ``among`` of each element of ``wanted``; -1 for an element that is
+    absent.
 
     ``among`` must not be empty.
     """

@@ -42,7 +42,7 @@ class Streams:
         return len(self.seeds)
 
     def take(self, clients: NDArray[np.integer[Any]]) -> Streams:
-        """Selects the streams of the clients at positions ``clients``."""
+        """Returns the streams of ``clients`` (indices) alone, in this order."""
         return Streams(self.seeds[clients])
 
     def skip_words(self, count: int | NDArray[np.integer[Any]]) -> Streams:
@@ -54,7 +54,11 @@ class Streams:
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
-        """Derives independent streams of the same clients, different for every ``purpose`` >= 0."""
+        """Derives one new stream per client, independent of the client's stream and of other
+        purposes.
+
+        ``purpose`` is an integer of at least 0 that identifies the use of the new streams.
+        """
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
@@ -69,23 +73,26 @@ class Streams:
             return _mix(_mix(self.seeds[:, None] + steps))
 
     def uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Draws uniform numbers in the open interval (0, 1): shape (n, count).
+        """Draws uniform numbers in the open interval (0, 1) from every stream: shape (n, count).
 
-        The draws use the words of each stream from position ``start`` on.
+        Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
+        on.
         """
         return _uniform(self.random_bits(count, start))
 
     def laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Draws Laplace noise of scale 1: shape (n, count). Absolute values are at most 36.7.
+        """Draws Laplace noise of scale 1 from every stream: shape (n, count).
 
-        The draws use the words of each stream from position ``start`` on.
+        Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
+        on. Absolute values are at most 36.7.
         """
         return _laplace(self.random_bits(count, start))
 
     def normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Draws standard normal noise by inversion: shape (n, count).
+        """Draws standard normal noise from every stream, by inversion: shape (n, count).
 
-        The draws use the words of each stream from position ``start`` on.
+        Each draw uses one word (a random number of 64 bits) of its stream, from position ``start``
+        on.
         """
         from scipy.special import ndtri
 
@@ -94,18 +101,24 @@ class Streams:
     def laplace_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Draws Laplace noise of scale 1 at the positions ``places`` of the streams of ``clients``.
+        """Draws Laplace noise of scale 1 from single words of the streams.
 
-        ``clients`` and ``places`` are broadcast against each other.
+        clients: indices of streams
+        places: position of the word in each of these streams, from 0
+
+        Both arrays are broadcast against each other, and the result has their common shape.
         """
         return _laplace(self._words_at(clients, places))
 
     def normal_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Draws standard normal noise at the positions ``places`` of the streams of ``clients``.
+        """Draws standard normal noise from single words of the streams.
 
-        ``clients`` and ``places`` are broadcast against each other.
+        clients: indices of streams
+        places: position of the word in each of these streams, from 0
+
+        Both arrays are broadcast against each other, and the result has their common shape.
         """
         from scipy.special import ndtri
 
@@ -132,7 +145,7 @@ def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _laplace(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Laplace noise of scale 1, by inversion of an exponential.
+    """Converts random words to Laplace noise of scale 1, by inversion of an exponential.
 
     The lowest bit of a word gives the sign, and the upper 52 bits the absolute value.
     """

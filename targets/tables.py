@@ -1,4 +1,4 @@
-"""Detection of table files: files that are not archives, and folders with parts of one table."""
+"""Detection of paths that hold a table: a file, or a folder with the parts of one table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Transcript of a run: all messages that left a client or the server, and the view of each vantage.
+"""Transcript of a training: all messages that left a client or the server, and who can see them.
 
-Attacks may import no other module of ``targets``. A ``Transcript`` holds messages in their storage
-format (``targets.components``). A ``View`` gives attacks the messages as they were sent.
+A vantage is the position of an adversary: server, behind a shuffler, behind secure aggregation,
+another client, or outsider who gets the published model. A ``View`` holds the messages that the
+adversary sees there, as they were sent. A ``Transcript`` holds all messages in their storage format
+(``targets.components``). Attacks may import no other module of ``targets``.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ Broadcast = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Messages of several clients in one round: the senders, and the message components by name.
+    """Messages of several clients in one round: the senders, and the parts of the messages by name.
 
-    ``users`` (n,) are the senders: positions of users, or of silos if one silo holds several users
-    (``Public.n_silos``). In a training, they are in ascending order. Names of components that
-    belong together begin with the same word before a dot, such as "user.W1" and "user.b". Raises
-    InputError unless every component has one message per sender.
+    users: the senders (n,): indices of users, or of silos if one silo (organisation) holds several
+        users (``Public.n_silos``). In a training, they are in ascending order
+    components: the named parts of the messages, such as an item table, each for all n senders.
+        Names of components that belong together begin with the same word before a dot, such as
+        "user.W1" and "user.b"
+
+    Raises InputError unless every component has one message per sender.
 
     >>> part = PartView.create(np.zeros((2, 100, 8)), Kind.MODEL)
     >>> uploads = Uploads(np.array([4, 7]), {"item": part})
@@ -57,10 +62,12 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Messages of one round: the model sent to the clients, and the clients' uploads.
+    """Messages of one round of a training: the model sent to the clients, and the clients' uploads.
 
-    ``cleartext`` holds the messages that the server receives in the clear, linked to their senders,
-    even if all other messages go through secure aggregation.
+    broadcast: the model sent to the clients, as arrays by name; None if the server sends none
+    uploads: the clients' messages
+    cleartext: the messages that the server receives in the clear, linked to their senders, even if
+        all other messages go through secure aggregation; None if there are none
     """
 
     broadcast: Broadcast | None
@@ -72,12 +79,15 @@ class Channel(Protocol):
     """Public output distribution of the randomizer that is applied to each entry of a message."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Computes the exact log-probability of ``output`` given the private ``value``."""
+        """Computes the exact log-probability of ``output`` given the true entry ``value``."""
         ...
 
 
 class DeviceCode(Protocol):
-    """The client's program, which is public, so that an adversary can run it on any histories."""
+    """The client's program, which is public, so that an adversary can run it on any user histories.
+
+    A history is the set of items, or the ratings, of one user.
+    """
 
     @property
     def call_seconds(self) -> float:
@@ -107,8 +117,8 @@ class DeviceCode(Protocol):
 
         met: the simulated clients' histories (n, n_items): flags of the items that each client
             interacted with, or a sparse array of ratings. For flags, ratings are drawn at random.
-            Attributes and times are drawn at random in both cases.
-        broadcast: the model that the clients received
+            Attributes and times are drawn at random in both cases
+        broadcast: the model that the clients received; None if they received none
         rng: source of randomness
 
         Raises HistoriesRefused if the code fails on some of the histories.
@@ -117,9 +127,10 @@ class DeviceCode(Protocol):
 
 
 class HistoriesRefused(InputError):
-    """Raised if the client's code fails on some histories; the message states the first failure.
+    """Error that is raised if the client's code fails on some users' histories (items or ratings).
 
-    ``takes`` (n,) flags the histories that the code accepts.
+    ``raised``, the message of the error, is the first failure. ``takes`` (n,) flags the histories
+    that the code accepts.
     """
 
     def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
@@ -129,21 +140,24 @@ class HistoriesRefused(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
-    """Public knowledge of a run: the algorithm, its settings, and facts on data and protocol.
+    """Public knowledge of a training: the algorithm, its settings, and properties of data and
+    protocol.
 
     algorithm: name of the system
     n_users, n_items: numbers of users and items
     settings: the system's public numbers, by name
     channel: distribution of one randomized entry of a message; None if it is not known
-    route: strongest vantage that the protocol gives to an adversary who follows it; a stronger
-        vantage requires a colluding proxy or a broken aggregation
-    n_silos: number of silos, if messages come from silos that hold the ratings of several users (or
-        of some items); None if every user sends separate messages
-    item_features: flags of each item's public features, such as genres (n_items, G)
+    route: strongest position (server, behind a shuffler, ...) from which an adversary who follows
+        the protocol sees messages; a stronger position requires a colluding proxy or a broken
+        aggregation
+    n_silos: number of silos (organisations), if messages come from silos that hold the ratings of
+        several users (or of some items); None if every user sends separate messages
+    item_features: flags of each item's public features, such as genres (n_items, G); None if there
+        are none
     item_rows: the rows of each item in tables, or its codes in lists (n_items, h), if a public
-        function such as a hash determines them
-    popularity: share of users who interacted with each item (n_items,)
-    device_code: the code that all devices run, if an adversary can run it as well
+        function such as a hash determines them; otherwise None
+    popularity: share of users who interacted with each item (n_items,); None if it is not public
+    device_code: the code that all devices run; None if an adversary cannot run it
     """
 
     algorithm: str
@@ -160,10 +174,10 @@ class Public:
 
 
 class PartView(Component):
-    """One named part of a round's messages, as its receiver reads it.
+    """One named part of the clients' messages of a round, as the receiver reads it.
 
-    A wire hides how the messages were made (factors, values before the noise, seeds of the noise):
-    it keeps only functions that return sent messages.
+    The object hides how the messages were made (factors, values before the noise, seeds of the
+    noise): it keeps only functions that return the messages as sent.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -189,6 +203,9 @@ class PartView(Component):
     def create(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> PartView:
         """Creates messages from an array (n, *shape), which holds one client's message per row.
 
+        kind: type of the messages, such as gradients
+        rate: public learning rate r (an update is -r times the sender's gradient), or None
+
         >>> wire = PartView.create(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
         >>> len(wire), wire.shape
         (3, (2,))
@@ -199,17 +216,19 @@ class PartView(Component):
 
     @property
     def kind(self) -> Kind:
-        """Type of the messages, which says what their numbers mean."""
+        """Type of the messages, such as gradients or item lists."""
         return self._kind
 
     @property
     def rate(self) -> float | None:
-        """Public learning rate of the messages, as defined by ``Component.rate``, or None."""
+        """Public learning rate r: an update is -r times the gradient of the sender's loss; None if
+        not known.
+        """
         return self._rate
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's message, as ``dense`` returns it."""
+        """Shape of one client's message, without the axis of clients."""
         return self._shape
 
     def __len__(self) -> int:
@@ -217,24 +236,31 @@ class PartView(Component):
         return self._count
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Returns the messages of the clients at positions ``clients``, as a new array."""
+        """Returns the messages of ``clients`` (indices) as a new array (len(clients), *shape)."""
         return np.asarray(self._read("dense", clients))
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
+        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
+        *shape[:1]).
+        """
         return np.asarray(self._read("sent_rows", clients))
 
     def list_entries(
         self, clients: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Returns the list entries without padding: client index, column and value, each (E,)."""
+        """Returns all list entries that ``clients`` (indices) sent, as three arrays (E,), without
+        padding.
+
+        The arrays are the client of each entry (an index into ``clients``), the position of the
+        entry in the client's list, and the value.
+        """
         row, column, entries = self._read("list_entries", clients)
         return row, column, entries
 
     def lookup(
         self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]
     ) -> NDArray[Any]:
-        """Returns single entries (E,) of messages of shape (width,).
+        """Returns single entries (E,) of messages that are vectors of shape (width,).
 
         Entry e is at ``column[e]`` of the message of client ``clients[row[e]]``. ``row`` must be in
         ascending order.
@@ -249,7 +275,7 @@ class PartView(Component):
         return np.asarray(self._read("select_rows", clients, rows))
 
     def take(self, clients: Ints) -> PartView:
-        """Selects the messages of the clients at positions ``clients``, in this order."""
+        """Returns the messages of ``clients`` (indices) alone, in this order."""
         return self._made("take", clients)
 
     def max_magnitude(self) -> float:
@@ -257,11 +283,11 @@ class PartView(Component):
         return self._largest()
 
     def total(self) -> NDArray[Any]:
-        """Computes the sum over all clients, of shape ``shape``, in float64."""
+        """Computes the sum of all clients' messages in float64, in the shape of one message."""
         return np.asarray(self._read("total"))
 
     def drop_rows(self, first: int) -> PartView:
-        """Returns the messages without the rows before ``first``."""
+        """Returns the messages without the first ``first`` rows of each message."""
         return self._made("drop_rows", first)
 
 
@@ -273,16 +299,17 @@ def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """An adversary's view of one round. A field is None if the vantage does not see that part.
+    """The messages of one round that an adversary sees. A field is None if they are not visible.
 
     broadcast: the model sent to the clients
     uploads: the messages, linked to their senders
-    shuffled: the messages in random order, by component
+    shuffled: the messages in random order, by component (named part of a message)
     aggregate: sums of the messages over ``senders``, by component
-    senders: clients that take part in the sums, whom the server knows (n,)
+    senders: clients that take part in the sums, whom the server knows: indices (n,)
     cleartext: messages that stay linked to their senders even under secure aggregation
 
-    Messages in other storage formats are converted to ``PartView``.
+    Components in other storage formats are converted to ``PartView``, which hides how messages were
+    made.
     """
 
     broadcast: Broadcast | None
@@ -302,17 +329,18 @@ class RoundView:
 
     @property
     def is_in_clear(self) -> bool:
-        """Whether ``uploads`` contain only messages that clients send in the clear."""
+        """Whether clients send all parts of ``uploads`` in the clear, linked to their senders."""
         if self.uploads is None or self.cleartext is None:
             return False
         return self.uploads.components.keys() == self.cleartext.components.keys()
 
     def restrict(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
-        """Restricts all tables (in the model and in messages) that have these ``rows`` to
-        them.
+        """Returns the round with all tables, of the model and of messages, cut down to the given
+        rows.
 
-        If ``only`` names a part, only that part is restricted. Lists stay unchanged, or are
-        removed if ``lists`` is False.
+        rows: indices of the rows to keep. Arrays without all of these rows stay unchanged
+        lists: whether list messages, such as item lists, stay (unchanged) or are removed
+        only: name of the only message part or model array to cut down; "" means all
         """
 
         def listed(part: Any) -> bool:
@@ -348,10 +376,14 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """An adversary's view of a run: all that an attack receives, besides the public knowledge.
+    """All that an adversary sees of a training, with the public knowledge: the input of attacks.
 
-    ``cache`` caches results that attacks computed from this view. ``notes`` holds sentences on how
-    its messages were interpreted; views derived from one another share this list.
+    vantage: position of the adversary, such as server or another client
+    public: public knowledge of the training
+    rounds: the visible messages of each round
+    cache: results that attacks computed from this view, by key
+    notes: sentences on how the messages were interpreted; views derived from one another share this
+        list
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
     >>> part = PartView.create(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)
@@ -369,7 +401,7 @@ class View:
     notes: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def add_note(self, how: str) -> None:
-        """Adds the sentence ``how``, on the interpretation of messages, to the view's sentences.
+        """Adds to ``notes`` the sentence ``how``, which states how messages were interpreted.
 
         A sentence that is already in the list is not added again.
         """
@@ -377,11 +409,12 @@ class View:
             self.notes.append(how)
 
     def align_items(self) -> View:
-        """Returns the view in which row i of every item table belongs to item i.
+        """Returns a view in which row i of every item table is the row of item i.
 
-        The rows of items are public (``public.rows``). If every item has h rows in a table, each
-        round becomes h consecutive rounds, and only the first of these has the lists. A table
-        counts as an item table if it has all of these rows.
+        A system may store items in other rows, or with h rows per item; ``public.item_rows``
+        (n_items, h) holds these rows, or None if the view need not change. Each round becomes h
+        rounds, of which round k has the k-th row of every item. Only the first of these has the
+        list messages. An array without all of these rows is not an item table, and stays unchanged.
         """
         if (rows := self.public.item_rows) is None:
             return self
@@ -393,9 +426,11 @@ class View:
         return replace(self, rounds=seen)
 
     def with_cleartext(self) -> View:
-        """Returns the view with additional rounds that contain the data sent in the clear.
+        """Returns the view with further rounds at the end, for user data that clients send in the
+        clear.
 
-        The additional rounds have no broadcast, and follow the other rounds.
+        A further round has only those messages in ``RoundView.cleartext`` that describe data, such
+        as ratings or item lists, and no broadcast.
         """
         opened = []
         for seen in self.rounds:
@@ -405,14 +440,14 @@ class View:
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
-        """Returns the view of the broadcasts alone, without any client's message."""
+        """Returns a view of the broadcast models alone, without any client's message."""
         return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """Groups of the components of linked uploads, in order of appearance.
+        """Groups of message parts that are visible with their senders, in order of appearance.
 
-        A group is the part of a component's name before the first dot.
+        The group of a part is its name up to the first dot, such as "user" for "user.W1".
         """
         return tuple(
             dict.fromkeys(
@@ -424,7 +459,11 @@ class View:
         )
 
     def keep_group(self, group: str) -> View:
-        """Returns the view with the linked components of one group, without ``cleartext``."""
+        """Returns a view whose ``uploads`` have only the message parts of one group, without
+        ``cleartext``.
+
+        The group of a part is its name up to the first dot, such as "user" for "user.W1".
+        """
 
         def cut(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
@@ -438,9 +477,11 @@ class View:
         )
 
     def find_component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
-        """Returns the linked uploads of each round that has the component ``name``.
+        """Returns the uploads of each round in which the message part ``name`` is linked to its
+        senders.
 
-        Each element of the result is a pair of uploads and the component.
+        Each element of the result is a pair: all uploads of the round, and the part ``name`` of
+        these uploads.
         """
         return tuple(
             (seen.uploads, seen.uploads.components[name])
@@ -455,11 +496,13 @@ def _of_data(clear: Uploads) -> dict[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """All messages of one run that left a client or the server, in their storage format.
+    """All messages of one training that left a client or the server, in their storage format.
 
-    ``release`` is the model that is published at the end. ``max_vantage`` is the strongest vantage
-    whose view the transcript contains: a log without senders, or of sums alone, has no view for
-    stronger vantages.
+    public: public knowledge of the training
+    rounds: messages of each round
+    release: the model that is published at the end; None if nothing is published
+    max_vantage: strongest position of an adversary whose view the transcript contains: a log
+        without senders, or of sums alone, has no view for stronger positions
     """
 
     public: Public
@@ -479,12 +522,16 @@ class Transcript:
         *,
         of_round: Callable[..., RoundView] = RoundView,
     ) -> View:
-        """Returns the view of an adversary at ``vantage``.
+        """Returns the messages that an adversary at ``vantage`` sees.
 
-        The shuffled view needs ``rng`` for its permutation. Peers see every broadcast, and at the
-        end the release, because clients receive it for their recommendations. Only the release
-        contains the last uploads. ``of_round`` creates the view of a round from its parts. Raises
-        InputError if the vantage is the shuffler's and ``rng`` is None.
+        vantage: position of the adversary
+        rng: generator of the shuffler's permutation, required for the shuffled view
+        of_round: function that creates the view of a round from its parts
+
+        Peers (other clients) see every broadcast, and at the end the release (published model),
+        because clients receive it for their recommendations. Only the release depends on the
+        uploads of the last round. Raises InputError if the vantage is the shuffler's and ``rng`` is
+        None.
         """
         if vantage is Vantage.SERVER:
             views = [
@@ -519,9 +566,10 @@ class Transcript:
 
 
 def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Component]:
-    """The messages in random order, without their senders.
+    """Returns the messages in random order, without their senders.
 
-    The components of one message stay together, but every single report is a message.
+    The parts of one message stay together. A part of several randomized reports is split: every
+    report is a message by itself, and is permuted separately.
     """
     order = rng.permutation(len(uploads.users))
     shuffled: dict[str, Component] = {}

@@ -13,27 +13,12 @@ import fedrec_auditor
 
 SURFACE = {
     "fedrec_auditor": [
-        "Account",
-        "Claim",
-        "InputError",
-        "Record",
-        "RecordingWriter",
-        "Sweep",
-        "Verification",
-        "__version__",
-        "account",
-        "attack_recording",
-        "audit",
-        "audit_system",
-        "from_scores",
-        "record_uploads",
-        "sweep",
-        "verify_ldp",
-        "wrap_system",
-        "wrap_torch",
+        "Account", "Claim", "InputError", "Record", "RecordingWriter", "Sweep", "Verification",
+        "__version__", "account", "attack_recording", "audit", "audit_system", "from_scores",
+        "record_uploads", "sweep", "verify_ldp", "wrap_system", "wrap_torch",
     ],
     "fedrec_auditor.auditor.testing": ["Case", "MechanismContract", "assert_ldp", "inputs_of"],
-}
+}  # fmt: skip
 
 
 def fresh(code: str) -> str:

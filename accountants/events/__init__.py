@@ -1,1 +1,3 @@
-"""Accounting events: trees of mechanisms, made of dp-accounting's event classes and of our own."""
+"""Accounting events: descriptions of composed mechanisms, by event classes of the library
+dp-accounting and by own classes.
+"""

@@ -1,4 +1,6 @@
-"""JSON form of accounting events: an object with the name of the event class and its fields."""
+"""JSON form of accounting events (descriptions of composed mechanisms): an object with the name of
+the event class and its fields.
+"""
 
 from __future__ import annotations
 

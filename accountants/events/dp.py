@@ -1,8 +1,9 @@
-"""Namespace of all accounting events, dp-accounting's and our own, which imports dp-accounting only
-when a name is accessed.
+"""Namespace of all classes of accounting events: those of the library dp-accounting, and those of
+``leaves``.
 
-The import takes seconds, and most code that handles events does not need it. ``dp.pyi`` declares
-the names for type checkers.
+Importing dp-accounting takes seconds, and most code that passes events on does not need the
+library. So it is imported only when a name is accessed. ``dp.pyi`` declares the names for type
+checkers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Leaves (single mechanisms) of accounting events: event classes that dp-accounting lacks, and
-functions that list and check leaves.
+"""Leaves of accounting events (their single mechanisms): event classes that dp-accounting lacks,
+and functions that list and check leaves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
     """Accounting event of a randomized bit, which is reported as 1 with a probability that depends
-    on its true value.
+    on the true bit.
 
     The two neighbouring inputs may be any pair of bits.
 
@@ -45,12 +45,12 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of any mechanism that satisfies ``epsilon``-DP at delta 0. Only its epsilon
-    is used.
+    """Accounting event of any mechanism that satisfies ``epsilon``-DP at delta 0, and of which
+    nothing else is known.
 
     Randomized response with the same epsilon dominates the mechanism at every delta and in every
-    composition (Kairouz, Oh and Viswanath 2015, Theorem 3.3). So accountants treat it as randomized
-    response.
+    composition (Kairouz, Oh and Viswanath 2015, Theorem 3.3). So accountants treat the mechanism as
+    randomized response.
     """
 
     epsilon: float
@@ -63,10 +63,11 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
     - ``epsilon``: pure local epsilon of each report.
     - ``n_users``: number of users who send a report.
-    - ``binary``: true if each report consists of a coordinate, drawn uniformly and independently of
-      the input, and of a bit. The probability of the bit must be affine in that coordinate of the
-      input, within [1, e^eps]/(e^eps + 1). Randomized response on a bit and the one-coordinate
-      mechanism satisfy this. It increases the number of clones.
+    - ``binary``: true if each report consists of the index of a coordinate, drawn uniformly and
+      independently of the input, and of a bit. The probability of the bit must be affine in that
+      coordinate of the input, within [1, e^eps]/(e^eps + 1). A tighter bound then applies (see
+      ``losses.pairs.ClonePair``). Examples: randomized response on a bit, and a mechanism that
+      reports one random coordinate.
 
     The adversary sees the reports in a uniformly random order, without their senders. Neighbouring
     inputs differ in the input of one user.
@@ -79,13 +80,14 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of a mechanism that runs with ``sampling_probability``, when the adversary
+    """Accounting event of a mechanism that runs with ``sampling_probability`` q, when the adversary
     sees whether it ran.
 
-    The sampling is independent of the data. So the privacy loss is that of ``event`` with this
-    probability, and 0 otherwise. The sampling does not amplify privacy: n uses of a Gaussian are K
-    uses of it, K ~ Binomial(n, q). An example is a rating in a row that is sampled, if other
-    ratings of the row reveal the sampling. The adjacency is that of ``event``.
+    Whether the mechanism runs is independent of the data. So the privacy loss is that of ``event``
+    with probability q, and 0 otherwise. The sampling does not amplify privacy: n possible runs of a
+    Gaussian mechanism are K runs of it, with K ~ Binomial(n, q). An example is a rating in a
+    sampled row, if other ratings of the row reveal that the row was sampled. The adjacency is that
+    of ``event``.
     """
 
     sampling_probability: float
@@ -101,10 +103,10 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Accounting event of Poisson sampling under replacement of one record, where each record is
-    drawn with ``sampling_probability``.
+    """Accounting event of Poisson sampling when one record is replaced; each record is drawn with
+    ``sampling_probability``.
 
-    ``event`` is a Gaussian or Laplace event whose noise multiplier is the noise divided by the
+    ``event`` is a Gaussian or Laplace event. Its noise multiplier is the noise divided by the
     largest contribution of one record, as for adding or removing a record.
     ``PoissonSampledDpEvent`` is the same sampling for adding or removing one record.
     """
@@ -138,11 +140,10 @@ SampledTypes = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
-    """Lists the leaves (single mechanisms) of an event, below all compositions, each with its total
-    number of uses.
+    """Lists the leaves (single mechanisms) of an event, each with its total number of uses.
 
-    Counts of nested compositions are multiplied, equal leaves are merged, and no-ops are omitted.
-    Raises InputError if a count is not a positive integer.
+    The event may nest compositions: their counts are multiplied, equal mechanisms are merged, and
+    no-op events are omitted. Raises InputError if a count is not a positive integer.
     """
     totals: dict[Hashable, tuple[DpEvent, int]] = {}
     _walk(event, 1, totals)
@@ -150,19 +151,21 @@ def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
 
 
 def merge_sample(event: DpEvent) -> DpEvent:
-    """Merges the mechanisms that a sampling ``event`` applies to one sample into an equivalent
-    single leaf, if one is known.
+    """Replaces several mechanisms on one sample, as a sampling ``event`` states them, by one
+    equivalent mechanism.
 
-    All other events are returned unchanged. Gaussians on the same sample, composed adaptively, are
-    dominated by the Gaussian of z = (sum z_i^-2)^-1/2, and they attain it. So sampling them equals
-    sampling that Gaussian. (If a drawn record is replaced, the argument in ``ReplacedGaussianPair``
-    proceeds backwards through the uses: no second derivative of the expected value before a use is
-    negative if none after it is.) A Poisson sample of a Poisson sample is a Poisson sample at the
-    product of the two rates. Raises InputError if a number is out of range.
+    - Gaussian mechanisms with noise multipliers z_i on one sample become one Gaussian mechanism of
+      z = (sum z_i^-2)^-1/2, which has the privacy curve of their adaptive composition.
+    - A Poisson sample of a Poisson sample becomes a Poisson sample at the product of the two rates.
+
+    All other events are returned unchanged. Raises InputError if a number is out of range.
 
     >>> merge_sample(PoissonSampledDpEvent(0.1, SelfComposedDpEvent(GaussianDpEvent(2.0), 4)))
     PoissonSampledDpEvent(sampling_probability=0.1, event=GaussianDpEvent(noise_multiplier=1.0))
     """
+    # If a drawn record is replaced, the argument in ``ReplacedGaussianPair`` proceeds backwards
+    # through the uses: no second derivative of the expected value before a use is negative if none
+    # after it is.
     sampled: Any = event
     if not isinstance(event, tuple(SAMPLED_UNDER)) or not hasattr(event, "event"):
         return event
@@ -188,8 +191,8 @@ def merge_sample(event: DpEvent) -> DpEvent:
 
 
 def sampling_rate(leaf: DpEvent) -> float:
-    """Returns the probability with which a mechanism samples a record or is applied; 1 if it does
-    not sample.
+    """Returns the probability with which the mechanism ``leaf`` samples a given record or, for
+    ``RevealedSamplingDpEvent``, runs; 1 if it does not sample.
     """
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return float(leaf.sample_size / leaf.source_dataset_size)
@@ -202,11 +205,11 @@ def is_supported(
     *,
     sampled: SampledTypes = MappingProxyType({}),
 ) -> bool:
-    """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or without
-    any privacy.
+    """Checks whether every leaf (single mechanism) of ``event`` is of a supported class, or
+    provides no privacy at all.
 
-    - ``kinds``: supported leaf classes.
-    - ``sampled``: supported sampling classes, each with the classes that it may sample.
+    - ``kinds``: supported event classes of mechanisms.
+    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
     """
     return all(
         isinstance(leaf.event, sampled.get(type(leaf), ()))
@@ -217,8 +220,11 @@ def is_supported(
 
 
 def assumed(event: DpEvent) -> tuple[str, ...]:
-    """Lists, as sentences, the assumptions about the adversary on which a proof for ``event`` rests
-    in addition to its scope.
+    """Lists the assumptions about the adversary on which a proof for a sampled ``event`` rests, as
+    sentences.
+
+    Each sentence states that the adversary does not learn which records were drawn. The tuple is
+    empty if nothing is sampled, or if the sampling is public.
     """
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}
@@ -238,17 +244,18 @@ def supported_leaves(
     reader: str,
     sampled: SampledTypes = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
-    """Lists the leaves (single mechanisms) of ``event`` with their counts, after checking that all
-    are supported.
+    """Lists the leaves (single mechanisms) of ``event``, each with its number of uses, after
+    checking that all are supported.
 
-    The result is None if a leaf provides no privacy at all.
+    The result is None if a mechanism provides no privacy at all.
 
-    - ``kinds``: supported leaf classes.
-    - ``scope``: scope of the bound. Its adjacency must be one for which each sampling is known.
+    - ``kinds``: supported event classes of mechanisms.
+    - ``scope``: scope of the bound. Its adjacency must be one under which every sampling event of
+      ``event`` is defined.
     - ``reader``: name of the accountant, for the error message.
-    - ``sampled``: supported sampling classes, each with the classes that it may sample.
+    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
 
-    Raises InputError for a leaf that is not supported. No leaf is ever skipped.
+    Raises InputError for a mechanism that is not supported. No mechanism is ever skipped.
     """
     all_leaves = leaves(event)
     for leaf, _ in all_leaves:
@@ -296,7 +303,7 @@ def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]
 
 
 def _key(event: DpEvent) -> Hashable:
-    """Hash key of a leaf for merging equal leaves. Events that contain lists are compared by their
+    """Key by which equal mechanisms are merged. Events that contain lists are compared by their
     text.
     """
     try:
@@ -310,9 +317,9 @@ def check_parameters(leaf: DpEvent) -> None:
     """Raises InputError if a parameter of a mechanism (``leaf``), or of the event that it samples,
     is out of range.
 
-    Parameters are identified by the names of the fields, so that leaves of other packages are
-    checked too. NaN is out of range. A noise of 0 is allowed, although it hides nothing, and so is
-    a sampling probability of 0.
+    Parameters are identified by the names of the fields, so that event classes of other packages
+    are checked too. NaN is out of range. A noise multiplier of 0 is allowed, although it hides
+    nothing, and so is a sampling probability of 0.
     """
     for name, (low, high) in _RANGES.items():
         value = getattr(leaf, name, low)

@@ -1,3 +1,3 @@
-"""Privacy loss distributions: dominating pairs of distributions, their composition and their
-privacy curves.
+"""Distributions of the privacy loss ln(P/Q): dominating pairs of distributions (P, Q), their
+composition, and their privacy curves.
 """

@@ -1,7 +1,7 @@
-"""Composition of dominating pairs: upper and lower bounds on epsilon at a delta.
+"""Composition of dominating pairs of distributions: upper and lower bounds on epsilon at a delta.
 
-The distribution of the total loss is tilted exponentially towards the losses that determine the
-bound.
+The distribution of the total privacy loss is tilted exponentially towards the losses that determine
+the bound.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _TRIES = 6
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Distribution of the privacy loss of one use on the grid points low, low + 1, ..., times the
-    step.
+    """Distribution of the privacy loss of one use on a grid of losses: multiples low, low + 1, ...
+    of a step.
 
     - ``low``: index of the first point.
-    - ``mass``: P-mass of each point.
-    - ``infinite``: P-mass of an infinite loss.
+    - ``mass``: probability of each point under P, (points,).
+    - ``infinite``: probability of an infinite loss under P.
     - ``count``: number of uses.
     - ``offset``: in a lower bound, the distance by which the true losses lie below the points.
     - ``ceded``: in a lower bound, mean and variance of the loss that rounding down removed.
@@ -60,7 +60,9 @@ class _Grid:
     ceded: tuple[float, float] = (0.0, 0.0)
 
     def log_moments(self, tilts: Array, step: float) -> Array:
-        """ln E_P[e^(t l)] of one use for every tilt t, without the infinite loss."""
+        """ln E[e^(t l)] of the privacy loss l of one use, under P, for every t of ``tilts``,
+        (tilts,). Infinite losses are left out; ``step`` is the step of the grid.
+        """
         seen = self.mass > 0
         log_mass = np.log(self.mass[seen])
         loss = (self.low + np.flatnonzero(seen)) * step
@@ -74,51 +76,57 @@ class _Grid:
 def upper_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes an upper bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    ``uses`` lists the pairs, each with its number of uses.
+    ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
 
-    The P-mass of an interval of losses is split between its two ends so that P and Q keep their
-    masses. The result dominates the original pair ("connect the dots", Doroshenko et al. 2022),
-    with an error of second order in the step. Tails of 1e-5 delta in total count as infinite
-    losses. The losses are tilted, e^(t l) P(l) up to a constant, composed by Fourier transform
-    modulo a window, and tilted back. At the tilt with the smallest Chernoff bound, the result lies
-    in the middle of the window, even if it is very rare. Mass that wraps around can only raise the
-    bound, and the mass above the window counts as infinite by its Chernoff bound. Rounding errors
-    of the transforms are relative to the largest mass, that is to delta. So 2^-42 of delta is
-    subtracted for each use, and 2^-42 of epsilon plus 2^-46 per use is added for the arithmetic.
-    The result is never above the Chernoff bound itself. It is within 1e-3 of the true epsilon for
-    up to a million uses. For more uses, where the step of the grid no longer resolves one use, it
-    is within a few per cent.
+    The result is within 1e-3 of the true epsilon for up to a million uses. For more uses, where the
+    step of the grid of losses no longer resolves one use, it is within a few per cent. The result
+    is never above the Chernoff bound of the total loss.
+
+    Method: the P-mass of an interval of losses is split between its two ends so that P and Q keep
+    their masses, which dominates the original pair ("connect the dots", Doroshenko et al. 2022).
+    The losses are then added by Fourier transform. All errors raise the bound.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(upper_epsilon(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
     4.377
     """
+    # The error of connecting the dots is of second order in the step. Tails of 1e-5 delta in total
+    # count as infinite losses. The losses are tilted, e^(t l) P(l) up to a constant, composed by
+    # Fourier transform modulo a window, and tilted back. At the tilt with the smallest Chernoff
+    # bound, the result lies in the middle of the window, even if it is very rare. Mass that wraps
+    # around can only raise the bound, and the mass above the window counts as infinite by its
+    # Chernoff bound. Rounding errors of the transforms are relative to the largest mass, that is to
+    # delta. So 2^-42 of delta is subtracted for each use, and 2^-42 of epsilon plus 2^-46 per use
+    # is added for the arithmetic.
     return _remembered(tuple(uses), delta, True)
 
 
 def lower_epsilon(uses: PairCounts, delta: float) -> float:
     """Computes a lower bound on the epsilon at ``delta`` > 0 of composed pairs of distributions.
 
-    ``uses`` lists the pairs, each with its number of uses.
+    ``uses`` lists the pairs (P, Q), each with its number of uses. A loss is a value of ln(P/Q).
 
-    The losses of each cell around a point of the grid are merged into one output, which is
-    post-processing. The loss of that output differs from the point by a term of second order in the
-    step, and is rounded down to the grid minus an offset. The total that n uses lose by rounding is
-    a sum of independent variables in [0, step]. By Bernstein's inequality it is at least its mean
-    minus a deviation, except with probability eta, a thousandth of delta; this amount is added
-    back. The mass that wraps around the window is subtracted.
+    All losses near a point of a grid are merged into one output, which is post-processing, and the
+    loss of this output is rounded down to the grid. The losses are then added by Fourier transform.
+    The loss that rounding removed in total is bounded from below by Bernstein's inequality, and
+    added back.
     """
+    # The loss of the merged output differs from the point by a term of second order in the step,
+    # and is rounded down to the grid minus an offset. The total that n uses lose by rounding is a
+    # sum of independent variables in [0, step]. By Bernstein's inequality this total is at least
+    # its mean minus a deviation, except with probability eta, a thousandth of delta. The mass that
+    # wraps around the window is subtracted.
     return _remembered(tuple(uses), delta, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerCurve:
     """Lower bound on the privacy curve of composed pairs, represented by a distribution of the
-    total loss.
+    total privacy loss.
 
     - ``losses``: total losses in ascending order, (n,).
     - ``masses``: their masses under P, (n,).
-    - ``max_error``: amount that is subtracted from every divergence for errors.
+    - ``max_error``: largest numerical error of a delta, which the method ``delta`` subtracts.
     """
 
     losses: Array
@@ -135,11 +143,11 @@ class LowerCurve:
 
 
 def lower_curve(uses: PairCounts) -> LowerCurve:
-    """Computes a lower bound on the privacy curve of composed pairs of distributions, by the method
-    of ``lower_epsilon``.
+    """Computes a lower bound on the privacy curve (delta by epsilon) of composed pairs of
+    distributions: losses are rounded down to a grid and added by Fourier transform.
 
-    The absolute error of delta is about 1e-13. The composition is not tilted, so that deltas near
-    that error count as 0.
+    ``uses`` lists the pairs (P, Q), each with its number of uses. The absolute error of delta is
+    about 1e-13. Deltas near that error count as 0.
     """
     spans = [pair.loss_range(_OUTSIDE_OF_CURVE) for pair, _ in uses]
     step, _ = _step(uses, spans, False)
@@ -194,8 +202,10 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
 
 
 def _remembered(uses: PairCounts, delta: float, above: bool) -> float:
-    """Caches results by the values of the pairs. Pairs that are stored in arrays are composed
-    again.
+    """Upper bound on the epsilon of composed pairs if ``above`` is true, otherwise a lower bound;
+    cached by the values of the pairs.
+
+    The result for pairs that are stored in arrays is not cached.
     """
     if any(isinstance(pair, ListedPair) for pair, _ in uses):
         return _epsilon(uses, delta, above)
@@ -234,8 +244,11 @@ _cached = lru_cache(maxsize=512)(_epsilon)
 
 
 def _once(pair: Pair, delta: float, above: bool) -> float:
-    """Epsilon of a single use, without a transform: interval ends share the mass (upper bound), or
-    each cell is one output.
+    """Bound on the epsilon of a single use of ``pair``, an upper bound if ``above`` is true,
+    computed without a Fourier transform.
+
+    For an upper bound, the mass of each interval of losses is split between its ends. For a lower
+    bound, each cell of losses is one output.
     """
     spans = [pair.loss_range(max(delta * 1e-5, 1e-307))]
     step, _ = _step(((pair, 1),), spans, above)
@@ -258,25 +271,29 @@ def _once(pair: Pair, delta: float, above: bool) -> float:
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
-    """Probability that the loss of at least one use is infinite."""
+    """Probability that the privacy loss of at least one use is infinite."""
     log_never = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
     return -math.expm1(log_never)
 
 
 def _charge(grids: Sequence[_Grid]) -> float:
-    """Fraction of delta by which rounding may have changed it."""
+    """Relative error of delta that rounding may cause in all uses together, at most 0.5."""
     return min(0.5, sum(grid.count for grid in grids) * _ROUNDING)
 
 
 def _moved(grids: Sequence[_Grid], epsilon: float) -> float:
-    """Epsilon plus an allowance for the arithmetic: 2^-42 of epsilon, and 2^-46 per use."""
+    """``epsilon`` plus an allowance for rounding errors: 2^-42 of epsilon, and 2^-46 per use."""
     return epsilon * (1.0 + _ROUNDING) + 2.0**-46 * sum(grid.count for grid in grids)
 
 
 def _above(
     grids: Sequence[_Grid], step: float, infinite: float, delta: float
 ) -> tuple[float, bool]:
-    """An upper bound, and whether the window fits on the grid."""
+    """An upper bound on epsilon at ``delta``, and whether the window of summed losses fits on the
+    grid.
+
+    ``infinite`` is the probability of an infinite loss.
+    """
     budget = delta * (1.0 - _charge(grids))
     if infinite >= budget:
         return math.inf, True
@@ -289,7 +306,11 @@ def _above(
 def _below(
     grids: Sequence[_Grid], step: float, infinite: float, delta: float
 ) -> tuple[float, bool]:
-    """A lower bound, and whether the window fits on the grid."""
+    """A lower bound on epsilon at ``delta``, and whether the window of summed losses fits on the
+    grid.
+
+    ``infinite`` is the probability of an infinite loss.
+    """
     if infinite * (1.0 - _charge(grids)) > delta:
         return math.inf, True
     ceded, eta = _ceded(grids, step, 1e-3 * delta)
@@ -310,10 +331,12 @@ def _below(
 
 
 def _step(uses: PairCounts, spans: Spans, above: bool) -> tuple[float, float]:
-    """Step of the grid of the sum, and a step that resolves each use well for its moments.
+    """Step of the grid of the summed loss, and a step that resolves the loss of each use well for
+    its moments.
 
     The first step is fine enough for each pair, as far as the pair matters in the sum, and limited
-    by the size of the grid. It affects how tight the result is, but not whether it is a bound.
+    by the size of the grid. This step affects how tight the result is, but not whether it is a
+    bound.
     """
     spreads = [_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
     # One use must fit on the grid, and the indices of its points must be exact integers.
@@ -336,7 +359,9 @@ def _step(uses: PairCounts, spans: Spans, above: bool) -> tuple[float, float]:
 
 
 def _spread(pair: Pair, low: float, high: float) -> float:
-    """An estimate of the standard deviation of the loss, most of which lies in [low, high]."""
+    """An estimate of the standard deviation of the privacy loss of ``pair``, which lies mostly in
+    [low, high].
+    """
     reach = 1.01 * max(abs(low), abs(high), 1e-300)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
@@ -359,9 +384,10 @@ def _points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
 
 
 def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """Grid of an upper bound: the mass of each interval is split between its two ends.
+    """Places the privacy loss of one use of ``pair`` on a grid for an upper bound, at the multiples
+    ``points`` of ``step``.
 
-    Both P and Q keep their masses.
+    The mass of each interval is split between its two ends so that both P and Q keep their masses.
     """
     inner = points * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], inner, [np.inf]]))
@@ -377,9 +403,11 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
 
 
 def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """Grid of a lower bound: each cell becomes one output, and its loss is rounded down.
+    """Places the privacy loss of one use of ``pair`` on a grid for a lower bound, around the
+    multiples ``points`` of ``step``.
 
-    The offset is chosen from a few candidates so that rounding removes the least loss.
+    The outputs with losses in one cell become one output, and its loss is rounded down. The offset
+    of the grid is chosen from a few candidates so that rounding removes the least loss.
     """
     middles = (points[:-1] + 0.5) * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], middles, [np.inf]]))
@@ -388,7 +416,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
 
     def rounded(offset: float) -> tuple[Array, Array]:
-        """Cells, and the loss that rounding down to them removes."""
+        """Cell index of every loss, and the loss that rounding down to this cell removes."""
         cell = np.floor((loss + offset) / step)
         return cell, np.clip(loss + offset - np.clip(cell, lowest, highest) * step, 0.0, step)
 
@@ -405,11 +433,11 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
 
 
 def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
-    """Difference between the true total loss and the total loss on the grid, and its failure
-    probability.
+    """Difference between the true total loss and the total loss on the grid, and the probability
+    that it is smaller.
 
-    The loss that rounding down removed in total is bounded by Bernstein's inequality at ``eta``,
-    minus the offsets of the grids. The probability is 0 if nothing is added back.
+    The loss that rounding down removed in total is bounded by Bernstein's inequality at probability
+    ``eta``, minus the offsets of the grids. The probability is 0 if nothing is added back.
     """
     mean = sum(g.count * g.ceded[0] for g in grids)
     variance = sum(g.count * g.ceded[1] for g in grids)
@@ -420,13 +448,13 @@ def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, floa
 
 
 def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
-    """ln E[e^(t L)] of the sum L of all finite losses."""
+    """ln E[e^(t L)] of the sum L of all finite losses, for every tilt t."""
     parts = [grid.count * grid.log_moments(tilts, step) for grid in grids]
     return np.asarray(np.sum(parts, axis=0))
 
 
 def _coarse(grid: _Grid) -> tuple[_Grid, float]:
-    """Grid with fewer points, with losses rounded up, and the number of old points per new
+    """A coarser version of a grid, with losses rounded up, and the number of old points per new
     point.
     """
     factor = max(1, -(-len(grid.mass) // 2048))
@@ -437,8 +465,8 @@ def _coarse(grid: _Grid) -> tuple[_Grid, float]:
 
 
 def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[float, float]:
-    """Tilt t for which the conversion of the moment at order 1 + t gives the smallest epsilon, and
-    that epsilon.
+    """Tilt t for which the Rényi moment at order 1 + t converts to the smallest epsilon at
+    ``delta``, and that epsilon.
 
     Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
@@ -469,10 +497,11 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class _Distribution:
-    """Distribution of the sum of all finite losses.
+    """Distribution of the sum of all finite losses, in a window.
 
-    - ``losses``: losses in the window, in ascending order. Mass outside the window wraps around.
-    - ``log_p``: log-masses of the losses under P.
+    - ``losses``: losses in the window, in ascending order, (n,). Mass outside the window wraps
+      around.
+    - ``log_p``: log-masses of the losses under P, (n,).
     - ``cut``: largest mass above the window, by its Chernoff bound.
     """
 
@@ -489,11 +518,11 @@ def _in_window(
     delta: float,
     ceded: float | None = None,
 ) -> float | None:
-    """Smallest epsilon of the sum at ``delta``, computed in a window; None if the window does not
-    fit.
+    """Smallest epsilon of the summed loss at ``delta``, computed in a window of losses; None if the
+    window does not fit on the grid.
 
-    In a lower bound, ``ceded`` is added to the losses. In an upper bound, the mass outside the
-    window counts as infinite.
+    In a lower bound, ``ceded`` is added to the losses. In an upper bound it is None, and the mass
+    outside the window counts as infinite.
     """
     lower = 0.0
     for _ in range(4):
@@ -514,11 +543,11 @@ def _in_window(
 def _distribution(
     grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
 ) -> _Distribution | None:
-    """Distribution of the sum in a window that excludes at most ``outside`` of the tilted mass on
-    either side.
+    """Distribution of the summed loss in a window that excludes at most ``outside`` of the tilted
+    mass on either side.
 
-    The window is extended downwards by ``lower`` times its width. The result is None if it does not
-    fit on the grid.
+    Tilted masses are multiplied by e^(tilt * loss) and normalized. The window is extended downwards
+    by ``lower`` times its width. The result is None if the window does not fit on the grid.
     """
     mean = variance = moment = 0.0
     tilted = []
@@ -556,8 +585,13 @@ def _window(
     deviation: float,
     outside: float,
 ) -> tuple[float, float]:
-    """Interval of losses outside of which the tilted sum has a mass of at most ``outside`` on
-    either side, by Chernoff's bound.
+    """Interval of the summed loss whose tilted distribution has a mass of at most ``outside`` on
+    either side of it, by Chernoff's bound.
+
+    Tilted masses are multiplied by e^(tilt * loss) and normalized.
+
+    - ``moment``: ln E[e^(tilt L)] of the sum L.
+    - ``mean``, ``deviation``: mean and standard deviation of the tilted sum.
     """
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(outside)

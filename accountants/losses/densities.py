@@ -1,4 +1,6 @@
-"""Mixture distributions of a number, made of density pieces, lattices and single points."""
+"""Mixture distributions of a number, made of density pieces, lattices (equally spaced points) and
+single points.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 class MixturePart:
     """Part of a mixture: ``weight`` times a probability distribution on [low, high].
 
-    - With ``rate``: the density is proportional to exp(rate * y).
+    - By default: the density is proportional to exp(rate * y), uniform if ``rate`` is 0.
     - With ``sd`` > 0: the normal density with mean ``mean`` and standard deviation ``sd``,
       restricted to [low, high].
     - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high (high, high -
       step, ... if low is -inf), with masses proportional to exp(rate * y).
 
-    An end may be infinite only if the distribution vanishes at it. Raises InputError otherwise.
+    An end may be infinite only if the density tends to 0 there. Raises InputError otherwise.
     """
 
     weight: float
@@ -63,13 +65,14 @@ class MixturePart:
 
 @dataclass(frozen=True, slots=True)
 class ExpTerm:
-    """Function exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) of a number y on [low,
-    high].
+    """Term of a density: exp(value + slope (y - anchor) - curvature (y - anchor)^2 / 2) at the
+    number y in [low, high].
 
     - ``low``, ``high``: ends of the interval.
     - ``anchor``: point at which the term is largest.
     - ``value``: logarithm of the term at the anchor.
-    - ``centre``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0.
+    - ``centre``: mean of a normal density, or the rate of an exponential if ``curvature`` is 0. It
+      determines the property ``slope``.
     - ``curvature``: rate by which the slope of the logarithm falls.
     - ``step``: if positive, the term is a mass at every multiple of the step from an end.
     """
@@ -84,7 +87,9 @@ class ExpTerm:
 
     @classmethod
     def of(cls, piece: MixturePart) -> ExpTerm:
-        """Builds the term of a piece, normalized so that its mass is the weight of the piece."""
+        """Builds the term of a part of a mixture, normalized so that its mass is the weight of the
+        part.
+        """
         low, high = piece.low, piece.high
         if piece.step and math.isfinite(high - low):
             high = low + math.floor((high - low) / piece.step + 1e-9) * piece.step
@@ -99,7 +104,7 @@ class ExpTerm:
     def log_masses(self, low: Floats, high: Floats) -> Floats:
         """Computes ln of the mass of the term on each interval [low, high] within its support.
 
-        For a lattice, ``low`` and ``high`` are its ends.
+        For a lattice, ``low`` and ``high`` are its first and its last point.
         """
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curvature * (nearest - self.anchor))
@@ -115,14 +120,16 @@ class ExpTerm:
         return (self.centre - self.anchor) * self.curvature if self.curvature else self.centre
 
     def log_at(self, y: Floats) -> Floats:
-        """Computes the logarithm of the density or mass at ``y``, extrapolated beyond the ends of
-        the term.
+        """Computes the logarithm of the density or mass at ``y``, by the formula of the term even
+        if ``y`` lies outside its interval.
         """
         away = y - self.anchor
         return self.value + self.slope * away - self.curvature / 2.0 * away * away
 
     def nearest(self, y: Floats) -> tuple[Floats, Floats]:
-        """Returns the lattice points nearest to ``y``, and their distances from ``y`` in steps."""
+        """Returns the lattice points nearest to ``y``, and the distances of ``y`` from them, in
+        units of the lattice step.
+        """
         origin = self.low if math.isfinite(self.low) else self.high
         index = (y - origin) / self.step
         return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
@@ -137,7 +144,7 @@ def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float
     """Computes ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width], with
     ``fall`` >= 0.
 
-    If ``step`` > 0, it is ln of the sum over t = 0, step, ..., width.
+    If ``step`` > 0, the integral is replaced by the sum over t = 0, step, ..., width.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = width + step
@@ -165,10 +172,10 @@ def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Distribution of a number, or a part of one.
+    """Distribution of a number or, more generally, a measure of any total mass.
 
-    - ``pieces``: density pieces and lattices.
-    - ``points``: masses of single numbers, by number.
+    - ``pieces``: density pieces and lattices (equally spaced points).
+    - ``points``: probabilities of single numbers, by number.
     """
 
     pieces: tuple[MixturePart, ...] = ()
@@ -182,8 +189,8 @@ class Mixture:
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
 
     def add(self, other: Mixture) -> Mixture:
-        """Returns the sum of this mixture and the ``other`` one. Pieces of the same shape are
-        merged.
+        """Returns the sum of this mixture and the ``other`` one, as measures. Pieces of one shape
+        are merged.
         """
         weights: dict[MixturePart, float] = {}
         for piece in (*self.pieces, *other.pieces):
@@ -195,8 +202,10 @@ class Mixture:
         return Mixture(pieces, points)
 
     def list_points(self) -> list[float]:
-        """Lists all numbers with a probability: the single points and the lattice points. Far
-        points of long lattices are omitted.
+        """Lists numbers with a positive probability: all single points, and up to 4,097 points of
+        each lattice.
+
+        Lattice points far out, with negligible probabilities, are omitted.
         """
         places = [*self.points]
         for piece in self.pieces:
@@ -230,8 +239,8 @@ class Mixture:
         return mass
 
     def log_density(self, y: Floats) -> Floats:
-        """Computes ln of the density at every ``y``. At a jump, it is the larger of the two
-        limits.
+        """Computes ln of the density at every number ``y``. At a jump of the density, the value is
+        the larger of the two limits.
         """
         y = np.asarray(y, dtype=np.float64)
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
@@ -244,7 +253,9 @@ class Mixture:
 
 
 def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
-    """Maps each finite value to the first of the values that differ from it only by rounding."""
+    """Maps each finite value to the smallest value of its run of values, in which neighbours differ
+    only by rounding.
+    """
     ordered = np.unique([value for value in values if math.isfinite(value)])
     fresh = np.diff(ordered) > TOLERANCE * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
@@ -252,8 +263,10 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
 
 
 def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
-    """Whether a piece no wider than the rounding error continues a piece that is as dense at
-    its end.
+    """Whether a very narrow density piece (``sliver``) continues a neighbouring piece with at least
+    its density.
+
+    Such a piece comes from rounding and may be dropped.
     """
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
@@ -265,8 +278,11 @@ def _goes_on(sliver: MixturePart, pieces: Iterable[MixturePart]) -> bool:
 
 
 def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[float, float]]]:
-    """Returns the terms and the points of both mixtures. Numbers that differ only by rounding are
-    made equal.
+    """Yields, for each of the two mixtures, its density pieces and lattices as ``ExpTerm`` objects,
+    and the probabilities of its single points.
+
+    Numbers of the two mixtures that differ only by rounding are made equal first. Raises InputError
+    for a piece that is too narrow and does not continue another piece.
     """
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
@@ -301,12 +317,12 @@ def align_terms(p: Mixture, q: Mixture) -> Iterator[tuple[list[ExpTerm], dict[fl
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Terms of two measures on the points origin + step * n, as functions of the integer coordinate
-    n.
+    """Parts of two measures that lie on the equally spaced points origin + step * n, as functions
+    of the integer n.
 
     - ``origin``: the number at n = 0.
     - ``step``: distance of neighbouring points.
-    - ``terms``: terms of the first measure, and terms of the second measure.
+    - ``terms``: parts of the first measure, and parts of the second measure.
     """
 
     origin: float
@@ -314,7 +330,9 @@ class Lattice:
     terms: tuple[list[ExpTerm], list[ExpTerm]] = field(default_factory=lambda: ([], []))
 
     def index(self, y: float) -> float:
-        """Returns the index n of the number ``y``; NaN if ``y`` is not on the lattice."""
+        """Returns the integer n of the number ``y`` = origin + step * n; NaN if ``y`` is not on the
+        lattice.
+        """
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
@@ -322,14 +340,15 @@ class Lattice:
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def number_at(self, n: float) -> float:
-        """Returns the number with the index ``n``."""
+        """Returns the number origin + step * ``n``."""
         return self.origin + self.step * float(n)
 
 
 def lattices_of(sides: Sequence[list[ExpTerm]]) -> list[Lattice]:
-    """Groups the lattice terms of both measures into as few lattices as possible.
+    """Groups terms on lattices (equally spaced points) into as few lattices as possible.
 
-    Raises InputError if the steps differ, or if a step is too small relative to the offset.
+    ``sides`` has the terms of a first and of a second measure. Raises InputError if the steps of
+    the terms differ, or if a step is too small relative to the offset of a lattice.
     """
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:

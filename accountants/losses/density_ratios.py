@@ -40,7 +40,8 @@ class Enclosure:
     """Interval [lower, upper] that contains a computed value.
 
     - ``lower``, ``upper``: limits of the value.
-    - ``location``: for a density ratio, the number at which the log-ratio equals ``lower``.
+    - ``location``: for the supremum of a density ratio, the number at which the log-ratio equals
+      ``lower``; infinite if this is the limit at infinity.
     """
 
     lower: float
@@ -53,8 +54,9 @@ class NumberEvent(NamedTuple):
     number.
 
     - ``low``, ``high``: ends of the interval, which are equal for a single number.
-    - ``log_p``, ``log_q``: log-masses of the event under P and Q.
-    - ``supremum``: largest log-ratio ln P/Q of any event.
+    - ``log_p``, ``log_q``: logarithms of the probabilities of the event under P and Q.
+    - ``supremum``: lower limit of the supremum of ln P(event)/Q(event) over all events
+      (``max_log_ratio``).
     """
 
     low: float
@@ -79,13 +81,13 @@ class DivergenceRange(NamedTuple):
 
 
 def max_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
-    """Computes the supremum over events of ln P(event) / Q(event), for the distributions P =
-    ``p`` and Q = ``q``.
+    """Returns an interval that contains the supremum of ln(P(event)/Q(event)) over all events, for
+    the distributions P = ``p`` and Q = ``q`` of a number.
 
-    The value is inf if Q has no mass on an event that is possible under P, and -inf if ``p``
-    is empty. The value is exact up to rounding if the ratio is monotone or convex on each interval
-    between two ends of pieces. Otherwise it is computed by branch and bound, to a relative gap of
-    1e-10 or with at most 2^19 numbers.
+    The supremum is inf if Q has no mass on an event that is possible under P, and -inf if ``p`` is
+    empty. Both ends of the interval equal the supremum, up to rounding, if the ratio is monotone or
+    convex on each interval between two ends of pieces of the mixtures. Otherwise branch and bound
+    narrows the interval until its relative width is 1e-10, or until it stores 2^19 numbers.
     """
     parts = [stretches.supremum() for stretches in _supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
@@ -93,10 +95,12 @@ def max_log_ratio(p: Mixture, q: Mixture) -> Enclosure:
 
 
 def distinguishing_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
-    """Finds an event whose log-ratio is that of ``max_log_ratio``: a point, or an interval.
+    """Finds a single number or an interval with almost the largest log-ratio ln(P(event)/Q(event)),
+    for distributions P = ``p`` and Q = ``q``.
 
-    The interval contains none of the points ``apart``. The log-ratio of the event equals the
-    supremum to 1e-7 relative, or is smaller if the supremum is not attained.
+    The interval contains none of the points ``apart`` in its interior. The log-ratio of the event
+    equals the supremum (``max_log_ratio``) to 1e-7 relative, or is smaller if the supremum is not
+    attained.
     """
     suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
@@ -111,12 +115,11 @@ def distinguishing_event(p: Mixture, q: Mixture, apart: Iterable[float] = ()) ->
 
 
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
-    """Computes the hockey-stick divergence, the largest P(event) - e^epsilon Q(event), for
-    ``epsilon`` >= 0.
+    """Returns an interval that contains the hockey-stick divergence, the largest P(event) -
+    e^epsilon Q(event), of the distributions P = ``p`` and Q = ``q``.
 
-    The result is an interval that accounts for the rounding errors of the numbers that contribute.
-    A ratio that equals e^epsilon to all digits contributes nothing. Raises InputError if
-    ``epsilon`` is negative.
+    The interval allows for the rounding errors of the masses that contribute. A point at which P/Q
+    equals e^epsilon to all digits contributes nothing. Raises InputError if ``epsilon`` is below 0.
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got epsilon={epsilon}. Exchange P and Q.")
@@ -130,10 +133,10 @@ def divergence(p: Mixture, q: Mixture, epsilon: float) -> DivergenceRange:
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Two measures P and Q on disjoint intervals of a line ("stretches"), each a sum of the same
-    shapes.
+    """Measures P and Q on disjoint intervals ("stretches") of a line, each measure a sum of terms
+    of the same shapes.
 
-    A shape is the exponential of a line or of a parabola, times a factor.
+    A shape is the exponential of a line or of a parabola. A term is a shape times a factor.
 
     - ``low``, ``high``: ends of the intervals, (stretches,).
     - ``logs``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches); -inf if
@@ -162,7 +165,15 @@ class _Stretches:
         place: Callable[[float], float] = float,
         apart: Iterable[float] = (),
     ) -> _Stretches:
-        """Partitions the line at all ends and means of the terms, and at the points ``apart``."""
+        """Builds disjoint intervals of the line from the terms of two measures P and Q (``sides``).
+
+        - ``sides``: terms (density pieces or lattices) of P, and terms of Q.
+        - ``discrete``: true if the line is the integers.
+        - ``place``: function that maps a point of the line to the number that it represents.
+        - ``apart``: further points at which the line is split, besides all ends and means of terms.
+
+        Raises InputError if there are too many intervals.
+        """
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
         shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
@@ -189,13 +200,16 @@ class _Stretches:
 
     @cached_property
     def possible(self) -> Indices:
-        """Indices of the intervals on which P has any mass."""
+        """Indices of the intervals on which the first measure, P, has any mass."""
         return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
 
     @cached_property
     def limits(self) -> tuple[Floats, Indices]:
-        """For each interval: ln p/q at its infinite end, and the index of the shape that dominates
-        q there.
+        """Limit of ln p/q, the log-ratio of the two densities, at the infinite end of each
+        interval, (stretches,).
+
+        The second array has the index of the term that dominates q there, (stretches,). Both
+        entries are 0 for a finite interval.
         """
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
@@ -211,9 +225,10 @@ class _Stretches:
 
     @cached_property
     def factors(self) -> Floats:
-        """Smallest and largest log-ratio of the terms of one shape, (2, stretches).
+        """Smallest and largest log-ratio of a term of P to the term of Q of the same shape, on each
+        interval, (2, stretches).
 
-        The log-ratio of the sums of the terms lies between the two.
+        ln p/q, for the densities p and q of the measures P and Q, lies between these two values.
         """
         (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
         with np.errstate(invalid="ignore"):
@@ -223,12 +238,13 @@ class _Stretches:
 
     @cached_property
     def at_ends(self) -> NDArray[np.bool_]:
-        """Whether ln p/q has its minimum, and its maximum, at an end of every cell of an interval,
-        (2, stretches).
+        """Whether ln p/q is known to take its extremes on any part of an interval at the ends of
+        that part, (2, stretches).
 
-        With at most two shapes of one curve, ln p/q is monotone (Moebius). It is convex if q is a
-        single term that is curved at least as much as all terms of p, and concave if p is a single
-        term that is curved at least as much as all terms of q.
+        p and q are the densities of the measures P and Q, which are sums of terms. The first row is
+        for the minimum, the second for the maximum. With at most two shapes of one curvature, ln
+        p/q is monotone (Moebius). It is convex if q is a single term that is curved at least as
+        much as all terms of p, and concave if this holds with p and q exchanged.
         """
         has_p, has_q = self.logs > -np.inf
         here = has_p | has_q
@@ -241,12 +257,15 @@ class _Stretches:
         return np.stack([alike | concave, alike | convex])
 
     def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
-        """ln p/q at both ends of the cells [low, high] of the intervals j, and bounds on it within
-        the cells, (2, cells) each.
+        """Computes ln p/q, the log-ratio of the densities p and q of the measures, at both ends of
+        cells, and its limits within the cells, (2, cells) each.
 
-        Relative to the leading term of q, every term is the exponential of a parabola. The bounds
-        are the sum of the smallest (largest) values of p divided by the sum of the largest
-        (smallest) values of q, or ``factors``, if these are tighter.
+        - ``low``, ``high``: ends of the cells, (cells,).
+        - ``j``: index of the interval that contains each cell, (cells,).
+
+        p and q are sums of terms. Relative to the largest term of q, every term is the exponential
+        of a parabola. The limits are the sum of the smallest (largest) values of p divided by the
+        sum of the largest (smallest) values of q, or ``factors``, if these are tighter.
         """
         (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
         finite = np.isfinite(high - low)
@@ -288,7 +307,10 @@ class _Stretches:
         return ends, np.where(exact, [smaller, larger], [below, above])
 
     def log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
-        """ln of the masses of P and of Q on cells, (2, cells)."""
+        """ln of the masses of the measures P and Q on cells [low, high], (2, cells).
+
+        ``j`` has the index of the interval that contains each cell.
+        """
         anchor, slope = self.anchor[:, j], self.slope[:, j]
         falling = anchor <= low
         top = np.where(falling, low, high)
@@ -305,10 +327,12 @@ class _Stretches:
             )
 
     def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
-        """Splits each cell into two.
+        """Splits each cell [low, high] into two, and returns lower ends, upper ends and interval
+        indices of all new cells.
 
-        A finite cell is halved. From an infinite cell a finite part is split off, which grows by a
-        factor of 3.
+        ``j`` has the index of the interval that contains each cell. A finite cell is halved. An
+        infinite cell is split into a finite and an infinite cell; repeated splits grow the finite
+        part by a factor of 3.
         """
         reach = self.reach[j]
         with np.errstate(invalid="ignore"):
@@ -324,13 +348,17 @@ class _Stretches:
 
     @cached_property
     def reach(self) -> Floats:
-        """Length over which the steepest shape of each interval falls by a factor of about e."""
+        """Length over which the steepest term of each interval falls by a factor of about e,
+        (stretches,).
+        """
         here = (self.logs > -np.inf).any(axis=0)
         steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
         return np.asarray(1.0 / np.maximum(steep, 1e-200))
 
     def supremum(self) -> Enclosure:
-        """Supremum of ln p/q, by branch and bound."""
+        """Interval that contains the supremum of ln p/q, the log-ratio of the two densities, by
+        branch and bound over all intervals.
+        """
         j = self.possible
         if not len(j):
             return Enclosure(-math.inf, -math.inf)
@@ -354,7 +382,9 @@ class _Stretches:
         return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
 
     def event(self, supremum: Enclosure) -> NumberEvent:
-        """Part of an interval whose log-ratio is almost the supremum, with its masses."""
+        """An interval on which ln(P/Q) of the two measures is almost the given ``supremum``, with
+        the masses of P and Q on it.
+        """
         at, low, high = supremum.location, self.low[self.possible], self.high[self.possible]
         reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
         if math.isfinite(at):  # smaller and smaller parts around it
@@ -379,8 +409,11 @@ class _Stretches:
         return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
     def excess(self, epsilon: float) -> DivergenceRange:
-        """Integral of max(0, p - e^epsilon q), summed over cells on which the ratio is on one side
-        of e^epsilon.
+        """Limits of the integral of max(0, p - e^epsilon q), for the densities p and q of the
+        measures P and Q.
+
+        The line is split into cells until p/q is on one side of e^epsilon in each cell, or the
+        remaining doubt is negligible.
         """
         j = self.possible
         low, high = self.low[j], self.high[j]
@@ -413,8 +446,10 @@ class _Stretches:
 
 
 def _clearest(logs: Floats) -> NDArray[np.bool_]:
-    """Selects the events with the largest log-ratio among events with log-masses (2, n), without
-    far tails.
+    """Selects the events with the largest log-ratio, given the log-masses of events under P and Q,
+    (2, events).
+
+    Events with a very small mass under P (far tails) are left out.
     """
     seen = logs[0] >= min(_SEEN, logs[0].max())
     ratios = np.where(seen, log_ratio_of_masses(*logs), -np.inf)
@@ -422,12 +457,14 @@ def _clearest(logs: Floats) -> NDArray[np.bool_]:
 
 
 def _sum(logs: Floats) -> Floats:
-    """ln of the sum of exponentials over the first axis."""
+    """ln of the sum of e^x along the first axis."""
     return np.asarray(np.logaddexp.reduce(logs, axis=0))
 
 
 def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
-    """Splits the two measures by support: densities, lattices and points."""
+    """Splits two measures into parts that cannot overlap: densities, lattices, and single
+    points.
+    """
     (terms_p, of_p), (terms_q, of_q) = align_terms(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):

@@ -1,4 +1,4 @@
-"""Hockey-stick divergences of two finite distributions, and of Gaussian noise in closed form."""
+"""Hockey-stick divergences of two discrete distributions, and of Gaussian noise in closed form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Array = NDArray[np.float64]
 
 
 class WorstEvent(NamedTuple):
-    """Distinguishing event S of outputs that gives the largest epsilon = ln((P(S) - delta)/Q(S)).
+    """Event S of outputs that gives the largest epsilon = ln((P(S) - delta)/Q(S)), for the output
+    distributions P and Q of two inputs.
 
     S consists of the first outputs in the order of descending P/Q.
 
@@ -34,26 +35,29 @@ class WorstEvent(NamedTuple):
 
 
 def log_ratio(log_p: Array, log_q: Array) -> Array:
-    """Computes ln(p/q) from log-probabilities: inf if q = 0 < p, and -inf if p = 0, even if q =
-    0 too.
+    """Computes ln(p/q) entry by entry from the log-probabilities ln p and ln q: inf if q = 0 < p,
+    and -inf if p = 0, even if q = 0 too.
     """
     possible = log_p > -np.inf
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
 
 
 def hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
-    """Computes the hockey-stick divergence: the sum over all outputs of max(0, p - e^epsilon q), a
+    """Computes the hockey-stick divergence: the sum of max(0, p - e^epsilon q) over all outputs, a
     number in [0, 1].
+
+    ``log_p`` and ``log_q`` are the log-probabilities of the outputs under two inputs, (outputs,).
     """
     ratio = log_ratio(log_p, log_q)
     return min(1.0, float(np.sum(np.exp(log_p) * -np.expm1(np.minimum(epsilon - ratio, 0.0)))))
 
 
 def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
-    """Finds the event of outputs with the largest epsilon = ln((P(S) - delta)/Q(S)).
+    """Finds the event S of outputs with the largest epsilon = ln((P(S) - delta)/Q(S)), for the
+    output distributions P and Q of two inputs.
 
     - ``log_p``, ``log_q``: log-probabilities of the outputs under P and Q, (outputs,), sorted by
-      descending ratio p/q. They are logarithms because q underflows long before its logarithm
+      descending ratio p/q. Logarithms are needed because q underflows long before its logarithm
       becomes irrelevant.
     - ``rounding``: possible relative error of P(S), which is subtracted.
 
@@ -80,8 +84,10 @@ def _log_cumsum(log_mass: Array) -> Array:
 def smallest_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     """Computes the smallest epsilon >= 0 with P(S) <= e^epsilon Q(S) + ``delta`` for every event S.
 
-    ``log_p`` and ``log_q`` are the log-probabilities of the outputs, sorted by descending ratio
-    p/q.
+    P and Q are the output distributions of two inputs.
+
+    ``log_p`` and ``log_q`` are the log-probabilities of the outputs under P and Q, (outputs,),
+    sorted by descending ratio p/q.
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
@@ -105,10 +111,12 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
     differ by ``mu``.
 
     The value is Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem
-    8). Since (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) =
-    Phi(-x)/phi(x): e^eps does not overflow, and no two large numbers of the size of epsilon cancel.
-    For mu < 1 the two terms would cancel, so r' = x r - 1 is integrated by the Gauss-Legendre rule.
+    8), where Phi is the normal distribution function.
     """
+    # Since (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) =
+    # Phi(-x)/phi(x): e^eps does not overflow, and no two large numbers of the size of epsilon
+    # cancel. For mu < 1 the two terms would cancel, so r' = x r - 1 is integrated by the Gauss-
+    # Legendre rule.
     t = epsilon / mu - mu / 2.0
     density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
     if mu < 1.0:
@@ -139,12 +147,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Computes the smallest epsilon of a Gaussian mechanism at ``delta``. At delta 0 it is infinite
-    unless ``mu`` is 0.
+    """Computes the smallest epsilon at ``delta`` of a Gaussian mechanism with ``mu`` = sensitivity
+    divided by standard deviation.
 
-    ``mu`` is sensitivity divided by standard deviation. For n uses with noise multiplier z, it is
-    sqrt(n)/z. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and delta from
-    1e-300 up.
+    At delta 0 the epsilon is infinite unless ``mu`` is 0. For n uses with noise multiplier z,
+    ``mu`` is sqrt(n)/z. The error is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and
+    delta from 1e-300 up.
 
     The equation is solved for a = eps/mu - mu/2, because the privacy curve is a smooth function of
     a for arbitrarily large epsilon.
@@ -186,5 +194,5 @@ def _log_delta(a: float, mu: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Phi(-x)/phi(x), for x >= -1."""
+    """Mills ratio of the normal distribution, Phi(-x)/phi(x), for x >= -1."""
     return math.sqrt(math.pi / 2.0) * float(special.erfcx(x / math.sqrt(2.0)))

@@ -1,5 +1,5 @@
-"""Dominating pairs of distributions (P, Q), which return the masses of intervals of their privacy
-loss.
+"""Dominating pairs of distributions (P, Q) of mechanisms, with the probabilities of intervals of
+their privacy loss ln(P/Q).
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ Array = NDArray[np.float64]
 
 
 class Pair(Protocol):
-    """Protocol of pairs of distributions (P, Q), represented by the privacy loss ln(P/Q)."""
+    """Protocol of pairs of distributions (P, Q) of outputs under two neighbouring inputs.
+
+    A pair is represented by the distribution of its privacy loss ln(P/Q).
+    """
 
     @property
     def infinite_mass(self) -> float:
-        """Probability under P of the outputs that are impossible under Q, whose privacy loss is
-        infinite.
+        """Probability, under the first distribution P of the pair, of an infinite privacy loss: an
+        output that is impossible under the second distribution Q.
         """
         ...
 
@@ -46,22 +49,27 @@ class Pair(Protocol):
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
-        ``edges`` are ascending; the first may be -inf and the last inf. Infinite losses are not
-        counted.
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The first
+        edge may be -inf and the last inf. Infinite losses are not counted.
         """
         ...
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
+
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianPair:
-    """Pair of the distributions N(mu, 1) and N(0, 1), where mu is sensitivity divided by sigma. The
-    privacy loss at x is mu x - mu^2/2.
+    """Pair of the distributions P = N(mu, 1) and Q = N(0, 1), where mu is sensitivity divided by
+    sigma.
+
+    The privacy loss ln(P/Q) at x is mu x - mu^2/2.
     """
 
     mu: float
@@ -70,15 +78,19 @@ class GaussianPair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = edges / self.mu + self.mu / 2.0
         return normal_masses(x - self.mu), normal_masses(x)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval extends from the mean by equal numbers of standard deviations.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The ends are equally many standard deviations
+        from the mean.
         """
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
         return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
@@ -86,10 +98,10 @@ class GaussianPair:
 
 @dataclass(frozen=True, slots=True)
 class LaplacePair:
-    """Pair of Laplace distributions of scale 1, centred at 0 and at m, where m is sensitivity
-    divided by scale.
+    """Pair of Laplace distributions of scale 1, centred at 0 (P) and at m = ``shift`` (Q), where m
+    is sensitivity divided by scale.
 
-    The loss is m at x <= 0, m - 2x between the centres, and -m at x >= m.
+    The privacy loss ln(P/Q) is m at x <= 0, m - 2x between the centres, and -m at x >= m.
     """
 
     shift: float
@@ -99,7 +111,8 @@ class LaplacePair:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
-        The loss has atoms at m and at -m.
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The smallest
+        and the largest loss have positive probabilities.
         """
         x = np.clip((self.shift - edges) / 2.0, 0.0, self.shift)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
@@ -109,26 +122,28 @@ class LaplacePair:
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval extends from m + 2 ln(tail) to m, because losses below m - 2x have the
-        probability e^-x / 2 under P.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The interval extends from m + 2 ln(tail) to m =
+        ``shift``, the largest loss.
         """
+        # Losses below m - 2x have the probability e^-x / 2 under P.
         return max(-self.shift, self.shift + 2.0 * math.log(max(tail, 1e-307))), self.shift
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicPair:
-    """Pair of distributions with finitely many privacy losses, each with its log-probability under
-    P.
+    """Pair of distributions (P, Q) with finitely many values of the privacy loss ln(P/Q), each with
+    its log-probability under P.
 
     - ``losses``: finite privacy losses.
     - ``log_masses``: their log-probabilities under P. The log-probability under Q is smaller by the
       loss.
-    - ``infinite_mass``: probability under P of the outputs that are impossible under Q. The pair
-      is symmetric, so outputs that are impossible under P have the same probability under Q. They
-      add nothing to a hockey-stick divergence of P and Q.
+    - ``infinite_mass``: probability under P of the outputs that are impossible under Q. The pair is
+      symmetric, so outputs that are impossible under P have the same probability under Q. The
+      latter add nothing to a hockey-stick divergence.
     """
 
     losses: tuple[float, ...]
@@ -137,8 +152,10 @@ class AtomicPair:
 
     @classmethod
     def of_atoms(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
-        """Builds a pair from tuples (privacy loss, probability under P). Losses of probability 0
-        are omitted.
+        """Builds a pair (P, Q) from tuples of a privacy loss ln(P/Q) and its probability under P.
+
+        Losses of probability 0 are omitted. ``infinite`` is the probability of an infinite loss
+        under P.
         """
         kept = [(loss, math.log(mass)) for loss, mass in atoms if mass > 0]
         return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
@@ -154,6 +171,8 @@ class AtomicPair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
@@ -162,9 +181,7 @@ class AtomicPair:
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns the smallest and the largest privacy loss. The parameter ``tail`` has no
-        effect.
-        """
+        """Returns the smallest and the largest finite privacy loss. ``tail`` is not used."""
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
 
@@ -174,13 +191,13 @@ REVEALING_PAIR = AtomicPair.of_atoms(infinite=1.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedPair:
-    """Pair of distributions with any number of privacy losses, stored in arrays.
+    """Pair of distributions (P, Q) with many values of the privacy loss ln(P/Q), stored in arrays.
 
     - ``losses``: finite privacy losses in ascending order, (outputs,).
-    - ``log_p``: their log-masses under P, (outputs,).
+    - ``log_p``: their log-probabilities under P, (outputs,).
     - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
-    Instances are compared by identity. The constructor ``of_atoms`` sorts the losses.
+    Instances are compared by identity. The constructor ``build`` sorts the losses.
     """
 
     losses: Array
@@ -189,13 +206,19 @@ class ListedPair:
 
     @classmethod
     def build(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
-        """Builds a pair from finite losses in any order, with their log-masses under P."""
+        """Builds a pair (P, Q) from finite privacy losses ln(P/Q) in any order, (outputs,), and
+        their log-probabilities under P, (outputs,).
+
+        ``infinite`` is the probability of an infinite loss under P.
+        """
         order = np.argsort(losses)
         return cls(losses[order], log_p[order], infinite)
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         cell = np.searchsorted(edges, self.losses) - 1
         inside = slice(*np.searchsorted(cell, [0, len(edges) - 1]))
@@ -208,8 +231,8 @@ class ListedPair:
         return found[0], found[1]
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
-        ``tail``.
+        """Returns the quantiles of the finite privacy loss, under the first distribution of the
+        pair, at the probabilities ``tail`` and 1 - ``tail``.
         """
         mass, last = np.exp(self.log_p), len(self.losses) - 1
         low = int(np.searchsorted(np.cumsum(mass), tail))
@@ -219,9 +242,10 @@ class ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class ReversedPair:
-    """Pair (Q, P) of a given pair (P, Q), for the neighbouring inputs in the opposite order.
+    """Pair (Q, P) made from a given pair (P, Q), for two neighbouring inputs in the opposite order.
 
-    Outputs that are possible only under P have no mass under Q, so ``infinite_mass`` is 0.
+    ``infinite_mass`` is 0, which is correct if every output that is possible under Q is possible
+    under P, as for Poisson samples.
     """
 
     pair: Pair
@@ -231,18 +255,20 @@ class ReversedPair:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
-        They are the mirrored values of ``pair``. An atom on an edge may be counted on either side
-        of it.
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
+        are those of ``pair`` with P and Q exchanged and the loss negated. A loss exactly on an edge
+        may be counted in either interval.
         """
         log_p, log_q = self.pair.between(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval is that of ``pair``, mirrored. For the pairs of this module, the tails under Q
-        reach no farther than under P.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The interval is that of ``pair`` with the signs
+        reversed. For the pairs of this module, the tails under Q reach no farther than under P.
         """
         low, high = self.pair.loss_range(tail)
         return -high, -low
@@ -251,13 +277,14 @@ class ReversedPair:
 def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Adds a single loss with its log-masses, in place, to the interval of ``edges`` that contains
-    it.
+    """Adds a single privacy loss with its probabilities, in place, to the interval that contains
+    the loss.
 
     - ``edges``: ascending ends of the intervals, (n + 1,).
     - ``loss``: the privacy loss.
-    - ``log_p``, ``log_q``: its log-masses under P and Q.
-    - ``into_p``, ``into_q``: log-masses of the intervals under P and Q, (n,), which are modified.
+    - ``log_p``, ``log_q``: its log-probabilities under P and Q.
+    - ``into_p``, ``into_q``: log-probabilities of the intervals under P and Q, (n,), which are
+      modified.
     """
     cell = int(np.searchsorted(edges, loss)) - 1
     if 0 <= cell < len(into_p):
@@ -266,7 +293,9 @@ def add_atom(
 
 
 def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
-    """ln of the sums of e^log_mass over the groups that begin at the indices ``first``."""
+    """ln of the sums of e^log_mass over groups of consecutive entries, which begin at the indices
+    ``first``.
+    """
     top = float(log_mass.max())
     if top - float(log_mass.min()) > 600.0:
         return np.asarray(np.logaddexp.reduceat(log_mass, first))
@@ -286,7 +315,9 @@ def log1mexp(x: Array) -> Array:
 
 
 def normal_masses(x: Array) -> Array:
-    """Computes standard normal log-masses of the intervals between ascending points ``x``."""
+    """Computes the logarithms of the standard normal probabilities of the intervals between
+    ascending points ``x``, (n,), as (n - 1,).
+    """
     right = x[:-1] > -x[1:]
     inner = np.where(right, -x[:-1], x[1:])
     outer = np.where(right, -x[1:], x[:-1])
@@ -306,7 +337,8 @@ _MOST_USERS = 10**10
 
 @dataclass(frozen=True, slots=True)
 class ClonePair:
-    """Dominating pair of one shuffle of local reports: distributions of two counts of clones.
+    """Dominating pair of distributions of one shuffle of local reports, expressed by two counts of
+    clones.
 
     - ``epsilon``: pure local epsilon of every report.
     - ``n_users``: number of users whose reports are shuffled.
@@ -315,25 +347,28 @@ class ClonePair:
     Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
     numerically. Let P0, P1 be the distributions of one user's report on two inputs. They are
     e^eps-close, so P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1
-    (Kairouz, Oh and Viswanath 2015). Every other report has a distribution of at least e^-eps
-    max(P0, P1) >= e^-eps (Q0 + Q1)/2. So with probability e^-eps it is a clone: a draw from Q0 or
-    from Q1, with probability 1/2 each. The shuffled reports are then a function of the two counts
-    alone: C ~ Binomial(n - 1, e^-eps), A ~ Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and
-    the pair (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates.
+    (Kairouz, Oh and Viswanath 2015). Every other user's report has a distribution of at least
+    e^-eps max(P0, P1) >= e^-eps (Q0 + Q1)/2. So with probability e^-eps this report is a clone: a
+    draw from Q0 or from Q1, with probability 1/2 each. The shuffled reports are then a function of
+    the two counts alone: C ~ Binomial(n - 1, e^-eps), A ~ Binomial(C, 1/2), D ~
+    Bernoulli(e^eps/(e^eps + 1)), and the pair (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D)
+    dominates.
 
-    If ``binary`` is true, C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate that Feldman, McMillan and
-    Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2) withdraws that: the proof
-    fails if P0 and P1 are not as far apart as epsilon allows. Proof for binary reports: let u and w
-    be the inputs. The distributions are affine in every entry, so by joint convexity of the
-    divergence entries may be taken as +1 or -1. On a set S of coordinates where u and w agree, P -
-    a Q has the factor 1 - a before the difference of their two outputs; where they differ, the
-    factor is 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <= 1 + a, so it
-    is larger for a pair that differs everywhere. For such a pair Q0 is uniform over one output of
-    every coordinate and Q1 is uniform over the other output, and every report has a distribution of
-    at least (Q0 + Q1)/(e^eps + 1). The argument does not extend to arbitrary reports: an output
-    that is equally likely under P0 and P1 may be e^eps times less likely under the inputs of other
-    users.
+    If ``binary`` is true, C ~ Binomial(n - 1, 2/(e^eps + 1)). Feldman, McMillan and Talwar 2023
+    gave this rate for all reports, but their erratum (arXiv 2208.04591v2) withdraws that. The proof
+    for binary reports is in a comment in the code.
     """
+
+    # The proof of Feldman, McMillan and Talwar 2023 fails if P0 and P1 are not as far apart as
+    # epsilon allows. Proof for binary reports: let u and w be the inputs. The distributions are
+    # affine in every entry, so by joint convexity of the divergence entries may be taken as +1 or
+    # -1. On a set S of coordinates where u and w agree, P - a Q has the factor 1 - a before the
+    # difference of their two outputs; where they differ, the factor is 1 + a or -(1 + a). The
+    # divergence is convex in that factor and |1 - a| <= 1 + a, so it is larger for a pair that
+    # differs everywhere. For such a pair Q0 is uniform over one output of every coordinate and Q1
+    # is uniform over the other output, and every report has a distribution of at least (Q0 +
+    # Q1)/(e^eps + 1). The argument does not extend to arbitrary reports: an output that is equally
+    # likely under P0 and P1 may be e^eps times less likely under the inputs of other users.
 
     epsilon: float
     n_users: int
@@ -341,41 +376,46 @@ class ClonePair:
 
     @property
     def clone_rate(self) -> float:
-        """Probability that the report of another user is a clone."""
+        """Probability that another user's report counts as a clone: as drawn from a component of
+        the report distribution of the user whose input changes.
+        """
         growth = math.exp(self.epsilon)
         return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
 
     @property
     def infinite_mass(self) -> float:
-        """Probability under P of the counts that are not listed, which count as an infinite privacy
-        loss.
+        """Probability, under the first distribution, of the counts of clones that ``list_losses``
+        omits as too rare. Their privacy loss counts as infinite.
         """
         return 4.0 * _TAIL
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         return self.list_losses().between(edges)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns quantiles of the privacy loss under P, at the probabilities ``tail`` and 1 -
-        ``tail``.
+        """Returns the quantiles of the finite privacy loss, under the first distribution of the
+        pair, at the probabilities ``tail`` and 1 - ``tail``.
         """
         return self.list_losses().loss_range(tail)
 
     def list_losses(self) -> ListedPair:
-        """Lists the losses of all counts that are not negligibly rare, with their log-masses, as a
-        ``ListedPair``.
+        """Lists the privacy losses of all counts of clones that are not negligibly rare, with their
+        log-probabilities, as a ``ListedPair``.
 
-        There are m = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is
-        proportional to binom(m, a) (e^eps a + m - a), and Q(a | m) is mirrored. A pair with fewer
-        clones dominates a pair with more clones: adding one more fair bit to a turns the pair of C
-        clones into the pair of C + 1. So C is rounded down, by at most a fraction of 2e-4 of
-        itself, which raises epsilon by half of that fraction. There are a few 10^5 losses for any
-        n. If there are more than 10^10 users, the additional users are omitted. The counts that are
-        not listed have a mass below 4e-17, which counts as an infinite loss.
+        Clones are reports of other users that hide the user's own report. With C clones there are m
+        = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is proportional to
+        binom(m, a) (e^eps a + m - a), and Q(a | m) to P(m - a | m). C is rounded down, by at most a
+        fraction of 2e-4 of itself, which raises epsilon by half of that fraction. There are a few
+        10^5 losses for any number of users, and users beyond 10^10 are omitted. The omitted counts
+        have a mass below 4e-17, which counts as an infinite loss.
         """
+        # A pair with fewer clones dominates a pair with more clones: adding one more fair bit to a
+        # turns the pair of C clones into the pair of C + 1.
         return _listed(self)
 
 
@@ -408,27 +448,31 @@ def _listed(pair: ClonePair) -> ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Common fields of pairs that are used with probability ``rate``."""
+    """Common fields of pairs for a mechanism that is applied with probability ``rate``.
+
+    ``pair`` is the pair of distributions of the mechanism when it is applied.
+    """
 
     pair: Pair
     rate: float
 
     @property
     def infinite_mass(self) -> float:
-        """Probability under P of the outputs that are impossible under Q, whose privacy loss is
-        infinite.
+        """Probability, under the first distribution P of the pair, of an infinite privacy loss: an
+        output that is impossible under the second distribution Q.
         """
         return self.rate * self.pair.infinite_mass
 
 
 @dataclass(frozen=True, slots=True)
 class PoissonPair(_Sampled):
-    """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at rate q under
+    """Pair of the distributions (1 - q) Q + q P and Q, for Poisson sampling at ``rate`` q under
     add-remove adjacency.
 
-    The pair dominates the direction from present to absent, and ``ReversedPair`` of it the opposite
-    direction, whenever ``pair`` dominates both directions without sampling (Zhu, Dong, Wang 2022,
-    Theorem 11). The loss is ln(1 - q + q e^l), where l is the loss of ``pair``.
+    ``pair`` is (P, Q), the pair of the mechanism without sampling. The sampled pair dominates
+    inputs with the record against inputs without it, and its ``ReversedPair`` the opposite order,
+    whenever ``pair`` dominates both orders (Zhu, Dong, Wang 2022, Theorem 11). The privacy loss is
+    ln(1 - q + q e^l), where l is the loss of ``pair``.
 
     The pairs of this module are symmetric: outputs that are impossible under P have the same mass
     under Q as outputs that are impossible under Q have under P. Such an output has a loss of ln(1 -
@@ -439,7 +483,8 @@ class PoissonPair(_Sampled):
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
 
-        They are computed from the values of ``pair``.
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,). The values
+        are computed from those of ``pair``.
         """
         log_p, log_q = self.pair.between(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
@@ -450,12 +495,14 @@ class PoissonPair(_Sampled):
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval is computed from that of ``pair``. Q mirrors P, and both contribute to the
-        upper tail: Q in full, and P with the sampling rate.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The interval is computed from that of ``pair``.
         """
+        # Q mirrors P, and both distributions contribute to the upper tail: Q in full, and P with
+        # the sampling rate.
         low, high = self.pair.loss_range(tail)
         _, sampled = self.pair.loss_range(min(tail / self.rate, 0.5))
         least = -math.inf if self.pair.infinite_mass > 0 and self.rate < 1 else -high
@@ -469,7 +516,9 @@ class PoissonPair(_Sampled):
         return math.log1p(self.rate * math.expm1(loss))
 
     def _inner(self, edges: Array) -> Array:
-        """ln(1 + (e^l - 1)/q); -inf if no loss of the pair is this small."""
+        """The losses of ``pair`` at which the sampled loss equals ``edges`` l: ln(1 + (e^l - 1)/q);
+        -inf if no loss is this small.
+        """
         if self.rate == 1:
             return edges
         large = np.maximum(edges, 30.0)
@@ -482,28 +531,32 @@ class PoissonPair(_Sampled):
 @dataclass(frozen=True, slots=True)
 class FixedSizePair(_Sampled):
     """Dominating pair for a sample of fixed size without replacement, when one of n records is
-    replaced; q = size/n.
+    replaced; ``rate`` = q = size/n.
 
-    Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
-    sample under replacement, the curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x -
-    1)/q)) at x = e^eps >= 1. The bound holds in both directions, (D, D') and (D', D). Below 1 the
-    divergence of one direction is the mirrored divergence of the opposite one, D_x(P||Q) = 1 - x +
-    x D_{1/x}(Q||P), so that H(x) = 1 - x + x H(1/x) bounds it there.
-
-    This class computes a pair whose curve is H. Let (P, Q) be the pair of M and (P1, Q) = ((1 - q)
-    Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+, so the positive
-    losses are those of (P1, Q), where the loss of (P, Q) is positive. The negative losses are the
-    positive ones mirrored, with the distributions exchanged. The remaining mass has loss 0. Under
-    both distributions it is 1 - P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a =
-    P(l > 0) and b = Q(l > 0). This mass is not negative: b <= a, and a + b <= 1 because P(l < 0) =
-    b for a symmetric pair, which is required. So the masses are distributions, H is convex, and the
-    pair dominates all neighbouring inputs at every x, hence any adaptive composition of these
-    samples (Zhu, Dong, Wang 2022, Theorem 10).
+    ``pair`` is the pair of the mechanism M on the sample, which must be symmetric. Balle, Barthe
+    and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the sample under replacement, the
+    curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q)) at x = e^eps >= 1, for
+    both orders of the data sets. For x < 1, H(x) = 1 - x + x H(1/x) is the bound. This class
+    computes a pair whose curve is H, so that it dominates one sampled use of M. The product of such
+    pairs, one per use, dominates the adaptive composition of these uses (Zhu, Dong, Wang 2022,
+    Theorem 10). The derivation is in a comment in the code.
     """
+
+    # The bound H below 1: the divergence of one direction is the mirrored divergence of the
+    # opposite one, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P). A pair with the curve H: let (P, Q) be the
+    # pair of M and (P1, Q) = ((1 - q) Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q
+    # is (P1 - x Q)+, so the positive losses are those of (P1, Q), where the loss of (P, Q) is
+    # positive. The negative losses are the positive ones mirrored, with the distributions
+    # exchanged. The remaining mass has loss 0. Under both distributions it is 1 - P1(l > 0) - Q(l >
+    # 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a = P(l > 0) and b = Q(l > 0). This mass is not
+    # negative: b <= a, and a + b <= 1 because P(l < 0) = b for a symmetric pair. So the masses are
+    # distributions, H is convex, and the pair dominates all neighbouring inputs at every x.
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         sampled = PoissonPair(self.pair, self.rate)
         up_p, up_q = sampled.between(np.maximum(edges, 0.0))
@@ -516,10 +569,11 @@ class FixedSizePair(_Sampled):
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval is symmetric around 0.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The interval is symmetric around 0.
         """
         _, high = PoissonPair(self.pair, self.rate).loss_range(tail)
         return -high, high
@@ -532,16 +586,18 @@ class ReplacedGaussianPair:
 
     A record that is sampled with probability ``rate`` = q < 1 is replaced by another record. Each
     of the two records adds at most mu standard deviations of the noise, in any direction. Two
-    opposite records attain this pair, and it dominates all other pairs of records. Proof: let the
-    two records add x and x'. By advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem
-    2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I) + b N(x', I) at some
-    order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0. Under N(x, I) the likelihood
-    ratios X and Y are e^(U - Var U/2) of normal U and V with the variances |x|^2 and |x - x'|^2 and
-    the covariance x.(x - x'). Along any path of covariance matrices the expectation moves by E X^2
-    f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these three, and no second derivative
-    of f is negative. So it is largest where all three are largest: mu^2, 4 mu^2 and 2 mu^2, at x' =
-    -x. For t < 1 the divergence is mirrored.
+    opposite records attain this pair, and it dominates all other pairs of records (the proof is in
+    a comment in the code).
     """
+
+    # Proof: let the two records add x and x'. By advanced joint convexity (Balle, Barthe and
+    # Gaboardi 2018, Theorem 2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I) +
+    # b N(x', I) at some order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0. Under N(x,
+    # I) the likelihood ratios X and Y are e^(U - Var U/2) of normal U and V with the variances
+    # |x|^2 and |x - x'|^2 and the covariance x.(x - x'). Along any path of covariance matrices the
+    # expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these
+    # three, and no second derivative of f is negative. So the expectation is largest where all
+    # three are largest: mu^2, 4 mu^2 and 2 mu^2, at x' = -x. For t < 1 the divergence is mirrored.
 
     mu: float
     rate: float
@@ -550,6 +606,8 @@ class ReplacedGaussianPair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = np.sign(edges) * self._inner(np.abs(edges))
         other = normal_masses(x) + self._stay
@@ -558,10 +616,12 @@ class ReplacedGaussianPair:
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        Its ends are the losses at quantiles of N(mu, 1), the component of P that reaches farthest.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The ends are the losses at quantiles of N(mu,
+        1), the component of P that reaches farthest.
         """
         far = self.mu - float(ndtri(max(tail, 1e-307)))
         ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
@@ -577,7 +637,8 @@ class ReplacedGaussianPair:
         return math.log(self.rate) - self.mu**2 / 2.0
 
     def _inner(self, loss: Array) -> Array:
-        """The point at which the density ratio is e^loss, for losses >= 0, computed in logarithms.
+        """The point x at which the density ratio P/Q is e^loss, for losses >= 0, computed in
+        logarithms.
 
         With w = e^(mu x) and k = q e^(-mu^2/2): (1 - q) + k w = e^loss ((1 - q) + k/w), a quadratic
         equation in w.
@@ -592,12 +653,15 @@ class RevealedPair(_Sampled):
     """Pair of distributions for a mechanism that runs with probability q = ``rate``, when the
     adversary sees whether it ran.
 
-    ``pair`` is the pair of the mechanism. If the mechanism does not run, nothing is sent.
+    ``pair`` is the pair of distributions of the mechanism itself. If the mechanism does not run,
+    the privacy loss is 0.
     """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
         if self.rate < 1:
@@ -606,10 +670,12 @@ class RevealedPair(_Sampled):
         return log_p, log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        The interval is that of ``pair``, extended to contain 0.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The interval is that of ``pair``, extended to
+        contain 0.
         """
         low, high = self.pair.loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
@@ -626,25 +692,28 @@ _AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixturePair:
-    """Pair of a mixture of N(c_i, 1) with probabilities p_i, and N(0, 1), where 0 <= c_0 < c_1 <
-    ...
+    """Pair of P, a mixture of N(c_i, 1) with probabilities p_i, and Q = N(0, 1), where 0 <= c_0 <
+    c_1 < ...
 
     - ``centres``: the c_i, in standard deviations of the noise.
     - ``log_weights``: ln p_i.
     - ``infinite_mass``: probability under P of the outputs that are impossible under Q.
 
     The mixture dominates the removal of a group of records if a sample contains a random number of
-    them: with probability p_i it contains records whose sum v_i has norm at most c_i. Proof: with
-    X_i the likelihood ratio of N(v_i, I) to N(0, I), the divergence at t is E f(sum of p_i X_i), f
-    = (x - t)+ convex. The X_i are e^(U - Var U/2) of normal U with covariances v_i.v_j. Along any
-    path of covariance matrices the expectation moves by E X_i X_j p_i p_j f'' times their changes,
-    and this factor is not negative. So the expectation is largest where all covariances are
-    largest, at v_i of one direction and of norm c_i. For t < 1, and with P and Q exchanged, the
-    divergence is mirrored. Records that all point in one direction attain the pair. (Also
-    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
+    them: with probability p_i it contains records whose sum has norm at most c_i. Records that all
+    point in one direction attain the pair. The proof is in a comment in the code (also
+    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4).
 
     The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
     """
+
+    # Proof: let v_i be the sum of the records with norm at most c_i, and X_i the likelihood ratio
+    # of N(v_i, I) to N(0, I). The divergence at t is E f(sum of p_i X_i), f = (x - t)+ convex. The
+    # X_i are e^(U - Var U/2) of normal U with covariances v_i.v_j. Along any path of covariance
+    # matrices the expectation moves by E X_i X_j p_i p_j f'' times their changes, and this factor
+    # is not negative. So the expectation is largest where all covariances are largest, at v_i of
+    # one direction and of norm c_i. For t < 1, and with P and Q exchanged, the divergence is
+    # mirrored.
 
     centres: tuple[float, ...]
     log_weights: tuple[float, ...]
@@ -653,6 +722,8 @@ class GaussianMixturePair:
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Computes the log-probabilities, under the pair's distributions P and Q, that the privacy
         loss ln(P/Q) lies in each interval (edges[i], edges[i + 1]].
+
+        ``edges`` are ascending, (n + 1,). The log-probabilities are two arrays, (n,).
         """
         x = self._inner(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
@@ -661,11 +732,12 @@ class GaussianMixturePair:
         return log_p, normal_masses(x)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Returns an interval of privacy losses outside of which P has a probability of at most
-        ``tail`` on either side.
+        """Returns an interval (low, high) of the privacy loss ln(P/Q) that contains almost all of
+        its finite values.
 
-        Its ends are the losses at a low quantile of N(0, 1) and at a high quantile of the largest
-        relevant centre.
+        Under the pair's first distribution P, a finite loss is below ``low`` with probability at
+        most ``tail``, and above ``high`` likewise. The ends are the losses at a low quantile of
+        N(0, 1) and at a high quantile of N(c, 1), with c the largest centre whose tail matters.
         """
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
@@ -676,11 +748,13 @@ class GaussianMixturePair:
 
     @property
     def _still(self) -> float:
-        """ln of the probability of centre 0."""
+        """ln of the probability of centre 0; -inf if there is no such centre."""
         return self.log_weights[0] if self.centres[0] == 0.0 else -np.inf
 
     def _moving(self, x: Array) -> tuple[Array, Array]:
-        """ln of the sum over the centres above 0, and its slope."""
+        """ln of the sum of p_i e^(c_i x - c_i^2/2) over the centres above 0, at every x, and its
+        derivative.
+        """
         centres, log_weights = (np.array(part) for part in zip(*self._parts(), strict=True))
         value, slope = np.empty_like(x), np.empty_like(x)
         size = max(1, _AT_ONCE // len(centres))
@@ -697,10 +771,10 @@ class GaussianMixturePair:
         return np.asarray(np.logaddexp(self._still, self._moving(x)[0]))
 
     def _inner(self, edges: Array) -> Array:
-        """Points at which the loss equals ``edges``; -inf if no loss is this small.
+        """Points x at which the privacy loss equals ``edges``; -inf if no loss is this small.
 
-        They are computed by Newton's method on the logarithm of the sum over the centres above 0,
-        which is convex.
+        The points are computed by Newton's method on the logarithm of the sum over the centres
+        above 0, which is convex.
         """
         x = np.where(edges > self._still, np.inf, -np.inf)
         inside = np.flatnonzero((edges > self._still) & (edges < np.inf))
@@ -737,10 +811,10 @@ _MOST_LOCAL = 500.0
 
 
 def gaussian_pair(mu: float) -> Pair:
-    """Returns the pair of two unit normal distributions whose means differ by ``mu``.
+    """Returns the pair of the unit normal distributions N(``mu``, 1) and N(0, 1).
 
-    If ``mu`` is above ``MAX_LOSS``, every output reveals the input. If ``mu`` is 0, every privacy
-    loss is 0.
+    If ``mu`` is above ``MAX_LOSS``, the returned pair counts every output as revealing the input.
+    If ``mu`` is 0, every privacy loss is 0.
     """
     if mu > MAX_LOSS:
         return REVEALING_PAIR
@@ -748,8 +822,10 @@ def gaussian_pair(mu: float) -> Pair:
 
 
 def dominating_pair(leaf: dp.DpEvent) -> Pair:
-    """Returns the pair of distributions that dominates one use of a mechanism, given as a leaf of
-    an event that ``Pld`` supports.
+    """Returns a pair of distributions that dominates one use of a mechanism: no two neighbouring
+    inputs have a larger divergence.
+
+    ``leaf`` is the event of the mechanism, of a class that the accountant ``Pld`` supports.
     """
     if isinstance(leaf, dp.ReplacedSamplingDpEvent):
         return _replaced(leaf.event, leaf.sampling_probability)
@@ -783,18 +859,19 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 
 def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
-    """Returns pairs of distributions that two neighbouring inputs attain in one use of ``leaf``;
-    None if none is known.
+    """Returns output distributions that two neighbouring inputs have in one use of some mechanism
+    with the event ``leaf``, for a lower bound on epsilon; None if none are known.
 
-    The first pair is for one order of the inputs, and the second pair for the opposite order. The
-    two are equal if the order makes no difference or if the opposite order was not tried.
+    An event describes several mechanisms, such as all those of one pure epsilon; others may reveal
+    less. The first pair is for one order of the inputs, and the second pair for the opposite order.
+    The two are equal if the order makes no difference or if the opposite order was not tried.
 
     - Gaussian and Laplace noise, randomized responses, revealed sampling, and Gaussian noise on a
       Poisson sample under replacement attain the pair that dominates them.
     - A Poisson sample, for adding or removing a record or a group of records
       (``GaussianMixturePair``), attains the pair that dominates it.
-    - Under Laplace noise, replacing a record of weight 0 attains the pair of adding or removing a
-      record (``sampled_epsilon`` is attained at delta 0).
+    - Under Laplace noise on a Poisson sample, replacing a record of weight 0 attains the pair of
+      adding or removing a record (``sampled_epsilon`` is attained at delta 0).
     - A sample of fixed size attains Poisson's pair if all other records lie at one end of the range
       of a record (``theorems.neighbours.fixed_size_lower``).
     - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
@@ -828,7 +905,7 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
 
 def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
-    """The leaf with at least the smallest noise that doubles resolve. More noise reveals less."""
+    """The event with at least the smallest noise that doubles resolve. More noise reveals less."""
     if isinstance(getattr(leaf, "event", None), dp.DpEvent):
         return attr.evolve(leaf, event=_with_room(leaf.event))
     if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
@@ -840,8 +917,8 @@ def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
 
 
 def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
-    """Dominating pair of a sampled record that is replaced. For Laplace noise, only the pure
-    epsilon is used.
+    """Dominating pair of noise on a Poisson sample when a record is replaced. For Laplace noise,
+    only the pure epsilon is used.
     """
     noise = drawn.noise_multiplier
     if noise * MAX_LOSS < 1.0:
@@ -871,17 +948,17 @@ def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
 
 
 def _flip(p: float, q: float) -> Pair:
-    """Pair of a bit with P(1) = p and a bit with P(1) = q."""
+    """Pair of the distributions of a bit with P(1) = p and a bit with Q(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
     return AtomicPair.of_atoms(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
 def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
-    """Returns the pairs of the number of ones among ``n_users`` shuffled bits, for both orders of
-    two inputs of a user.
+    """Returns the pairs of distributions of the number of ones among ``n_users`` shuffled bits, for
+    both orders of two inputs of one user.
 
-    The user sends 0 with probability ``missed`` on the first input, and 1 with probability
+    This user sends 0 with probability ``missed`` on the first input, and 1 with probability
     ``unlikely`` on the second input. All other users hold the second input. So on the second input
     the number of ones is Binomial(n, u) with u = ``unlikely``. On the first input, the number c is
     (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely. Negligibly rare numbers are

@@ -1,5 +1,5 @@
-"""Pure epsilon of a single mechanism of an accounting event, and the reason if no finite epsilon
-exists.
+"""Pure epsilon (epsilon at delta 0) of a single mechanism, and the reason why an event has no
+finite epsilon.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PureCounts = tuple[tuple[float, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreePointLoss:
-    """Dominating pair of distributions with three privacy losses L, 0 and -L, for a response or a
-    bit flip.
+    """Dominating pair of distributions with three privacy losses L, 0 and -L, for a randomized
+    response or a bit flip.
 
     The pair dominates every pair of inputs, in both orders. An output is likely under the first
     input (probability ``p_likely`` under the first and ``p_unlikely`` under the second input), or
@@ -32,22 +32,25 @@ class ThreePointLoss:
     remaining probability).
 
     For randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
-    P(1 | 0) = q, unlikely = min(q, 1 - p) and likely = unlikely + p - q. Proof: for e^eps >= 1 the
-    hockey-stick divergences of the two directions are (p - e^eps q)+ and (1 - q - e^eps (1 - p))+.
-    Both are p - q at eps = 0 and linear in e^eps until they vanish. So the one with the gentler
-    slope is the larger throughout, and it is (likely - e^eps unlikely)+. For e^eps = a < 1, the
-    identity H(a) = 1 - a + a H(1/a) mirrors it. The pair also covers a composition in which some
-    bits are flipped in one direction and some in the other; composing each direction separately and
-    taking the larger result would not cover it.
+    P(1 | 0) = q, unlikely = min(q, 1 - p) and likely = unlikely + p - q (the proof is in a comment
+    in the code). The pair also covers a composition in which some bits are flipped in one direction
+    and some in the other.
     """
+
+    # Proof: for e^eps >= 1 the hockey-stick divergences of the two directions are (p - e^eps q)+
+    # and (1 - q - e^eps (1 - p))+. Both divergences are p - q at eps = 0 and linear in e^eps until
+    # they vanish. So the divergence with the gentler slope is the larger throughout, and it is
+    # (likely - e^eps unlikely)+. For e^eps = a < 1, the identity H(a) = 1 - a + a H(1/a) of the
+    # divergence H mirrors this. Composing each direction separately and taking the larger result
+    # would not cover a composition of bits flipped in different directions.
 
     p_likely: float
     p_unlikely: float
 
     @classmethod
     def of_event(cls, event: dp.DpEvent) -> ThreePointLoss:
-        """Builds the pair for a randomized response, bit flip or pure epsilon. Raises InputError
-        for any other event.
+        """Builds the dominating pair of a randomized response, a bit flip or a mechanism with only
+        a pure epsilon. Raises InputError for any other event.
         """
         if not isinstance(event, THREE_POINT_EVENTS):
             raise InputError(f"Expected a response, bit flip or pure event, got {event}. Give one.")
@@ -79,16 +82,16 @@ class ThreePointLoss:
 
     @property
     def p_uninformative(self) -> float:
-        """Probability of an output with privacy loss 0."""
+        """Probability of an output with privacy loss 0, which is the same under either input."""
         return max(0.0, 1.0 - self.p_likely - self.p_unlikely)
 
 
 def pure_epsilon(leaf: dp.DpEvent) -> float:
-    """Returns the pure epsilon of one use of a mechanism, given as a leaf whose class is in
-    ``PURE_EVENTS``.
+    """Returns the pure epsilon of one use of a mechanism, given as an event (``leaf``) whose class
+    is in ``PURE_EVENTS``.
 
-    A shuffled report counts as if it were not shuffled. The epsilon is infinite for a leaf without
-    noise. Raises InputError if the leaf is invalid.
+    A shuffled report counts as if it were not shuffled. The epsilon is infinite for a mechanism
+    without noise. Raises InputError if a parameter is out of range.
     """
     check_parameters(leaf)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -102,12 +105,12 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
     """Computes the pure epsilon of a mechanism of pure ``epsilon`` on a Poisson sample with
     sampling rate ``rate``.
 
-    For adding or removing the record it is ln(1 + q (e^L - 1)), with q the rate and L the epsilon.
-    The opposite direction, -ln(1 - q + q e^-L), is smaller (Balle, Barthe and Gaboardi 2018,
-    Theorems 8 and 9 at delta 0). If the record is ``replaced``, it is the sum of both: whichever
-    other records are drawn, an output is 1 - q + q r times as likely as without the record, with r
-    between e^-L and e^L, and two records at opposite ends have one such r each. By group privacy
-    this is at most twice the first value.
+    For adding or removing the record the result is ln(1 + q (e^L - 1)), with q the rate and L the
+    epsilon. The opposite direction, -ln(1 - q + q e^-L), is smaller (Balle, Barthe and Gaboardi
+    2018, Theorems 8 and 9 at delta 0). If the record is ``replaced``, the epsilon is the sum of
+    these two values: whichever other records are drawn, an output is 1 - q + q r times as likely as
+    without the record, with r between e^-L and e^L, and two records at opposite ends have one such
+    r each. By group privacy this is at most twice the first value.
     """
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0
@@ -118,8 +121,11 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
 
 
 def count_epsilons(uses: list[tuple[dp.DpEvent, int]]) -> PureCounts:
-    """Counts the uses of each different pure epsilon among the leaves (single mechanisms) of an
-    event. Leaves with epsilon 0 are omitted.
+    """Returns the different pure epsilons of mechanisms, each with its total number of uses, sorted
+    by epsilon.
+
+    ``uses`` lists the mechanisms, each with its number of uses. Mechanisms with epsilon 0 are
+    omitted.
     """
     counts: Counter[float] = Counter()
     for leaf, count in uses:
@@ -131,11 +137,11 @@ _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
 def infinite_reason(event: dp.DpEvent, delta: float) -> str:
-    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, or "" if no
-    reason is known.
+    """Returns the first reason why no finite epsilon holds for ``event`` at ``delta``, as text, or
+    "" if no reason is known.
 
-    The text names the part of the event and a remedy. Raises InputError if the event or ``delta``
-    is invalid.
+    The text names the mechanism that is the cause, and a remedy. Raises InputError if the event or
+    ``delta`` is invalid.
     """
     check_delta(delta)
     for leaf, count in leaves(event):
@@ -147,7 +153,9 @@ def infinite_reason(event: dp.DpEvent, delta: float) -> str:
 
 
 def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
-    """Reason of a leaf that is applied with probability ``rate`` in each of ``count`` uses."""
+    """Reason why no finite epsilon holds at ``delta`` for ``count`` uses of a mechanism, each run
+    with probability ``rate``; "" if none is known.
+    """
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
         sampled = sampling_rate(leaf)
@@ -182,8 +190,8 @@ def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
 
 
 def _revealed(mass: float, rate: float, count: int) -> float:
-    """Probability that at least one of ``count`` uses reveals the input, each with probability
-    ``rate`` * ``mass``.
+    """Probability that at least one of ``count`` uses reveals the input, if each use reveals it
+    with probability ``rate`` * ``mass``.
     """
     mass *= rate
     return 1.0 if mass >= 1.0 else -math.expm1(count * math.log1p(-mass))

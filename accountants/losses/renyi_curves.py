@@ -1,5 +1,7 @@
-"""Rényi curves of sampled mechanisms: for each order a, the divergence ln E_Q[(P/Q)^a] / (a -
-1).
+"""Rényi curves of sampled mechanisms: the Rényi divergence, ln E_Q[(P/Q)^a] / (a - 1), as a
+function of the order a.
+
+P and Q are the output distributions under two neighbouring inputs.
 """
 
 from __future__ import annotations
@@ -23,18 +25,19 @@ _ROUNDING = 2.0**-48
 
 
 def poisson_gaussian_curve(rate: float, noise: float, orders: Array) -> Array:
-    """Computes the Rényi curve of Gaussian noise on a Poisson sample, for adding or removing one
-    record.
+    """Computes the Rényi curve of Gaussian noise on a Poisson sample, or an upper bound on it, for
+    adding or removing one record.
 
     - ``rate``: probability q that the record is in the sample.
     - ``noise``: standard deviation divided by sensitivity.
-    - ``orders``: Rényi orders, (n,).
+    - ``orders``: Rényi orders a, (n,).
 
-    Mironov, Talwar and Zhang 2019: the divergence of (1 - q) N(0) + q N(mu) from N(0), with mu =
-    1/noise, is the larger one of both directions. At integer orders, A = E[(P/Q)^a] minus 1 is the
-    sum of C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2. Between integer orders,
-    A is integrated numerically (the trapezoid rule is exact to rounding for these integrands). For
-    mu > 8, ln A is interpolated, which gives an upper bound because ln A is convex in a.
+    The result is the Rényi divergence at every order, (n,), or the upper bound. Mironov, Talwar and
+    Zhang 2019: the divergence of P = (1 - q) N(0) + q N(mu) from Q = N(0), with mu = 1/noise, is
+    the larger of the two directions. Let A = E_Q[(P/Q)^a]. At integer orders, A - 1 is the sum of
+    C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2. Between integer orders, A is
+    integrated numerically (the trapezoid rule is exact to rounding for these integrands). For mu >
+    8, ln A is interpolated, which gives an upper bound because ln A is convex in a.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -62,20 +65,20 @@ def poisson_gaussian_curve(rate: float, noise: float, orders: Array) -> Array:
 def fixed_size_curve(
     rate: float, curve: RenyiCurve, orders: Array, largest: float = math.inf
 ) -> Array:
-    """Computes an upper bound on the Rényi curve of any mechanism on a sample of fixed size.
+    """Computes an upper bound on the Rényi curve of any mechanism on a sample of fixed size, (n,).
 
     The sample is drawn without replacement. Neighbouring data sets differ in one replaced record.
 
     - ``rate``: sample size divided by the number of records, q.
     - ``curve``: Rényi curve of the mechanism on the sample.
-    - ``orders``: Rényi orders, (n,).
+    - ``orders``: Rényi orders a, (n,).
     - ``largest``: value of ``curve`` at order infinity.
 
-    Wang, Balle and Kasiviswanathan 2019, Theorem 9: with e(a) the curve and e(inf) = ``largest``,
+    Wang, Balle and Kasiviswanathan 2019, Theorem 9: with r(a) the curve and r(inf) = ``largest``,
     at integer orders (a - 1) times the divergence is at most
 
-        ln(1 + q^2 C(a, 2) min{4 (e^e(2) - 1), e^e(2) min{2, (e^e(inf) - 1)^2}}
-             + sum over j = 3..a of q^j C(a, j) e^((j-1) e(j)) min{2, (e^e(inf) - 1)^j}).
+        ln(1 + q^2 C(a, 2) min{4 (e^r(2) - 1), e^r(2) min{2, (e^r(inf) - 1)^2}}
+             + sum over j = 3..a of q^j C(a, j) e^((j-1) r(j)) min{2, (e^r(inf) - 1)^j}).
 
     Between integer orders the bound is interpolated: (a - 1) times the divergence is convex (their
     Corollary 10). The result is never above ``curve``: a sample that is drawn independently of the
@@ -87,14 +90,18 @@ def fixed_size_curve(
 
 def fixed_size_gaussian_curve(rate: float, noise: float, orders: Array) -> Array:
     """Computes an upper bound on the Rényi curve of Gaussian noise on a sample of fixed size, under
-    replacement.
+    replacement of one record.
 
-    The bound is that of ``fixed_size_curve``, with tighter terms: from j = 3 on, the term is the
-    smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'). B and B' are the moments E[(P/Q - 1)^l] of the
-    even numbers l next to j on either side, or of j itself if it is even (Wang, Balle and
-    Kasiviswanathan 2019, Theorem 27). The paper computes these moments from differences, which
-    cancel; here they are integrated. The parameters are those of ``poisson_gaussian_curve``, with
-    ``rate`` as in ``fixed_size_curve``.
+    The bound is computed as in ``fixed_size_curve``, with tighter factors in its sum over j: from j
+    = 3 on, the factor of q^j C(a, j) is the smaller of 2 e^((j-1) r(j)) and 4 sqrt(B B'), with r
+    the Rényi curve of the noise. B and B' are the moments E_Q[(P/Q - 1)^l] of the even numbers l
+    next to j on either side, or of j itself if it is even (Wang, Balle and Kasiviswanathan 2019,
+    Theorem 27). The paper computes these moments from differences, which cancel; here they are
+    integrated.
+
+    - ``rate``: sample size divided by the number of records.
+    - ``noise``: standard deviation divided by sensitivity.
+    - ``orders``: Rényi orders, (n,); the result has the same shape.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -104,8 +111,8 @@ def fixed_size_gaussian_curve(rate: float, noise: float, orders: Array) -> Array
 
 
 def gaussian(noise: float, orders: Array) -> Array:
-    """Computes the Rényi curve of Gaussian noise with standard deviation ``noise`` = z times the
-    sensitivity: a / (2 z^2) at order a.
+    """Computes the Rényi divergence of Gaussian noise at every order a of ``orders``: a / (2 z^2),
+    where z = ``noise`` is standard deviation divided by sensitivity.
     """
     if noise == 0:
         return np.full(len(orders), np.inf)
@@ -141,7 +148,11 @@ def _fixed_size(
 
 
 def _moments(mu: float) -> Array:
-    """ln E[(P/Q - 1)^l] of a Gaussian pair for even l up to ``_MOST_MOMENTS``; inf at other l."""
+    """Logarithms of the moments E_Q[(P/Q - 1)^l] of P = N(mu, 1) and Q = N(0, 1), by l from 0 to
+    ``_MOST_MOMENTS``.
+
+    The value is inf (unknown) if l is odd, and for mu > 2.
+    """
     curve = np.full(_MOST_MOMENTS + 1, np.inf)
     curve[0] = 0.0
     step = 0.25 * min(1.0, 1.0 / mu)
@@ -159,7 +170,9 @@ def _moments(mu: float) -> Array:
 
 
 def _integrated(rate: float, mu: float, orders: Array) -> Array:
-    """ln E_Q[(1 - q + q e^l)^a] by the trapezoid rule, with l the loss at x ~ N(0, 1)."""
+    """ln E[(1 - q + q e^l)^a] at every order a by the trapezoid rule, with q = ``rate`` and l = mu
+    x - mu^2/2 at x ~ N(0, 1).
+    """
     step = 0.2 * min(1.0, 1.0 / mu)
     totals = np.zeros(len(orders))
     for i, a in enumerate(orders):
@@ -186,8 +199,10 @@ def _integrated(rate: float, mu: float, orders: Array) -> Array:
 
 
 def _interpolated(whole: Callable[[int], float], orders: Array) -> Array:
-    """Divergences interpolated from integer orders, where ``whole(a)`` is (a - 1) times the
-    divergence. The product is interpolated linearly.
+    """Rényi divergences at ``orders``, interpolated from integer orders, where ``whole(a)`` is (a -
+    1) times the divergence.
+
+    This product is interpolated linearly.
     """
     low, high = np.floor(orders).astype(int), np.ceil(orders).astype(int)
     known = {a: whole(a) if a > 1 else 0.0 for a in sorted({*low.tolist(), *high.tolist()})}

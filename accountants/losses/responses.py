@@ -1,5 +1,5 @@
-"""Smallest epsilon of composed randomized responses: exact, or an upper bound if there are many
-different responses.
+"""Smallest epsilon of composed randomized responses: exact, or an upper bound if the responses have
+many different epsilons.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ _ROUNDING = 2.0**-51
 
 @dataclass(frozen=True, slots=True)
 class _Flipped:
-    """Tilted distribution of the number of flipped responses, for responses of one epsilon.
+    """Tilted distribution of the number of flipped responses (those that do not report the truth),
+    for responses of one epsilon.
 
-    - ``log_mass``: log-masses of the numbers.
-    - ``loss``: losses of the numbers, relative to the loss of the mode.
+    Tilted means that each probability is multiplied by e^(t loss), and then normalized.
+
+    - ``log_mass``: log-masses of the numbers in the window, (n,).
+    - ``loss``: privacy losses of the numbers, relative to the loss of the mode, (n,).
     - ``mode``: the most likely number.
-    - ``is_whole``: true if all numbers are included.
+    - ``is_whole``: true if the window contains all numbers.
     """
 
     log_mass: Vector
@@ -66,12 +69,13 @@ def responses_epsilon(kinds: PureCounts, delta: float) -> float:
     ``kinds`` lists the different pure epsilons, each with its number of responses.
 
     The result is exact to 1e-9 if the total losses can be enumerated: one epsilon with up to 10^10
-    uses, or several epsilons with 10^6 totals in the window. Otherwise it is computed on a grid of
-    step s. It is then above the optimum by at most B s, for B bundles of epsilons (as in Murtagh
-    and Vadhan 2016, Theorem 1.7, losses are only rounded up), and in practice by 1e-5 relative,
-    because each atom is split between two neighbouring cells so that both distributions keep their
-    masses. For more than 10^10 uses of one epsilon, or more than 4096 epsilons, the result is
-    Chernoff's bound, which is a few per cent larger. Memory stays below 300 MB.
+    uses, or several epsilons with up to 10^6 total losses that matter. Otherwise it is computed on
+    a grid of step s. The result is then above the optimum by at most B s, for B bundles (groups of
+    epsilons whose total losses are enumerated), as in Murtagh and Vadhan 2016, Theorem 1.7, where
+    losses are only rounded up. In practice it is above by 1e-5 relative, because each loss is split
+    between two neighbouring cells so that the distributions under both inputs keep their masses.
+    For more than 10^10 uses of one epsilon, or more than 4096 epsilons, the result is Chernoff's
+    bound, which is a few per cent larger. Memory stays below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in kinds)
     if delta <= 0 or not kinds or math.isinf(total):
@@ -109,8 +113,8 @@ def responses_epsilon(kinds: PureCounts, delta: float) -> float:
 
 
 def _saved(kinds: PureCounts, tilt: float) -> float:
-    """The sum of t x - ln M(t) at the largest loss x, with t the tilt and M the moment-generating
-    function.
+    """The value t x - ln M(t), with t = ``tilt``, M the moment-generating function of the total
+    privacy loss, and x its largest value.
     """
     return math.fsum(
         count * float(_saved_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
@@ -118,13 +122,19 @@ def _saved(kinds: PureCounts, tilt: float) -> float:
 
 
 def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Vector:
-    """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))), which nearly cancel at small tilts."""
+    """ln(1 + e^-e) - ln(1 + e^-(e (1 + 2 t))): the value of ``_saved`` for one response of epsilon
+    e, at tilt t.
+
+    The two logarithms nearly cancel at small tilts, so they are not subtracted.
+    """
     less = np.exp(-epsilon) * -np.expm1(-2.0 * epsilon * tilt)
     return np.asarray(np.log1p(less / (1.0 + np.exp(-epsilon * (1.0 + 2.0 * tilt)))))
 
 
 def _tilt(kinds: PureCounts, level: float) -> tuple[float, float]:
-    """The tilt that minimises Chernoff's bound on epsilon, and that bound minus the total."""
+    """The tilt that minimises Chernoff's bound on epsilon at delta = e^-level, and that bound minus
+    the largest total loss.
+    """
     epsilon, count = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
     # At higher tilts no response is flipped any more; at lower ones Chernoff's bound exceeds the
     # total.
@@ -141,20 +151,22 @@ def _tilt(kinds: PureCounts, level: float) -> tuple[float, float]:
 
 
 def _hockey(tilt: float | Vector) -> Vector:
-    """Minus the logarithm of the largest e^(-t u) (1 - e^-u) over u > 0."""
+    """Minus the logarithm of the largest e^(-t u) (1 - e^-u) over u > 0, with t = ``tilt``."""
     return np.asarray(np.log1p(tilt) + tilt * np.log1p(1.0 / tilt))
 
 
 def _width(epsilon: float, count: int, tilt: float) -> float:
-    """Number of counts that contain all but e^-60 of the mass, by Bernstein's inequality."""
+    """Size of a window of counts of flipped responses that contains all but e^-60 of the tilted
+    mass, by Bernstein's inequality.
+    """
     flip = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
     reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * _TAIL) + 2.0 * _TAIL / 3.0
     return min(float(count), 2.0 * reach) + 1.0
 
 
 def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
-    """Tilted binomial distribution of the number of flips, computed from ratios of neighbouring
-    masses, starting at the mode.
+    """Tilted binomial distribution of the number of flipped responses, computed from ratios of
+    neighbouring masses, from the mode outwards.
     """
     odds = -epsilon * (1.0 + 2.0 * tilt)
     flip = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
@@ -181,7 +193,9 @@ def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
 
 
 def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
-    """Every total of the losses of these parts, with its tilted log-mass."""
+    """All sums of one loss from each part: their tilted log-masses and their values, (sums,)
+    each.
+    """
     log_mass, loss = np.zeros(1), np.zeros(1)
     for part in parts:
         log_mass = np.add.outer(log_mass, part.log_mass).ravel()
@@ -190,10 +204,12 @@ def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
 
 
 def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
-    """The epsilon at which the divergence is 1, for masses in units of delta and descending losses.
+    """The epsilon at which the hockey-stick divergence is 1, for masses in units of delta and
+    descending losses.
 
     Between two losses the divergence is linear in e^eps: from x_i down to eps it grows by C_i (1 -
-    e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j).
+    e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j), with P_j the mass at loss
+    x_j.
     """
     below = loss[0] - loss
     log_sum = np.logaddexp.accumulate(log_mass + below) - below
@@ -208,7 +224,11 @@ def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
 
 
 def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
-    """Upper bound on a grid: tilted log-masses of the total loss, at descending losses."""
+    """Places the total loss of all ``parts`` on a grid, for an upper bound on epsilon.
+
+    The results are the tilted log-masses of the cells and their losses, in descending order of
+    loss, (cells,) each.
+    """
     bundles = [_together(bundle) for bundle in _bundled(parts)]
     low, high = _window(parts)
     step = (high - low) / (_CELLS - 2 * len(bundles) - 2)
@@ -233,7 +253,7 @@ def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
 
 
 def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
-    """Groups the parts into bundles whose total losses can be enumerated."""
+    """Groups the distributions ``parts`` into bundles whose total losses can be enumerated."""
     bundles: list[list[_Flipped]] = [[]]
     size = 1
     for part in sorted(parts, key=lambda part: len(part.loss)):
@@ -246,9 +266,10 @@ def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
 
 
 def _window(parts: list[_Flipped]) -> tuple[float, float]:
-    """Interval of total losses with at most e^-60 of the mass on either side, by Chernoff's bound.
+    """Interval of total losses with at most e^-60 of the tilted mass on either side, by Chernoff's
+    bound.
 
-    The interval lies within the range of the loss.
+    The interval lies within the range of the total loss.
     """
     means = [float(np.exp(part.log_mass) @ part.loss) for part in parts]
     centred = [part.loss - mean for part, mean in zip(parts, means, strict=True)]

@@ -1,5 +1,5 @@
-"""Tables of output probabilities: exact epsilons and divergences of one or several outputs; masses
-of densities.
+"""Tables of the output probabilities of a mechanism, with exact lower bounds on epsilon, and
+integration of densities to probabilities.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ _FEW_OUTPUTS = 64
 
 
 class _Joint(NamedTuple):
-    """Log-probabilities of the joint outputs of all copies under the inputs with the numbers ``a``
-    and ``b``.
+    """Log-probabilities of the joint outputs of all copies of a mechanism under two inputs.
 
-    In ``exchanged`` of the copies the two inputs are exchanged.
+    - ``a``, ``b``: row indices of the two inputs.
+    - ``exchanged``: number of copies in which the two inputs are exchanged.
+    - ``log_p``, ``log_q``: log-probabilities under the first and the second input.
     """
 
     a: int
@@ -65,12 +66,17 @@ class ProbabilityTable:
     """Log-probabilities of each output under each input, for a mechanism that is used ``copies``
     times independently.
 
-    - ``log_probs``: log-probabilities, (inputs, outputs).
-    - ``name_input``: function that returns the text of an input, given its row.
-    - ``name_output``: function that returns the text of an output, given its column; not needed at
-      delta > 0.
-    - ``copies``, ``groups``: as in ``WorstCase``.
-    - ``name_event``: function that returns the text of an event, given several columns.
+    - ``log_probs``: log-probabilities of one use, (inputs, outputs).
+    - ``name_input``: function that returns the text of an input, given its row index.
+    - ``name_output``: function that returns the text of an output, given its column index; not
+      needed at delta > 0.
+    - ``copies``: number of independent uses ("copies"), all of which may have the worst pair of
+      inputs at once.
+    - ``groups``: number of groups of equal size into which the copies are divided. Copies in one
+      group have the same pair of inputs. Different groups may have different pairs, or one pair in
+      exchanged order.
+    - ``name_event``: function that returns the text of an event, given the column indices of its
+      outputs, or None.
 
     Outputs may be omitted: ratios and divergences over fewer outputs are never above the true ones.
     """
@@ -83,16 +89,23 @@ class ProbabilityTable:
     name_event: Callable[[NDArray[np.intp]], str] | None = None
 
     def lower_bound(self, scope: Scope, delta: float) -> Bound:
-        """Computes the exact lower bound on epsilon at ``delta`` over all pairs of inputs, with a
-        witness (see ``exact_lower_bound``).
+        """Computes a lower bound on epsilon at ``delta`` from all pairs of inputs, in ``scope``,
+        without sampling error.
+
+        The bound is the epsilon of the table, except at ``delta`` > 0 for several copies: if their
+        outputs have more than two different probability ratios, or if not all combinations of pairs
+        are tried, it may be below. The bound has a witness: the pair, and an output or event that
+        shows the bound. At ``delta`` > 0 there is no witness for several copies whose outputs have
+        more than two different probability ratios.
         """
         return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
 
     def delta_at(self, epsilon: float) -> float:
         """Computes the largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
 
-        Raises InputError if it cannot be computed: for several copies whose outputs have more than
-        two different ratios, or if not all combinations of pairs were tried.
+        Raises InputError if the divergence cannot be computed: for several copies whose outputs
+        have more than two different probability ratios, or if copies may have different pairs of
+        inputs and not all combinations of pairs were tried.
         """
         if (ratios := self._ratios()) > 2:
             raise InputError(
@@ -112,12 +125,14 @@ class ProbabilityTable:
         return itertools.permutations(self.log_probs, 2)
 
     def _ratios(self) -> int:
-        """Number of different ratios of one copy, if there are several copies; otherwise 0."""
+        """Number of different probability ratios of the outputs of one copy, if there are several
+        copies; otherwise 0.
+        """
         return max(len(different_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
 
     def _together(self) -> tuple[list[_Joint], bool]:
         """Joint outputs of all copies under each ordered pair of inputs, and whether the worst pair
-        is included.
+        is among them.
 
         If there are only two inputs, they are also exchanged in some groups of the copies.
         """
@@ -142,7 +157,7 @@ class ProbabilityTable:
                 "The output is impossible under the second input: seeing it rules that input out."
             )
         elif self.copies > 1:
-            note = f"{self.copies} independent copies may have this pair of inputs at once."
+            note = f"All {self.copies} independent copies may have these inputs: log-ratios add up."
         # A density may exceed the largest double, as densities of long vectors do; it is then
         # infinite.
         with np.errstate(over="ignore"):
@@ -205,17 +220,18 @@ class ProbabilityTable:
 def exact_bound(
     epsilon: float, scope: Scope, delta: float, source: str, witness: Witness | None = None
 ) -> Bound:
-    """Returns a calculated lower bound, which holds with certainty (confidence 1)."""
+    """Wraps the calculated ``epsilon`` as a lower bound that is certain (confidence 1)."""
     return Bound(
         epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source=source, witness=witness
     )
 
 
 def loss_pair(log_p: Array, log_q: Array) -> Pair:
-    """Builds the pair of privacy losses of one use of a mechanism from the log-probabilities of its
-    outputs under two inputs.
+    """Builds the pair of distributions of one use of a mechanism from the log-probabilities of its
+    outputs under two inputs, (outputs,).
 
-    Outputs with a probability below e^-200 are omitted.
+    The pair is represented by its privacy losses. Outputs with a probability below e^-200 are
+    omitted.
     """
     loss = log_ratio(log_p, log_q)
     seen = (log_p > _NEGLIGIBLE) & np.isfinite(loss)
@@ -227,22 +243,29 @@ def loss_pair(log_p: Array, log_q: Array) -> Pair:
 
 
 def different_ratios(log_p: Array, log_q: Array) -> Array:
-    """Returns the different log-ratios of outputs with any mass, in ascending order, rounded to 12
+    """Returns the different log-ratios ln(p/q) of the outputs, in ascending order, rounded to 12
     digits.
+
+    ``log_p`` and ``log_q`` are log-probabilities, (outputs,). Outputs that are impossible under
+    both inputs are omitted.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     return np.unique(np.round(log_ratio(log_p, log_q)[possible], 12))
 
 
 def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """Returns the numbers of copies in which to try exchanging two inputs, and whether the worst
-    number is among them.
+    """Returns in how many copies of a mechanism to exchange the two inputs, so that the
+    hockey-stick divergence may be largest.
 
-    The copies of one group have the same order of inputs. Two bits with rates p > q may be
-    distinguished best as (0, 1) against (1, 0), except in two cases. In the first case, exchanging
-    the inputs changes nothing. In the second case, one output is impossible under one input. Let s
-    be the probability that one copy does not show it. With i of n copies exchanged, and e^eps >= 1,
-    the divergence is
+    - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
+    - ``copies``: number of copies, each of which receives one of the two inputs.
+    - ``groups``: number of groups of copies. Copies of one group have the same order of inputs.
+
+    The result is a list of numbers of copies to try, and whether the best number is among them. Two
+    bits with rates p > q may be distinguished best as (0, 1) against (1, 0), so exchanging matters,
+    except in two cases: the exchange changes nothing, or one output is impossible under one input.
+    In the second case, let s be the probability that one copy does not show this output. With i of
+    n copies exchanged, and e^eps >= 1, the divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 
@@ -260,14 +283,18 @@ def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tup
 
 
 def statistic(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
-    """Returns log-probabilities, under both inputs, of a sufficient statistic of the outputs of all
-    ``copies``.
+    """Returns the log-probabilities, under two inputs, of a sufficient statistic of the outputs of
+    all ``copies`` of a mechanism.
+
+    - ``log_p``, ``log_q``: log-probabilities of the outputs of one copy under the two inputs.
+    - ``copies``: number of copies.
+    - ``exchanged``: number of copies in which the two inputs are exchanged.
 
     For one copy, the statistic is its output. For several copies, whose outputs must have at most
-    two different ratios, the statistic is the number of outputs that favour the first input. It is
-    binomial or, if the inputs are ``exchanged`` in some copies, a sum of two binomial numbers. For
-    millions of copies, numbers with a probability below the smallest double under the first input
-    are omitted (Bernstein), which only lowers a divergence.
+    two different ratios, it is the number of outputs that favour the first input: a binomial number
+    or, if inputs are exchanged, a sum of two. For millions of copies, values with a probability
+    below the smallest double under the first input are omitted (Bernstein), which only lowers a
+    divergence.
     """
     if copies == 1:
         return log_p, log_q
@@ -291,10 +318,10 @@ def statistic(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tu
 
 
 def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float, float]:
-    """The larger and the smaller log-ratio of outputs with at most two ratios, and three
-    probabilities.
+    """The larger and the smaller probability log-ratio of outputs with at most two different
+    ratios, and three probabilities.
 
-    The probabilities are: outputs of the larger ratio under the first input, the same outputs under
+    The probabilities are: outputs of the larger ratio under the first input, these outputs under
     the second input, and all other outputs under the second input.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
@@ -318,7 +345,9 @@ DensityFunction = Callable[[Array], Array]
 
 
 def _clenshaw_curtis(order: int) -> tuple[Array, Array]:
-    """Nodes on [-1, 1], both ends included, and weights, exact for polynomials of ``order``."""
+    """Nodes on [-1, 1], both ends included, and weights of the quadrature that is exact for
+    polynomials of degree ``order``.
+    """
     nodes = np.cos(np.pi * np.arange(order + 1) / order)
     degrees = np.arange(order + 1)
     moments = np.where(degrees % 2 == 0, 2.0 / (1.0 - np.where(degrees == 1, 0, degrees) ** 2.0), 0)
@@ -335,8 +364,8 @@ class Cells:
     """Disjoint intervals ("cells") of the line, with the masses of several densities on them.
 
     - ``masses``: masses, (densities, cells).
-    - ``interval``: index of the given interval that contains each cell.
-    - ``low``, ``high``: ends of the cells.
+    - ``interval``: index of the given interval that contains each cell, (cells,).
+    - ``low``, ``high``: ends of the cells, (cells,).
     - ``lost_mass``: estimate of the mass of each density in the cells that were omitted,
       (densities,).
     """
@@ -349,15 +378,15 @@ class Cells:
 
 
 def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
-    """Integrates densities between ascending ``edges``, with a relative error of about
-    ``MAX_DIFFERENCE`` per cell.
+    """Integrates densities over the intervals between ascending ``edges``, with a relative error of
+    about ``MAX_DIFFERENCE`` per resulting cell.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
-    16 and 8 agree for all densities (Clenshaw and Curtis 1960: the rules are nested, and both ends
-    are nodes, so that no jump is hidden next to an end). Cells on which they still disagree after
-    24 halvings, around a jump or a kink, are omitted. Therefore a hockey-stick divergence over the
-    remaining cells is not above the true divergence.
+    16 and 8 agree for all densities (Clenshaw and Curtis 1960). Cells on which they still disagree
+    after 24 halvings, around a jump or a kink, are omitted. Therefore a hockey-stick divergence
+    over the remaining cells is not above the true divergence.
     """
+    # The two rules are nested, and both ends are nodes, so that no jump is hidden next to an end.
     low, high = edges[:-1], edges[1:]
     cell = np.arange(len(low))
     done: list[tuple[NDArray[Any], ...]] = []
@@ -381,8 +410,9 @@ def integrate_cells(densities: DensityFunction, edges: Array) -> Cells:
 
 
 def integration_edges(points: Array) -> Array:
-    """Returns ascending edges, dense around ``points`` and reaching about 7e11 times their spread
-    beyond them.
+    """Returns ascending ends of intervals for ``integrate_cells``.
+
+    The ends are dense around ``points``, and reach about 7e11 times their spread beyond them.
     """
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)

@@ -1,4 +1,6 @@
-"""Accountants: each computes an upper bound on the epsilon of an accounting event."""
+"""Accountants: each computes an upper bound on the epsilon of an accounting event (a description of
+composed mechanisms).
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ class Pure(LeafAccountant):
     """Accountant by basic composition: it adds up the pure epsilons of all mechanisms.
 
     The sum is valid under adaptive composition (Dwork et al. 2006, Theorem 1). It holds at delta 0,
-    and hence at any delta. At delta 0 it is exact if one pair of inputs can be the worst pair of
-    all reports at once. A shuffled report counts as if it were not shuffled.
+    and hence at any delta. At delta 0 the sum is exact if one pair of inputs is the worst pair of
+    all mechanisms at once. Reports count as if they were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -67,7 +69,9 @@ class Pure(LeafAccountant):
     reads = PURE_EVENTS
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the sum of the pure epsilons of all uses."""
+        """Computes the sum of the pure epsilons of all ``uses``, which are mechanisms with their
+        numbers of uses; ``delta`` has no effect.
+        """
         return math.fsum(count * pure_epsilon(leaf) for leaf, count in uses)
 
 
@@ -75,16 +79,17 @@ class Pure(LeafAccountant):
 class Optimal(LeafAccountant):
     """Accountant by optimal composition: it treats each pure epsilon as a randomized response.
 
-    No smaller bound holds for all mechanisms with these epsilons, even if they are chosen
+    No smaller bound holds for all mechanisms with the same pure epsilons, even if they are chosen
     adaptively. For equal epsilons: Kairouz, Oh and Viswanath 2015, Theorem 3.3, extended here to
     every delta. For unequal epsilons: Murtagh and Vadhan 2016, Theorem 1.5. The result is exact to
     1e-9. If there are too many unequal epsilons to enumerate, the result is an upper bound computed
     on a grid, with a relative error of 1e-6 (see ``losses.responses``). Only the pure epsilon of a
-    leaf is used. So an accountant that uses the distribution of a Laplace mechanism, or of a
-    response with five values, may prove less. A shuffled report counts as if it were not shuffled.
+    mechanism is used. So an accountant that uses the distribution of a Laplace mechanism, or of a
+    response with five values, may prove a smaller bound. A shuffled report counts as if it were not
+    shuffled.
 
-    This accountant shares no code with the privacy loss accountant ``Pld`` and therefore checks its
-    results.
+    This accountant shares no code with the privacy loss accountant ``Pld``, and therefore can check
+    its results.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -102,7 +107,11 @@ class Optimal(LeafAccountant):
     reads = PURE_EVENTS
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the epsilon of the composed randomized responses."""
+        """Computes the epsilon at ``delta`` of composed randomized responses that have the pure
+        epsilons of the mechanisms.
+
+        ``uses`` lists the mechanisms, each with its number of uses.
+        """
         return responses_epsilon(count_epsilons(uses), delta)
 
 
@@ -129,19 +138,18 @@ class Pld(LeafAccountant):
     The privacy losses of composed uses are added as random variables (Sommer, Meiser, Mohammadi
     2019). The result is exact if a closed form is known.
 
-    - Randomized responses, bit flips and pure epsilons, if all leaves are equal: the exact binomial
-      distribution.
+    - Randomized responses, bit flips and pure epsilons, if all mechanisms are equal: the exact
+      binomial distribution.
     - Mechanisms that reveal either everything or nothing: the probability that they reveal
       everything.
-    - Gaussians: the exact privacy curve of the equivalent single Gaussian (Balle and Wang 2018,
-      Theorem 8).
-    - Other events: the dominating pairs of the leaves (``losses.pairs``), composed into an upper
-      bound on a grid (``losses.composition``). The bound is within 1e-3 of epsilon for up to a
-      million uses, and looser beyond.
+    - Gaussian mechanisms: the exact privacy curve of the equivalent single Gaussian mechanism
+      (Balle and Wang 2018, Theorem 8).
+    - Other events: the dominating pairs of distributions of the mechanisms (``losses.pairs``),
+      composed into an upper bound on a grid (``losses.composition``). The bound is within 1e-3 of
+      epsilon for up to a million uses, and looser for more.
 
-    Poisson sampling is composed in both directions, with a record present in the first data set or
-    in the second, and the larger result counts. The result is never above the sum of the largest
-    losses.
+    Poisson sampling is composed twice, with the record in the first data set or in the second, and
+    the larger result counts. The result is never above the sum of the largest losses.
 
     Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
     count of a repeated ``RandomizedResponseDpEvent``. Ten uses of noise 0.5 over 2 buckets cost
@@ -161,7 +169,11 @@ class Pld(LeafAccountant):
     sampled = _PLD_SAMPLED
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the epsilon of the composed losses, at most the sum of the largest losses."""
+        """Computes an upper bound on the epsilon at ``delta`` of the composed mechanisms; at most
+        the sum of their largest privacy losses.
+
+        ``uses`` lists the mechanisms, each with its number of uses.
+        """
         uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
         max_sum = math.fsum(count * _largest(leaf) for leaf, count in uses)
         if delta == 0.0 or max_sum == 0.0:
@@ -181,7 +193,7 @@ class Pld(LeafAccountant):
 
 
 def _largest(leaf: dp.DpEvent) -> float:
-    """The largest privacy loss of one use."""
+    """The largest privacy loss of one use of a mechanism; infinite if the loss is not bounded."""
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return _largest(leaf.event)
     if hasattr(leaf, "event"):
@@ -191,7 +203,9 @@ def _largest(leaf: dp.DpEvent) -> float:
 
 
 def _revealing_probability(leaf: dp.DpEvent) -> float:
-    """The probability that one use reveals everything, if it reveals nothing otherwise; else 0."""
+    """Probability that one use reveals the input with certainty, if it reveals nothing otherwise; 0
+    for other mechanisms.
+    """
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
         return sampling_rate(leaf) * _revealing_probability(leaf.event)
     if not isinstance(leaf, THREE_POINT_EVENTS):
@@ -201,14 +215,20 @@ def _revealing_probability(leaf: dp.DpEvent) -> float:
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
-    """Sensitivity over standard deviation of the single Gaussian equivalent to many Gaussians."""
+    """Sensitivity over standard deviation of the single Gaussian mechanism that is equivalent to
+    all ``gaussians``.
+    """
     if any(g.noise_multiplier == 0 for g, _ in gaussians):
         return math.inf
     return math.hypot(*(math.sqrt(count) / g.noise_multiplier for g, count in gaussians))
 
 
 def _gaussian(mu: float, delta: float) -> float:
-    """An upper bound on the exact curve, whose inverse is computed to 1e-12 (1 + mu)."""
+    """Upper bound on the epsilon at ``delta`` of a Gaussian mechanism with sensitivity over
+    standard deviation ``mu``.
+
+    The error of the computed epsilon, 1e-12 (1 + mu), is added.
+    """
     if mu <= 1e4:
         if gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
             return 0.0
@@ -218,7 +238,7 @@ def _gaussian(mu: float, delta: float) -> float:
 
 
 def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
-    """The exact epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
+    """The exact epsilon of ``count`` uses of one response, whose privacy loss is L, 0 or -L."""
     pair = ThreePointLoss.of_event(leaf)
     if pair.p_uninformative > _PLD_ROUNDING:
         return upper_epsilon(((dominating_pair(leaf), count),), delta)
@@ -233,9 +253,10 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
 
 
 def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-    """Computes the epsilon of different leaves on one grid, in both directions for leaves that
-    sample a record which is present or absent.
+    """Computes an upper bound on the epsilon of different mechanisms, composed on one grid of
+    privacy losses.
 
+    Mechanisms that sample a record which is present or absent are composed in both directions.
     Losses that are too large for a grid are added up.
     """
     huge = [(leaf, n) for leaf, n in uses if MAX_LOSS < _largest(leaf) < math.inf]
@@ -263,7 +284,7 @@ _RDP_SAMPLED = {
     dp.SampledWithoutReplacementDpEvent: _RDP_READS,
     dp.RevealedSamplingDpEvent: _RDP_READS,
 }
-# Orders: fine if little noise is composed, integers above, and large ones for weak noise.
+# Orders: fine ones near 1 for weak noise, integers above, and large ones for strong noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
     [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.round(np.geomspace(64, 65536, 31))]
 )
@@ -275,13 +296,14 @@ _RDP_ROUNDING = 2.0**-50
 class Rdp(LeafAccountant):
     """Accountant by Rényi differential privacy: it adds Rényi curves and converts them to epsilon.
 
-    Rényi divergences of each order are added under composition (Mironov 2017, Proposition 1).
+    A Rényi curve is the Rényi divergence as a function of the order. The divergences of each order
+    are added under composition (Mironov 2017, Proposition 1).
 
     The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
-    the dominating pair for randomized response and bit flips. ``losses.renyi_curves`` has the
-    curves of Poisson samples of a Gaussian for adding or removing a record, and of fixed-size
-    samples of any mechanism under replacement. Conversion: Canonne, Kamath and Steinke 2020,
-    Proposition 12.
+    the dominating pair of distributions for randomized response and bit flips.
+    ``losses.renyi_curves`` has the curves of Poisson samples of a Gaussian for adding or removing a
+    record, and of fixed-size samples of any mechanism under replacement. Conversion: Canonne,
+    Kamath and Steinke 2020, Proposition 12.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -297,15 +319,19 @@ class Rdp(LeafAccountant):
     sampled = _RDP_SAMPLED
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the smallest epsilon over all Rényi orders."""
+        """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
+        order converts.
+
+        ``uses`` lists the mechanisms, each with its number of uses.
+        """
         curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
 @lru_cache(maxsize=256)
 def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
-    """Rényi divergence of one use at every order, for the worst pair of inputs. The array is
-    cached, so do not modify it.
+    """Rényi divergences of one use at the orders ``_ORDERS``, (orders,), for the worst pair of
+    inputs. The array is cached, so do not modify it.
     """
     return _at(leaf, _ORDERS)
 
@@ -332,7 +358,11 @@ def _at(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)) / (a-1): Mironov 2017, Proposition 6."""
+    """Rényi curve of Laplace noise: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)) / (a-1) at
+    order a, with b = ``noise``.
+
+    Mironov 2017, Proposition 6.
+    """
     if noise < 1e-300:
         return np.full(len(orders), np.inf)
     one, two = (orders - 1) / noise, orders / noise
@@ -347,8 +377,11 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
 def _revealed(
     rate: float, curve: NDArray[np.float64], orders: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """ln E_Q[(P/Q)^a] / (a - 1) if P/Q is 1 except with probability ``rate``, as an average of
-    moments.
+    """Rényi curve of a mechanism with Rényi ``curve`` that runs with probability ``rate``, when the
+    adversary sees whether it ran.
+
+    The moment E_Q[(P/Q)^a] is the average of the mechanism's moment, with weight ``rate``, and of
+    1.
     """
     if rate == 0:
         return np.zeros(len(orders))
@@ -360,7 +393,9 @@ def _revealed(
 
 
 def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln E_Q[(P/Q)^a] / (a - 1) at every order a, for a distribution with three losses."""
+    """Rényi divergence, ln E_Q[(P/Q)^a] / (a - 1), at every order a, for a pair with three privacy
+    losses.
+    """
     if pair.max_loss == 0:
         return np.zeros(len(orders))
     if math.isinf(pair.max_loss):
@@ -389,12 +424,14 @@ _LARGEST = 500.0
 class Shuffle(LeafAccountant):
     """Accountant of amplification by shuffling: it composes the clone bound numerically.
 
-    A report among n shuffled eps-LDP reports is hidden among clones (see ``ClonePair``).
+    The bound is that of "Hiding among the clones" (Feldman, McMillan and Talwar 2021): one report
+    among n shuffled eps-LDP reports is hidden among clones, reports of other users that are drawn
+    from a component of its own distribution (see ``losses.pairs.ClonePair``).
 
     The bound composes over many shuffles, adaptively too, because the pair of distributions
-    dominates for all inputs. If a user sends k reports per round, pooling all reports in one
-    shuffle is a function (one more random permutation) of k shuffles with one report per user. So
-    they may be accounted as k shuffles.
+    dominates for all inputs. If a user sends k reports per round, they may be accounted as k
+    shuffles of one report per user: pooling all reports is a function (one more random permutation)
+    of these k shuffles.
 
     Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
     reveals its report to the adversary. A user who reveals its report is not a clone and is not
@@ -420,7 +457,11 @@ class Shuffle(LeafAccountant):
     )
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """Computes the epsilon of the composed clone pairs; at most the sum of local epsilons."""
+        """Computes the epsilon at ``delta`` of the composed shuffles; at most the sum of the local
+        epsilons.
+
+        ``uses`` lists the shuffles, each with its number of uses.
+        """
         local = math.fsum(count * leaf.epsilon for leaf, count in uses)
         if delta == 0 or local == 0 or max(leaf.epsilon for leaf, _ in uses) >= _LARGEST:
             return local
@@ -431,5 +472,7 @@ class Shuffle(LeafAccountant):
 
 
 def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:
-    """The pair of one shuffle; the report of a single user is not shuffled."""
+    """Dominating pair of distributions of one shuffle; the report of a single user is not
+    shuffled.
+    """
     return AtomicPair.of_epsilon(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)

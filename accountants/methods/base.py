@@ -1,5 +1,5 @@
-"""Protocol of accountants, and a base class for accountants that process the single mechanisms
-(leaves) of an event.
+"""Protocol of accountants, and a base class for accountants that compose the single mechanisms of
+an event.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delt
 
 
 class Accountant(Protocol):
-    """Protocol of accountants, which prove an upper bound on epsilon for an accounting event.
+    """Protocol of accountants, which prove an upper bound on epsilon for an accounting event (a
+    description of composed mechanisms).
 
-    An accountant raises an error for an event that contains an unsupported part. It never skips a
-    part.
+    An accountant raises InputError for an event that contains an unsupported mechanism. It never
+    skips a mechanism.
     """
 
     @property
@@ -36,9 +37,9 @@ class Accountant(Protocol):
         ...
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Proves an upper bound on epsilon for ``event`` at ``delta``.
+        """Proves an upper bound on epsilon for ``event`` at ``delta``, in ``scope``.
 
-        Raises InputError, with the name of the leaf, if a leaf is not supported.
+        Raises InputError, with the class of the mechanism, if a mechanism is not supported.
         """
         ...
 
@@ -51,9 +52,10 @@ class LeafAccountant(ABC):
 
     - ``reference``: theorem on which the bound rests.
     - ``name``: name of the accountant in error messages.
-    - ``reads``: supported leaf classes.
-    - ``sampled``: for each supported sampling class, the event classes that may be sampled.
-    - ``assumptions``: assumptions of its bounds, as sentences.
+    - ``reads``: supported event classes of mechanisms.
+    - ``sampled``: supported sampling classes, each with the event classes that it may sample.
+    - ``assumptions``: assumptions of its bounds, as sentences. If ``sampled`` is not empty, the
+      bounds have the assumptions of ``events.leaves.assumed`` instead.
     - ``epsilon``: method that computes the bound.
     """
 
@@ -68,12 +70,12 @@ class LeafAccountant(ABC):
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes an upper bound on epsilon at ``delta`` for the composition of all mechanisms.
 
-        ``uses`` lists the mechanisms (leaves of the event), each with its number of uses.
+        ``uses`` lists the mechanisms, each with its number of uses.
         """
 
     def supports(self, event: dp.DpEvent) -> bool:
-        """Whether every mechanism in ``event`` is of a supported class or provides no privacy
-        at all.
+        """Whether every mechanism in ``event`` is of a supported class, or provides no privacy at
+        all (its epsilon is then infinite).
         """
         return is_supported(event, self.reads, sampled=self.sampled)
 
@@ -81,9 +83,9 @@ class LeafAccountant(ABC):
         """Proves an upper bound on epsilon for ``event`` at ``delta``, a number in [0, 1), in
         ``scope``.
 
-        The bound is infinite if a leaf provides no privacy. Raises InputError for a leaf that this
-        accountant does not support, an invalid parameter of a leaf, a sampling event of another
-        adjacency, or an invalid ``delta``.
+        The bound is infinite if a mechanism provides no privacy. Raises InputError for a mechanism
+        that this accountant does not support, an invalid parameter of a mechanism, a sampling event
+        that is not defined under the adjacency of ``scope``, or an invalid ``delta``.
         """
         uses = supported_leaves(
             event, self.reads, sampled=self.sampled, scope=scope, reader=self.name

@@ -1,1 +1,3 @@
-"""Theorems on privacy bounds: conversions between scopes, adjacency, sampling and collusion."""
+"""Theorems that convert privacy bounds: between scopes, between adjacencies, for sampling and for
+collusion.
+"""

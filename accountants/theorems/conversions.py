@@ -26,14 +26,14 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class SumRule:
-    """Composition theorem for ``count`` mechanisms, each (epsilon, delta)-DP: the total is (count
+    """Composition theorem: ``count`` mechanisms that are (epsilon, delta)-DP are together (count
     epsilon, count delta)-DP.
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
     ourselves", Theorem 1) is valid under adaptive composition too, and attained at delta 0. If the
-    field ``delta`` is above 0, pure epsilons cost less: each is dominated by randomized response
-    (Kairouz, Oh and Viswanath 2015), whose composition is an exact sum. In this case ``widen``
-    returns the smaller of the two results.
+    field ``delta`` is above 0, mechanisms with a pure epsilon cost less: randomized response
+    dominates each of them (Kairouz, Oh and Viswanath 2015), and its composition is computed
+    exactly. In this case ``widen`` returns the smaller of the two results.
     """
 
     count: int
@@ -44,8 +44,8 @@ class SumRule:
         check_delta(self.delta)
 
     def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes (epsilon, delta) of the composition, if each mechanism satisfies the given
-        (``epsilon``, ``delta``).
+        """Computes the pair (epsilon, delta) of the composition, if each mechanism satisfies the
+        given (``epsilon``, ``delta``).
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -59,8 +59,8 @@ class SumRule:
         return min(self.count * epsilon, least), self.delta
 
     def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes a lower bound (epsilon, delta) for the worst single mechanism, given a lower
-        bound for the composition.
+        """Computes the pair (epsilon, delta) of a lower bound for the worst single mechanism, given
+        the lower bound (``epsilon``, ``delta``) for the composition.
         """
         return check_epsilon(epsilon) / self.count, check_delta(delta) / self.count
 
@@ -75,10 +75,10 @@ class GroupRule:
     """Group privacy for a change of ``size`` = k units at once: (k epsilon, delta (e^(k epsilon) -
     1)/(e^epsilon - 1)).
 
-    Dwork and Roth 2014, Theorem 2.2, with the sum of the series: between the inputs D_0 and D_k,
-    which differ in k units, the probability of an event satisfies P_0 <= e^eps P_1 + delta <=
-    e^2eps P_2 + (1 + e^eps) delta <= ... For k = 2 (replacement as a removal and an addition),
-    delta is multiplied by 1 + e^eps. The delta is not k delta, and both values are attained at
+    Dwork and Roth 2014, Theorem 2.2, with the sum of the series. Let P_i be the probability of an
+    event on input D_i, which differs from D_0 in i units. Then P_0 <= e^eps P_1 + delta <= e^2eps
+    P_2 + (1 + e^eps) delta <= ... For k = 2 (replacement as a removal and an addition), delta is
+    multiplied by 1 + e^eps. The delta is not k delta. Some mechanism attains epsilon and delta at
     once.
     """
 
@@ -88,8 +88,8 @@ class GroupRule:
         _check_count(self.size)
 
     def widen(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes (epsilon, delta) for a change of the whole group from (``epsilon``, ``delta``)
-        for a change of one unit.
+        """Computes the pair (epsilon, delta) for a change of the whole group, given (``epsilon``,
+        ``delta``) for a change of one unit.
         """
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
@@ -98,8 +98,8 @@ class GroupRule:
         return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
     def narrow(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """Computes a lower bound (epsilon, delta) for some change of one unit, given a lower bound
-        for the group.
+        """Computes the pair (epsilon, delta) of a lower bound for some change of one unit, given
+        the lower bound (``epsilon``, ``delta``) for the whole group.
         """
         one = check_epsilon(epsilon) / self.size
         if check_delta(delta) == 0.0 or math.isinf(one):
@@ -128,7 +128,7 @@ def _check_count(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScopeStep:
-    """One step of a conversion between a narrower scope and a wider scope.
+    """One step of the conversion of a bound between a narrower and a wider scope.
 
     - ``rule``: theorem of the step, or None if the bound does not change.
     - ``assumptions``: assumptions of the step, as sentences.
@@ -139,20 +139,22 @@ class ScopeStep:
 
 
 def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0) -> Bound:
-    """Converts ``bound`` to ``scope``, and adds the theorems used to its source and its
-    assumptions.
+    """Converts ``bound`` to another ``scope``, and adds the theorems used to its source and their
+    assumptions to its assumptions.
 
     An upper bound is converted to a wider scope (report to round, rating to user) by composition
     and group privacy, and to a narrower scope unchanged. A lower bound is converted to a wider
     scope unchanged. A lower bound is converted to a narrower scope by contraposition: if every part
-    had a smaller epsilon, the whole would too. So the worst part has at least the resulting
-    epsilon, but it is not known which part this is. Raises InputError, with the field and the
-    reason, if no theorem converts the bound: from a weaker vantage to a stronger one, from
-    replacement to presence, or from an attribute to a user.
+    (such as every report) had a smaller epsilon, the whole would too. So some part has at least the
+    resulting epsilon. Raises InputError, with the field and the reason, if no theorem converts the
+    bound: from a weaker vantage to a stronger one, from replacement to presence, or from an
+    attribute to a user.
 
-    ``sizes`` holds the numbers of parts in wider scopes. ``delta`` is the delta at which the result
-    is needed: a pure upper bound is then converted over rounds by optimal composition. The
-    conversion does not use the mechanism. An accountant that has the system's events proves a
+    - ``sizes``: numbers of items, ratings, reports and rounds in the wider scope.
+    - ``delta``: delta at which the result is needed. If it is above 0, a pure upper bound is
+      converted over rounds by optimal composition.
+
+    The conversion does not use the mechanism. An accountant that has the system's events proves a
     smaller epsilon, for Gaussian noise a far smaller one. For the units COORDINATE, REPORT and BIT,
     all parts sent within the horizon are counted.
     """
@@ -187,8 +189,8 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
 
 
 def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeStep]:
-    """Steps that convert an upper bound in ``low`` to one in ``high``: first the change of unit and
-    adjacency, then the horizon.
+    """Lists the steps that convert an upper bound in the scope ``low`` to the scope ``high``: first
+    unit and adjacency, then horizon.
     """
     if not low.vantage.determines(high.vantage):
         raise InputError(
@@ -215,7 +217,9 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[ScopeS
 
 
 def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
-    """Steps that convert the unit and adjacency of ``low`` to those of ``high``, at one horizon."""
+    """Lists the steps that convert an upper bound from the unit and adjacency of ``low`` to those
+    of ``high``, at one horizon.
+    """
     same = replace(high, vantage=low.vantage, horizon=low.horizon)
     if low.covers(same):
         return []
@@ -247,7 +251,9 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
 
 
 def _adjacency(low: Scope, high: Scope) -> list[ScopeStep]:
-    """Steps to another adjacency of the same unit."""
+    """Lists the steps that convert an upper bound in ``low`` to ``high``, a scope of another
+    adjacency and the same unit.
+    """
     if low.unit is Unit.BIT:
         return [ScopeStep(None, ("a bit has two values, so that every change is a flip",))]
     if low.covers(high):
@@ -260,8 +266,10 @@ def _adjacency(low: Scope, high: Scope) -> list[ScopeStep]:
 
 
 def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
-    """Steps from one report or coordinate to all those of a user, as a composition of separate
-    mechanisms.
+    """Lists the steps that convert an upper bound for one report or coordinate of a user to all
+    reports or coordinates of the user.
+
+    The reports or coordinates are composed as separate mechanisms.
     """
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
@@ -279,8 +287,10 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
 
 
 def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
-    """Steps from one bit to an interaction (one bit per upload) or to a user (one bit per item and
-    upload).
+    """Lists the steps that convert an upper bound for one bit of an upload to an interaction or to
+    a user.
+
+    An interaction has one bit per upload. A user has one bit per item and upload.
     """
     purpose, count = f"bit to {high.unit}", 1
     if high.unit is Unit.USER:
@@ -296,7 +306,11 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
 
 
 def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[ScopeStep]:
-    """Steps from one interaction or rating to a user, whose entries are changed one by one."""
+    """Lists the steps that convert an upper bound for one interaction or rating to all data of a
+    user.
+
+    The interactions or ratings of the user are changed one by one.
+    """
     if low.adjacency is Adjacency.REPLACE:
         raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"

@@ -1,5 +1,7 @@
-"""Epsilon of an accounting event under each adjacency, for groups of records, and for samples of
-fixed size.
+"""Accounting events under each adjacency and for groups of records, and bounds on epsilon that two
+neighbouring data sets attain.
+
+For samples of fixed size, there are upper and lower bounds on epsilon.
 """
 
 from __future__ import annotations
@@ -41,17 +43,17 @@ _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
 def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
-    """Converts ``event`` to the event that accountants of ``adjacency`` must receive; None if it is
-    unknown.
+    """Converts ``event``, in the convention of dp-accounting, to the event whose accounting is
+    correct under ``adjacency``; None if no such event is known.
 
-    ``event`` follows the convention of dp-accounting: its noise multiplier is the noise divided by
-    the norm of one record. Adding or removing a record changes a sum of records by this norm, and
-    replacing a record changes it by twice the norm. So under replacement the multiplier is halved.
-    In a sample of fixed size, a record always displaces another record. So the multiplier is halved
-    under both adjacencies, and adding or removing a record costs as much as Poisson sampling at the
-    same rate (see ``fixed_size_upper``). Poisson sampling under replacement is known for Gaussian
-    and Laplace noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses,
-    pure epsilons, zCDP) are the same under both adjacencies.
+    The noise multiplier of ``event`` is the noise divided by the norm of one record. Adding or
+    removing a record changes a sum of records by this norm, and replacing a record changes it by
+    twice the norm. So under replacement the multiplier is halved. In a sample of fixed size, a
+    record always displaces another record. So the multiplier is halved under both adjacencies, and
+    adding or removing a record costs as much as Poisson sampling at the same rate (see
+    ``fixed_size_upper``). Poisson sampling under replacement is known for Gaussian and Laplace
+    noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses, pure
+    epsilons, zCDP) are the same under both adjacencies.
 
     Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
     unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
@@ -83,10 +85,12 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
 
 
 def checked_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
-    """Converts ``event`` to the event that accountants of ``adjacency`` must receive, as
-    ``convert_event`` does.
+    """Converts ``event``, in the convention of dp-accounting, to the event whose accounting is
+    correct under ``adjacency``.
 
-    Raises InputError if that event is unknown.
+    Under replacement, for example, noise multipliers are halved (see ``convert_event``). Raises
+    InputError if no such event is known, or if the sampling of ``event`` is not defined under
+    ``adjacency``.
     """
     charged = convert_event(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
@@ -99,8 +103,8 @@ def checked_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
 
 
 def leaf_names(event: dp.DpEvent) -> str:
-    """Names the event classes of the mechanisms in ``event``, and of the events that they sample,
-    as text.
+    """Returns the names of the event classes of all mechanisms in ``event``, and of the events that
+    they sample, joined by commas.
     """
     parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
     names = dict.fromkeys(
@@ -111,20 +115,21 @@ def leaf_names(event: dp.DpEvent) -> str:
 
 
 def unknown_event_text(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """Returns a sentence that names the mechanisms of an event that ``convert_event`` cannot
-    convert.
+    """Returns a sentence for an error message: for which mechanisms of ``event`` no accounting
+    under ``adjacency`` is known.
     """
     return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
 
 
 def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
-    """Returns the event for adding or removing ``size`` records together; None if it is unknown.
+    """Returns the event for adding or removing ``size`` records together; None if that event is
+    unknown.
 
-    ``event`` follows the convention of dp-accounting. For noise on a sum of all records, the noise
-    multiplier is divided by ``size``. A Poisson sample contains a binomial number of the group's
-    records, so Gaussian noise becomes a mixture of Gaussians
-    (``losses.pairs.GaussianMixturePair``). The resulting epsilon is far below that of group
-    privacy, which multiplies epsilon by ``size`` and delta by more.
+    ``event`` follows the convention of dp-accounting: its noise multiplier is the noise divided by
+    the norm of one record. For noise on a sum of all records, the multiplier is divided by
+    ``size``. A Poisson sample contains a binomial number of the group's records, so Gaussian noise
+    becomes a mixture of Gaussians (``losses.pairs.GaussianMixturePair``). The resulting epsilon is
+    far below that of group privacy, which multiplies epsilon by ``size`` and delta by more.
 
     >>> event = group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
@@ -150,7 +155,9 @@ def _of_parts(
     event: dp.SelfComposedDpEvent | dp.ComposedDpEvent,
     change: Callable[[dp.DpEvent], dp.DpEvent | None],
 ) -> dp.DpEvent | None:
-    """Composition of the converted events of the parts; None if one of them is unknown."""
+    """Applies ``change`` to every event of a composition, and composes the results; None if one of
+    the results is None.
+    """
     if isinstance(event, dp.SelfComposedDpEvent):
         one = change(event.event)
         return None if one is None else dp.SelfComposedDpEvent(one, event.count)
@@ -159,12 +166,19 @@ def _of_parts(
 
 
 def _wider(event: dp.DpEvent, times: int) -> dp.DpEvent:
-    """The noise event for a sum whose sensitivity is ``times`` as large."""
+    """Noise event for a sum whose sensitivity is ``times`` as large: the noise multiplier is
+    divided by ``times``.
+    """
     return type(event)(event.noise_multiplier / times)
 
 
 def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
-    """The event of a sample of fixed size, in which a drawn record displaces another record."""
+    """Event of a sample of fixed size: the same sampling under replacement (``replaced``),
+    otherwise Poisson sampling at the same rate.
+
+    A drawn record displaces another record, so the multiplier of Gaussian or Laplace noise is
+    halved.
+    """
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
@@ -180,13 +194,14 @@ _NEVER = 1e-300
 
 
 def attained_epsilon(event: dp.DpEvent, delta: float) -> float:
-    """Computes a lower bound on the epsilon of ``event`` at ``delta``, below which nothing can be
-    proved.
+    """Computes a lower bound on the epsilon of ``event`` at ``delta``: no accountant can prove a
+    smaller epsilon.
 
-    Every leaf is applied to the same two neighbouring inputs, all in the same order, and the losses
-    are composed into a lower bound (``losses.pairs.attained_pairs``, ``losses.composition``).
-    Leaves without a known pair are omitted, because an adversary who also sees them learns no less.
-    Raises InputError if the event or ``delta`` is invalid.
+    Every mechanism of the event is applied to the same two neighbouring inputs, all in the same
+    order, and the privacy losses are composed into a lower bound (``losses.pairs.attained_pairs``,
+    ``losses.composition``). Mechanisms without known output distributions are omitted, because
+    seeing their outputs too never reduces epsilon. Raises InputError if the event or ``delta`` is
+    invalid.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(attained_epsilon(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
@@ -222,11 +237,12 @@ def lower_shuffle_epsilon(
     """Computes a lower bound on the epsilon of ``rounds`` shuffles of one bit per user, at
     ``delta``.
 
-    The bound applies to reports of any kind: whether a report is in a given set is a bit, and
-    post-processing reveals no more.
+    The bound also applies to reports that are not bits: whether a report is in a given set is a
+    bit, and computing this bit reveals no more than the report.
 
-    - ``missed``: probability of a 0 on the first input.
-    - ``unlikely``: probability of a 1 on the second input (see ``losses.pairs.shuffled_pairs``).
+    - ``missed``: probability that the user sends 0 on the first of two inputs.
+    - ``unlikely``: probability that the user sends 1 on the second input (see
+      ``losses.pairs.shuffled_pairs``).
     - ``n_users``: number of users in a shuffle.
     - ``rounds``: number of shuffles.
     """
@@ -239,11 +255,11 @@ def lower_shuffle_epsilon(
 
 
 def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
-    """Lists, as sentences, the assumptions of ``attained_epsilon``: how it treats mechanisms that
-    are not fully known.
+    """Lists as sentences what ``attained_epsilon`` (a lower bound on epsilon) assumes of mechanisms
+    of ``event`` that are not fully known.
 
-    A mechanism of which only an epsilon is known is treated as randomized response on a bit. Some
-    mechanisms are omitted.
+    A mechanism of which only an epsilon is known is treated as randomized response on a bit. A
+    mechanism without known output distributions is omitted.
     """
     sentences: dict[str, None] = {}
     for leaf, _ in leaves(event):
@@ -256,14 +272,18 @@ def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
 
 
 def _normal(mu: float, delta: float) -> float:
-    """A lower bound on the exact epsilon of a Gaussian mechanism."""
+    """Lower bound on the epsilon at ``delta`` of a Gaussian mechanism with sensitivity over
+    standard deviation ``mu``.
+    """
     if mu > _MOST_MU:
         return lower_epsilon(((gaussian_pair(mu), 1),), delta)
     return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
 def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
-    """The largest loss of one use, for both orders of the inputs; 0 if it is unknown."""
+    """Largest privacy losses of one use of a mechanism, for the two orders of the inputs; 0 if they
+    are unknown.
+    """
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, (dp.GaussianDpEvent, dp.MixtureOfGaussiansDpEvent)):
         return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
@@ -280,7 +300,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
 
 
 def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
-    """Whether the leaf reveals nothing: no record is drawn, or the noise is infinite."""
+    """Whether the mechanism reveals nothing: no record is drawn, or the noise is infinite."""
     if isinstance(inner, dp.MixtureOfGaussiansDpEvent):
         return math.isinf(inner.standard_deviation) or not any(
             shift * chance > 0
@@ -328,8 +348,8 @@ def fixed_size_upper(
     - ``delta``: delta of the bound.
     - ``adjacency``: replace or add-remove.
 
-    The adversary does not learn which records are sampled. See ``FixedSizePair`` for the proof
-    under replacement. Raises InputError if an argument is invalid.
+    The adversary does not learn which records are sampled. See ``losses.pairs.FixedSizePair`` for
+    the proof under replacement. Raises InputError if an argument is invalid.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
@@ -352,13 +372,17 @@ def fixed_size_lower(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """Computes a lower bound on epsilon for the rounds of ``fixed_size_upper``, from two
-    neighbouring data sets.
+    """Computes a lower bound on epsilon for Gaussian noise on ``rounds`` samples of fixed size,
+    attained by two neighbouring data sets.
 
     All records but one lie at one end of the clipping ball. In one data set the remaining record
-    lies at the same end, or is absent. In the other data set it lies at the opposite end. So a
-    round releases N(0, z^2) or, if that record is sampled, N(1, z^2), with z the ``multiplier``.
-    This is the pair of Poisson sampling. The parameters are those of ``fixed_size_upper``.
+    lies at the same end, or is absent. In the other data set it lies at the opposite end. In units
+    of the largest change, a round releases N(0, z^2) or, if that record is sampled, N(1, z^2), with
+    z the ``multiplier``. This is the pair of distributions of Poisson sampling.
+
+    The parameters are those of ``fixed_size_upper``: ``n_users`` records, ``sample`` of them per
+    round, and ``multiplier``, the noise divided by the largest change from replacing one record of
+    a sample.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
@@ -377,8 +401,10 @@ def fixed_size_lower(
 def _without_loss(
     n_users: int, sample: int, rounds: int, multiplier: float, delta: float, adjacency: Adjacency
 ) -> float | None:
-    """Epsilon if no loss needs to be composed, else None. Raises InputError if an argument is
-    invalid.
+    """Epsilon of Gaussian noise on ``rounds`` samples of fixed size, if it is known to be 0 or
+    infinite; otherwise None.
+
+    The parameters are those of ``fixed_size_upper``. Raises InputError if an argument is invalid.
     """
     check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
     if rounds < 1 or rounds != int(rounds):
@@ -396,12 +422,12 @@ def _without_loss(
 
 def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
     """Returns the number of users among whom a report is hidden: all users who do not collude,
-    including its sender.
+    including the sender of the report.
 
     ``colluding`` is the fraction of ``n_users`` (rounded up) who reveal their reports to the
-    adversary. Without their reports, the pool is exactly a shuffle of the remaining reports. If the
-    shuffler itself colludes, only the local reports remain, whose epsilons add up. This is the
-    server's vantage.
+    adversary. The adversary can remove these reports, and what remains is a shuffle of the other
+    reports. If the shuffler itself colludes, the adversary sees the unshuffled local reports, whose
+    epsilons add up.
 
     >>> anonymity_set_size(1000, colluding=0.1)
     900

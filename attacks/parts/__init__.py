@@ -1,1 +1,1 @@
-"""Functions and classes that several attacks and readers share."""
+"""Code that several attacks and readers of messages share."""

@@ -1,23 +1,26 @@
-"""Calibration of evidence: scales of log-likelihood ratios and of activity, against overconfidence.
+"""Calibration of evidence: weakens log-likelihood ratios of interactions that are overconfident.
 
-A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order, and so does a bend
-of large ratios that are wrong too often; entries that are proved stay unchanged. Both are fitted to
-information that the adversary may have:
+Evidence is what readers (``attacks/readers``) infer from messages: the log-likelihood ratio that a
+user interacted with an item. Calibration multiplies all ratios by one scale in [0, 1], which keeps
+their signs and their order. A bend additionally limits large ratios that are wrong too often. The
+terms for users' activity have a scale of their own. Ratios that are infinite, because the messages
+prove the entry, stay unchanged. Scales and bend are fitted to information that the adversary may
+have:
 
-1. Shadows. The devices' code runs, in the rounds of the view, on simulated histories: items by
-   their popularity, users of log-normal activity. The readers read these messages in the same way
-   as users' messages, and scales and bend maximise the likelihood of the histories, which are
-   known: a logistic regression on ratios and activity, with the log-odds of popularity as an offset
-   (Platt 1999).
-   Evidence is unchanged unless shadows refute it by three standard errors over
-   shadows. If popularity clearly supports it against the shadows, it is only bent, to ratios of at
-   most 16 nats, because simulated messages may differ from users' messages.
-2. Popularity, with or without the code. For an item that a known share pi of the users interacted
-   with, a score falls into bin b with the probability pi f1(b) + (1 - pi) f0(b), where f1 and f0
-   are the distributions of scores of positives and of negatives. Items of different shares
-   therefore show the difference between the distributions, without any user's history. Popularity
-   weakens only evidence that it refutes clearly, because scores may depend on it for other reasons.
-   Source: likelihood of a mixture with known weights.
+1. Shadows (simulated users). The devices' code runs, in the rounds of the view, on simulated
+   histories: items by their popularity, users of log-normal activity. The readers read these
+   messages in the same way as users' messages, and scales and bend maximise the likelihood of the
+   simulated histories, which are known: a logistic regression on ratios and activity, with the
+   log-odds of popularity as an offset (Platt 1999). Evidence is unchanged unless shadows refute it
+   by three standard errors over shadows. If shadows refute the evidence but popularity clearly
+   supports it, ratios are only bent, to at most 16 nats, because simulated messages may differ from
+   users' messages.
+2. Popularity, with or without the devices' code. For an item that a known share pi of the users
+   interacted with, a score falls into bin b with the probability pi f1(b) + (1 - pi) f0(b), where
+   f1 and f0 are the distributions of scores of positives and of negatives. Items of different
+   shares therefore show the difference between the distributions, without any user's history.
+   Popularity weakens only evidence that it refutes clearly, because scores may depend on popularity
+   for other reasons. Source: likelihood of a mixture with known weights.
 """
 
 from __future__ import annotations
@@ -62,11 +65,11 @@ Floats = NDArray[np.float64]
 
 
 class Calibration(NamedTuple):
-    """Factors by which evidence is weakened, to correct overconfidence.
+    """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
 
     ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
-    activity: factor of the terms that users' activities add to log-odds
-    bend: inverse of the limit of bent ratios, in 1 / nats; 0 without a bend
+    activity: factor of the terms that users' activities add to the log-odds of interactions
+    bend: makes r / (1 + bend |r|) stay below 1 / bend nats; 0 for no limit
     """
 
     ratio: float
@@ -74,7 +77,7 @@ class Calibration(NamedTuple):
     bend: float
 
     def rescale(self, ratio: Numbers) -> Numbers:
-        """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|)."""
+        """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|), same shape."""
         return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
 
 
@@ -85,10 +88,14 @@ _DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users 
 
 
 def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
-    """Returns the readers' evidence on ``users`` (n,), weakened where it is overconfident.
+    """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
 
-    Simulated users and the popularity of items show how much the evidence overstates. Raises
-    InputError if no reader can read the view.
+    view: messages and public parameters that the adversary sees
+    users: indices of the users, ascending (n,)
+
+    Readers (``attacks/readers``) infer the ratios from the messages. Simulated users and the
+    popularity of items show how much the readers overstate them. Raises InputError if no reader can
+    read the messages.
     """
     evidence = reading.read_evidence(view, users)
     if evidence.log_ratio is None:
@@ -105,16 +112,16 @@ def calibrated(
     tell: Callable[[str], None] | None = None,
     by: Calibration | None = None,
 ) -> Evidence:
-    """Weakens evidence that overstates what the known popularity of items supports.
+    """Weakens log-likelihood ratios of interactions that the items' popularity does not support.
 
-    evidence: the evidence, with log-likelihood ratios
+    evidence: log-likelihood ratios of users and items (n, M)
     items: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
-    tell: receives a sentence if the evidence is weakened or disputed
-    by: scales that were fitted to simulated users, which are applied first; they are replaced by a
-        mere bend if popularity clearly contradicts them
+    tell: function that receives a sentence if the ratios are weakened or disputed
+    by: factors that were fitted to simulated users and are applied first; if popularity clearly
+        contradicts them, large ratios are only limited (``Calibration.bend``)
 
-    If popularity refutes the result, ratios are scaled to the value that it supports. Entries that
-    are proved stay unchanged.
+    If popularity clearly refutes the result, all ratios are multiplied by the factor that
+    popularity supports. Infinite ratios, whose entries are proved, stay unchanged.
     """
     ratio = evidence.log_ratio
     assert ratio is not None
@@ -128,11 +135,11 @@ def calibrated(
 
     best, note = UNSCALED, ""
     if by is not None and by != UNSCALED:
-        best, note = by, "The evidence is weakened to the strength that simulated users support."
+        best, note = by, "The attack trusts messages as far as tests with the devices' code allow."
         if loss(by) > loss(UNSCALED) + _CLEAR:
-            best, note = _DISPUTED, "Popularity supports evidence that simulated users refute."
+            best, note = _DISPUTED, "Popularity contradicts the tests with the devices' code."
     if loss(best) > loss(_NOTHING) + _CLEAR:
-        note = "The evidence is weakened to the strength that the popularity of items supports."
+        note = "The attack trusts messages as far as the popularity of items allows."
         fit = minimize_scalar(
             lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
@@ -144,11 +151,15 @@ def calibrated(
 
 
 def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
-    """Fits the factors of evidence that make the known ``histories`` (n, M) of users most likely.
+    """Fits the factors of log-likelihood ratios that make users' known histories most likely.
 
-    ``items`` (M,) are the log-odds of the items. The result is ``UNSCALED`` unless a smaller factor
-    of ratios or activity is better by three standard errors over users. Entries that are proved do
-    not count.
+    evidence: log-likelihood ratios of interactions of n users and M items
+    histories: True if the user interacted with the item (n, M)
+    items: log-odds of the items (M,)
+
+    All factors are 1 (``UNSCALED``) unless a smaller factor of the ratios or of users' activity is
+    better by three standard errors over users. Infinite ratios, whose entries are proved, do not
+    count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
@@ -177,9 +188,11 @@ def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) 
 
 
 def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
-    """Returns the scales that shadows support; ``UNSCALED`` without the devices' code.
+    """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
 
-    ``ShadowReader`` calibrates its evidence itself.
+    All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
+    histories, or if the messages are read by a ``ShadowReader``, which calibrates its ratios
+    itself.
     """
     readers, client = reading.readers_of(view), view.public.device_code
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
@@ -203,14 +216,17 @@ def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
-        view.add_note(f"The evidence is not compared with simulated users: {error}")
+        view.add_note(f"The attack could not be tested on simulated users: {error}")
         return UNSCALED
     shadows = known.shadow_evidence(sent, len(taken))
     return UNSCALED if shadows.log_ratio is None else fit_scales(shadows, met[taken], items)
 
 
 def _scale(evidence: Evidence, by: Calibration) -> Evidence:
-    """Returns the evidence with scaled activity and scaled finite ratios."""
+    """Multiplies evidence by the factors ``by``: log-likelihood ratios, and terms of activity.
+
+    Infinite ratios stay unchanged.
+    """
     if by == UNSCALED:
         return evidence
     ratio = evidence.log_ratio
@@ -223,9 +239,10 @@ def _scale(evidence: Evidence, by: Calibration) -> Evidence:
 
 
 def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
-    """Returns counts of scores by item and bin, (m, B), and the bins' mean scores, (B,).
+    """Counts log-likelihood ratios by item and bin, (m, B); returns also each bin's mean, (B,).
 
-    Entries that are proved are omitted.
+    ratio: log-likelihood ratios of users and items (n, M); infinite ratios are omitted
+    items: indices of the items to count (m,)
     """
     few = ratio[:: 1 + ratio.size // _SAMPLE]
     few = few[np.isfinite(few)].clip(-CERTAIN, CERTAIN)
@@ -246,9 +263,14 @@ def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
 
 
 def _likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
-    """Returns the largest log-likelihood of ``counts`` (m, B) if the bins have these ratios.
+    """Returns the largest log-likelihood of the counts of scores by item and bin.
 
-    The distribution of scores of negatives is the one that reproduces the total count of each bin.
+    counts: number of users whose score of the item is in the bin (m, B)
+    odds: log-odds of the items' popularity (m, 1)
+    ratio: assumed log-likelihood ratio of each bin (B,)
+
+    The distribution of scores of items without an interaction is the one that reproduces the total
+    count of each bin.
     """
     chance = np.logaddexp(log_expit(-odds), log_expit(odds) + ratio)
     size = np.log(counts.sum(axis=1, keepdims=True))

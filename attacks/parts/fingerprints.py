@@ -1,14 +1,15 @@
-"""Fingerprints of messages that identify their senders, and similarities of two rounds' messages.
+"""Fingerprints: numeric summaries of messages by which messages of one sender are recognised.
 
-A message is read as if its round were the only round. Its fingerprints are the readers' evidence
-(interactions, vectors, ratings) and, for each part, its entries if they are few (for a list, the
-count of each code), the lengths of the rows, and which rows moved. The mean of a round is
-subtracted, because common features of all users do not identify anybody. The similarity of two
-messages is the cosine of their fingerprints.
+A message is read as if its round were the only round. Its fingerprints are what readers
+(``attacks/readers``) infer from the message (interactions, vectors, ratings) and, for each
+component of the message, three summaries: its entries if they are few (for a list, the count of
+each code), the lengths of the rows, and which rows changed. The mean of a round is subtracted,
+because common features of all users do not identify anybody. The similarity of two messages is the
+cosine of their fingerprints.
 
-The weight of each fingerprint is learned from earlier rounds with known senders. Without known
-senders, a fingerprint identifies users if it makes one candidate much more similar to a message
-than all other candidates.
+The weight of each kind of fingerprint is learned from earlier rounds with known senders. Without
+known senders, a fingerprint identifies users if it makes one candidate much more similar to a
+message than all other candidates.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _ROOM = 64  # number of columns per code of a list
 
 
 def user_messages(seen: RoundView) -> Mapping[str, Component]:
-    """Returns the messages of a round as arrays with one row per user, by component name.
+    """Returns the messages of users in a round, by component name, each with one row per user.
 
-    Shuffled reports are omitted: each of them is a message of a single coordinate.
+    Shuffled reports are omitted: each of them is a separate message of a single coordinate.
     """
     if seen.uploads is not None:
         return seen.uploads.components
@@ -59,10 +60,10 @@ def user_messages(seen: RoundView) -> Mapping[str, Component]:
 
 
 def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
-    """Returns the fingerprints of all messages of a round, one array (n, p) for each kind.
+    """Returns numeric summaries (fingerprints) of the n messages of one round, as arrays by name.
 
-    Each has mean 0 over messages, and rows of length 1 or 0. The fingerprints are computed from
-    this round only.
+    Each array is (n, p), with mean 0 over messages, and with rows of length 1 or 0. Only this
+    round's messages are read; ``view`` gives the public parameters.
     """
     sent = user_messages(round_view)
     count = len(next(iter(sent.values())))
@@ -96,13 +97,14 @@ def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
 def similarities(
     sent: Fingerprints, before: Sequence[Batch], candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns the similarity (n, candidates) of each message to each candidate sender, by kind.
+    """Returns the similarity (n, candidates) of each message to each candidate sender, by name.
 
-    sent: fingerprints of n messages, by kind of fingerprint
-    before: senders and fingerprints of earlier rounds
+    sent: fingerprints (numeric summaries) of n messages, by name
+    before: index of each sender among the candidates, and fingerprints, for each earlier round
     candidates: number of candidate senders
 
-    The fingerprint of a candidate is the mean over the earlier rounds that have it.
+    The similarity is the cosine of the message's fingerprint and the candidate's mean fingerprint
+    in the earlier rounds.
     """
     cosines = {}
     for name, part in sent.items():
@@ -115,14 +117,16 @@ def similarities(
 
 
 def mean_margin(likeness: NDArray[np.floating[Any]]) -> float:
-    """Returns the mean margin between each row's best and second best candidate.
+    """Returns how much the best candidate sender exceeds the second best, as a mean over messages.
 
-    likeness: cosines of messages and candidates (n, candidates)
+    likeness: cosine of each message and each candidate (n, candidates)
 
-    The margin is in log-probability. The probability is that of a cosine of unrelated directions:
-    P(cosine > c) is about (1 - c^2)^((p - 1) / 2) in p dimensions, where their variance is 1 / p; p
-    is chosen to match the variance of these cosines. An identifier that is repeated exactly has a
-    large margin in few dimensions as well as in many. The result is 0 without a second candidate.
+    A candidate is judged by the log-probability that unrelated directions have so large a cosine by
+    chance: P(cosine > c) is about (1 - c^2)^((p - 1) / 2) in p dimensions. The margin is the
+    difference of the log-probabilities of the two candidates. Cosines of unrelated directions have
+    variance 1 / p, so that p follows from the variance of ``likeness``. An identifier that is
+    repeated exactly has a large margin in few dimensions as well as in many. The result is 0
+    without a second candidate.
     """
     if likeness.shape[1] < 2:
         return 0.0
@@ -133,12 +137,13 @@ def mean_margin(likeness: NDArray[np.floating[Any]]) -> float:
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:
-    """Returns posteriors less priors, in standard deviations of an item, (n, M).
+    """Returns the posterior less the prior of each interaction, (n, M), in scaled units.
 
-    Each item contributes the odds
-    q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p (1 - p)) that two messages are
-    from one user rather than two, where q and q' are the posteriors and p is the prior. To first
-    order, the logarithm of all items' odds is an inner product.
+    The difference is divided by the standard deviation sqrt(p (1 - p)) of an item with the share p
+    of users. Each item contributes the odds q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' -
+    p) / (p (1 - p)) that two messages are from one user rather than two, where q and q' are the
+    posteriors and p is the prior. To first order, the logarithm of all items' odds is an inner
+    product.
     """
     items, activity = prior.prior(evidence)
     share = expit(items)
@@ -147,7 +152,10 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
 
 
 def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
-    """Returns entries, row lengths and moved rows of the change of a model part."""
+    """Returns fingerprints of the changes of one model part: entries, row lengths, changed rows.
+
+    ``name`` is the name of the part, with which the names of the fingerprints begin.
+    """
     parts: dict[str, list[NDArray[np.float32]]] = {}
     for _, change, moved in messages.changes():
         n = len(change)
@@ -164,7 +172,7 @@ def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
 
 
 def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
-    """Counts the codes in each list, (n, p); some codes share a column."""
+    """Counts how often each code occurs in each list, (n, p); some codes share a column."""
     wide = min(_WIDE, _ROOM * codes.shape[1])
     bags = np.zeros((len(codes), wide), dtype=np.float32)
     places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % wide
@@ -175,7 +183,7 @@ def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Returns rows of length 1, after subtraction of the mean over messages."""
+    """Returns ``part`` with rows of length 1, after subtraction of the mean over messages."""
     finite = np.nan_to_num(part.astype(np.float32), posinf=0.0, neginf=0.0)
     return _normalise(_normalise(finite) - _normalise(finite).mean(axis=0))
 

@@ -1,4 +1,4 @@
-"""Inputs of attribute classifiers: tables of users' uploads, and inner products of their rows."""
+"""Input tables of attribute classifiers, made of users' uploads, and inner products of rows."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _LEAST, _SINGLE = 1e-9, 1e-5
 
 @dataclass(frozen=True, slots=True)
 class InnerProducts:
-    """Inner products of the rows of a table, which is all that most classifiers need.
+    """Inner products of the rows of a table, which are sufficient for most classifiers.
 
     gram_matrix: inner product of each pair of rows (n, n)
     row_sums: sum of each row over all columns (n,)
-    width: number of columns
+    width: number of columns of the table
     """
 
     gram_matrix: NDArray[np.floating[Any]]
@@ -57,14 +57,16 @@ class InnerProducts:
 
     @classmethod
     def of(cls, blocks: Iterable[NDArray[np.float32]], rows: int, width: int) -> Self:
-        """Computes the inner products of n ``rows`` from ``blocks`` of columns.
+        """Computes the inner products of the rows of a table that arrives in blocks of columns.
 
+        blocks: the columns, in arrays (rows, any number of columns)
+        rows: number of rows n
         width: number of columns d in all blocks
 
-        This takes n^2 d / 2 multiplications, in double precision if they are few. Otherwise up to
-        1,024 columns are added up in single precision and everything else in double, which gives a
-        relative error of some 1e-7. The result for more than 1,024 rows is stored in single
-        precision.
+        The computation takes n^2 d / 2 multiplications, in double precision if n^2 d is at most
+        2^32. Otherwise up to 1,024 columns are added up in single precision and everything else in
+        double, which gives a relative error of some 1e-7. The result for more than 1,024 rows is
+        stored in single precision.
         """
         kind: Any = np.float64 if rows * rows * width <= _DOUBLE else np.float32
         inner, sums = np.zeros((rows, rows)), np.zeros(rows)
@@ -77,18 +79,18 @@ class InnerProducts:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """Returns the inner products of a table that joins the columns of several tables."""
+        """Returns the inner products of the table that has the columns of all ``parts``."""
         inner, sums = parts[0].gram_matrix, parts[0].row_sums
         for part in parts[1:]:
             inner, sums = inner + part.gram_matrix, sums + part.row_sums
         return cls(inner, sums, sum(part.width for part in parts))
 
     def top_vectors(self, count: int) -> NDArray[np.float64]:
-        """Returns the left singular vectors of the ``count`` largest singular values, (n, count).
+        """Returns left singular vectors of the table for its ``count`` largest singular values.
 
-        Columns beyond the rank are zero; all are NaN if an inner product is not finite. The method
-        is seeded random projections (Halko, Martinsson and Tropp 2011), with some 500 n^2
-        multiplications for 30 vectors.
+        The result is (n, count). Columns beyond the rank are zero; all entries are NaN if an inner
+        product is not finite. The method is seeded random projections (Halko, Martinsson and Tropp
+        2011), with some 500 n^2 multiplications for 30 vectors.
         """
         from sklearn.utils.extmath import randomized_svd
 
@@ -102,20 +104,20 @@ class InnerProducts:
         return out
 
     def divide(self, scale: float) -> Self:
-        """Returns the inner products of the rows divided by ``scale``."""
+        """Returns the inner products of the table whose entries are divided by ``scale``."""
         inner = self.gram_matrix / np.asarray(scale**2, dtype=self.gram_matrix.dtype)
         return type(self)(inner, self.row_sums / scale, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownProducts:
-    """Inner products between k rows of users with known class and m rows of unknown users.
+    """Inner products between the rows of k users with known class and of m users without.
 
     known_gram: inner products of the known rows with each other (k, k)
     cross_gram: inner products of the unknown rows with the known rows (m, k)
     sq_norms: squared lengths of the unknown rows (m,)
     entry_sum: sum of all entries of the known rows
-    width: number of columns
+    width: number of columns of a row
     """
 
     known_gram: NDArray[np.float64]
@@ -126,24 +128,28 @@ class KnownProducts:
 
     @property
     def variance(self) -> float:
-        """Variance of all entries of the known rows, pooled over rows and columns."""
+        """Variance of all entries of the rows of users with known class, over rows and columns."""
         entries = len(self.known_gram) * self.width
         return max(
             0.0, float(np.trace(self.known_gram)) / entries - (self.entry_sum / entries) ** 2
         )
 
     def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns squared distances among known rows (k, k), and from unknown to known (m, k)."""
+        """Returns squared distances between rows: among known users (k, k), and to others (m, k).
+
+        Known users are those of known class.
+        """
         own = np.diag(self.known_gram)
         near = np.maximum(own[:, None] + own - 2 * self.known_gram, 0)
         np.fill_diagonal(near, 0)
         return near, np.maximum(self.sq_norms[:, None] + own - 2 * self.cross_gram, 0)
 
     def coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns coordinates of known (k, r) and unknown rows (m, r) in the span of known rows.
+        """Returns rows' coordinates in the span of the rows of users with known class.
 
-        This rotation keeps the inner products with known rows. Known users give no information
-        about the part of an unknown row outside their span.
+        There are two arrays, for users of known (k, r) and of unknown class (m, r); r is the rank
+        of the known users' rows. The coordinates keep all inner products with these rows. Known
+        users give no information about the part of an unknown user's row outside their span.
         """
         values, vectors = np.linalg.eigh(self.known_gram)
         kept = values > _LEAST * max(float(values[-1]), 0.0)
@@ -179,10 +185,10 @@ _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp
 
 
 def max_input_size(users: int) -> tuple[int, int]:
-    """Returns the maximum numbers of entries and of senders of an input table.
+    """Returns the maximum number of entries, and of rows (senders), of a classifier's input table.
 
-    Both are smaller if ``users``, the number of users, is large. A part of many users gives nearly
-    the same results as all of them, in less memory.
+    If the system has more than 20,000 ``users``, the limits are 8 and 12 times smaller. A sample of
+    many users gives nearly the same results as all of them, in less memory.
     """
     return (
         (MAX_ENTRIES, MAX_SENDERS) if users <= MANY_USERS else (MAX_ENTRIES // 8, MAX_SENDERS // 12)
@@ -190,13 +196,16 @@ def max_input_size(users: int) -> tuple[int, int]:
 
 
 class Input:
-    """A table that is computed from uploads and serves as input of attribute classifiers.
+    """A table computed from uploads, one row per user, which attribute classifiers take as input.
 
-    The table has one row per user of ``users`` (n,) and ``width`` columns. Columns are centred over
-    all senders, with and without labels, because the adversary sees all of them. The broadcast,
-    which is equal for all, cancels. With ``scaled`` each column is divided by its standard
-    deviation and clipped at five standard deviations. Otherwise all columns are divided by one
-    number, which makes their mean variance 1.
+    users: indices of the users of the rows, ascending (n,)
+    parts: groups of columns: the number of columns, and the function that computes them
+    scaled: True to divide each column by its standard deviation and clip it at five; False to
+        divide all columns by one number, which makes their mean variance 1
+
+    Columns are centred over all senders, with and without known class, because the adversary sees
+    all of them. The broadcast model, which is equal for all, cancels. The table is computed at its
+    first use.
     """
 
     def __init__(
@@ -207,7 +216,7 @@ class Input:
         self._kept: NDArray[np.float32] | None = None
 
     def values(self) -> NDArray[np.float32]:
-        """Returns the columns, (n, width); NaN if the messages contain NaN.
+        """Returns the table, float32 (n, width); NaN if the messages contain NaN.
 
         A table of more than 2^23 numbers (32 MiB) is computed anew in every call.
         """
@@ -230,7 +239,7 @@ class Input:
 
     @cached_property
     def products(self) -> InnerProducts:
-        """Inner products of the rows, computed once; a large table is processed in parts."""
+        """Inner products of the rows, computed once; a large table is processed in blocks."""
         n = len(self.users)
         if self._small:
             return InnerProducts.of([self.values()], n, self.width)
@@ -246,7 +255,7 @@ class Input:
         return len(self.users) * self.width <= _KEPT
 
     def _blocks(self) -> Iterator[NDArray[np.float32]]:
-        """Yields all columns, some at a time."""
+        """Yields all columns, in blocks."""
         for width, read in self._parts:
             yield from self._columns(np.zeros((len(self.users), width), dtype=np.float32), read)
 
@@ -255,7 +264,10 @@ class Input:
         part: NDArray[np.float32],
         read: Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]],
     ) -> Iterator[NDArray[np.float32]]:
-        """Yields the columns of one part, some at a time, and writes them into ``part``."""
+        """Computes one group of columns by the function ``read``, and yields the columns in blocks.
+
+        The columns are centred and scaled in the array ``part`` (n, width of the group).
+        """
         with np.errstate(invalid="ignore", over="ignore"):
             sent = read(part, self.users)
             yield from _standardise(part, sent, scaled=self._scaled)
@@ -272,14 +284,22 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class JointInput:
-    """Several input tables of the same users, combined into inner products over all columns."""
+    """Inner products of several input tables of the same users, joined into one table.
+
+    users: indices of the users of the rows, ascending (n,)
+    products: inner products of the rows of the joined table
+    """
 
     users: NDArray[np.integer[Any]]
     products: InnerProducts
 
     @classmethod
     def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
-        """Joins the columns of all input tables, each with a sum of squares equal to its weight."""
+        """Combines input tables by weights: each table's sum of squares is scaled to its weight.
+
+        inputs: input tables by name, all of the same users
+        weights: weight of each table, by name; tables with a weight of at most 0.001 are ignored
+        """
         parts = [
             inputs[name].products.divide(
                 float(np.sqrt(np.trace(inputs[name].products.gram_matrix) / w))
@@ -291,35 +311,39 @@ class JointInput:
 
     @property
     def width(self) -> int:
-        """Number of columns of all combined inputs."""
+        """Number of columns of all combined input tables together."""
         return self.products.width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWithInputs(View):
-    """A view together with input tables for classifiers, which all attacks on the view share.
+    """A view (the messages that an adversary sees) with input tables for attribute classifiers.
 
-    inputs: input tables by name
-    is_fixed: True if an attack must use the only input, even if guessing without uploads is better
+    inputs: input tables by name, which several attacks share
+    is_fixed: True if an attack must use the only input table, even if guessing without uploads is
+        better
     """
 
     inputs: Mapping[str, Input]
     is_fixed: bool = False
 
     def with_input(self, name: str) -> ViewWithInputs:
-        """Returns a copy with the input table ``name`` only, which attacks must use."""
+        """Returns a copy with the input table ``name`` alone, which attacks must then use."""
         return replace(self.with_inputs({name: self.inputs[name]}), is_fixed=True)
 
     def with_inputs(self, inputs: Mapping[str, Input]) -> ViewWithInputs:
-        """Returns a copy with other input tables."""
+        """Returns a copy in which ``inputs`` replace the input tables."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def without_uploads(self) -> View:
-        """Returns the view with the broadcasts alone."""
+        """Returns the broadcast models alone, without uploads and input tables, as a view."""
         return self._whole().without_uploads()
 
     def keep_group(self, group: str) -> View:
-        """Returns the view of the components of one group, without input tables."""
+        """Returns an adversary's view of one group of message components (such as "user") alone.
+
+        Input tables are omitted.
+        """
         return self._whole().keep_group(group)
 
     def _whole(self) -> View:
@@ -327,34 +351,38 @@ class ViewWithInputs(View):
 
 
 def add_inputs(view: View) -> ViewWithInputs:
-    """Adds input tables for classifiers to a view, for as many senders as fit into memory.
+    """Adds input tables for attribute classifiers, made of the uploads, to what an adversary sees.
 
-    A view that has such tables is returned unchanged. The tables are:
+    Tables have one row per sender. A view that has such tables is returned unchanged. The tables
+    are:
 
-    - ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``find_moves``), the
-      summary is only which of them each device moves. In FedRec there are 600 of them, among them
-      those of a user's own features, which would have little weight among the 127,000 numbers of
-      the whole upload: on MovieLens 100K, with 30% of users known, the MLP then has a macro F1 of
-      .91 instead of .65 for gender. Otherwise, item gradients enter as the interaction sets that
-      they reveal (``readers``), and all other components unchanged.
+    - ``SUMMARY``: if devices leave rows or columns of a matrix unchanged (``find_moves``), the
+      summary is only which of them each device changes. In FedRec there are 600 rows and columns,
+      among them those of a user's own features, which would have little weight among the 127,000
+      numbers of the whole upload: on MovieLens 100K, with 30% of users known, the MLP then has a
+      macro F1 of .91 instead of .65 for gender. Otherwise, the summary is all components as sent,
+      except that gradients of items are replaced by the interaction sets that they reveal
+      (``attacks/readers``).
     - ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
-      paper's input (Theta^(t-1) - Theta^t) / mu of section 3.3.
+      input of Zhang et al., (Theta^(t-1) - Theta^t) / mu of section 3.3 (change of the model in
+      round t by the learning rate).
     - ``NORMS``: the length of the change of each row of each matrix.
-    - ``VECTORS``, ``ITEMS``: user vectors and interactions that readers recover (``readers_of``).
-      Interactions have one scale, so that an item with few users has a low weight.
+    - ``VECTORS``, ``ITEMS``: user vectors and interactions that are inferred from messages
+      (``readers_of``). Interactions have one scale, so that an item with few users has a low
+      weight.
     - ``10 leading directions``, ``30``: each user's position along the directions in which
       summaries, or interactions, differ most (principal components, of variance 1). If every column
       is mostly noise, these show the common part of many columns.
     - "user only" and similar names: the summary of each group of components by itself, if there are
       several groups.
 
-    Reports and bits, which are randomized afresh in every round, and changes of the model are
+    Randomized reports and bits, which are drawn afresh in every round, and changes of the model are
     averaged over the rounds that are read (``uploads.read_rounds``).
 
-    Memory: the number of senders times the size of one message, float32, at most 1 GiB while a
-    table is computed. If that would be more, or there are more than 6,144 senders, the last senders
-    are read, as many as fit. The paper's attacker has the senders of one round (section 3.3), which
-    are 604 users of MovieLens 1M.
+    A table takes as many float32 numbers as the number of senders times the size of one message, at
+    most 1 GiB while it is computed. If that would be more, or there are more than 6,144 senders,
+    only the last senders are read, as many as fit. The attacker of Zhang et al. has the senders of
+    one round (section 3.3), which are 604 users of MovieLens 1M.
     """
     if isinstance(view, ViewWithInputs):
         return view
@@ -398,10 +426,10 @@ def add_inputs(view: View) -> ViewWithInputs:
 
 
 def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> Input:
-    """Makes an input for classifiers from a table (n_users, d) that is known without the uploads.
+    """Makes a classifier's input from a table (n_users, d) of data other than uploads.
 
-    ``users`` (n,) are the users of the input. A sparse table is read as 1 for each stored nonzero
-    entry, and 0 elsewhere.
+    ``users`` (n,) are the users of the input, as indices of rows of the table. A sparse table is
+    read as 1 for each stored nonzero entry, and 0 elsewhere.
     """
     table = values if isinstance(values, np.ndarray) else values[users].tocsc()
 
@@ -423,7 +451,7 @@ def _size(view: View, name: str) -> int:
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
-    """Returns the users of the inputs, ascending: all senders, or as many of the last as fit."""
+    """Returns the users of the input tables, ascending: all senders, or the last that fit."""
     users = senders(view)
     numbers, most = max_input_size(view.public.n_users)
     remaining = min(most, max(2, numbers // max(1, width)))
@@ -440,7 +468,7 @@ def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
 
 
 def _summary(view: View) -> list[_Part]:
-    """Returns the parts of the summary: the number of columns of each, and its writing function."""
+    """Returns the parts of the summary table: widths, and functions that write the columns."""
     patterns = find_moves(view)
     if patterns:
         return [(part.is_moved.shape[1], partial(_moved, part)) for part in patterns.values()]
@@ -454,7 +482,10 @@ def _summary(view: View) -> list[_Part]:
 
 
 def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
-    """Yields parts with user vectors and interaction sets, if a reader recovers them."""
+    """Yields tables of user vectors and of interactions by name, if they can be inferred.
+
+    The readers of messages in ``attacks/readers`` infer them.
+    """
     if not reading.readers_of(view) or not len(users):
         return
     sample = reading.read_evidence(view, users[:1].astype(np.int64))
@@ -465,7 +496,7 @@ def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tu
 
 
 def _moved(moves: MoveMask, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes which rows and columns each of ``users`` moved."""
+    """Writes into ``out`` which rows and columns each user changed; returns the written rows."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
     out[places] = moves.is_moved[mine]
@@ -473,7 +504,10 @@ def _moved(moves: MoveMask, out: NDArray[np.float32], users: NDArray[Any]) -> ND
 
 
 def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes the mean of each sender's messages; the broadcast is subtracted from models."""
+    """Writes the mean of each user's messages into ``out``; returns the indices of rows written.
+
+    The broadcast model is subtracted from messages that are models. A row is one user.
+    """
     rounds, changes = read_rounds(view, name), model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
@@ -492,7 +526,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 def _norms(
     view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]
 ) -> NDArray[np.intp]:
-    """Writes the length of each row of the mean of each sender's messages."""
+    """Writes norms of the rows of each user's mean message into ``out``; returns rows written."""
     rows = out.shape[1]
     whole = np.zeros((len(users), _size(view, name)), dtype=np.float32)
     sent = _mean(view, name, whole, users)
@@ -501,19 +535,25 @@ def _norms(
 
 
 def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes the probability of each interaction, given what the readers recover."""
+    """Writes each user's probabilities of interactions into ``out``; returns the rows written.
+
+    The readers of messages in ``attacks/readers`` infer them.
+    """
     out[:] = posterior(reading.read_evidence(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 
 def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes the user vectors that readers recover."""
+    """Writes the user vectors that are inferred from messages into ``out``; returns rows written.
+
+    The readers of messages in ``attacks/readers`` infer them.
+    """
     out[:] = reading.read_evidence(view, users.astype(np.int64)).vectors
     return np.arange(len(users))
 
 
 def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Writes the leading directions of another input of the same users."""
+    """Writes each user's position along the leading directions of ``source`` into ``out``."""
     out[:] = source.products.top_vectors(out.shape[1])
     return np.arange(len(users))
 
@@ -521,11 +561,11 @@ def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> ND
 def _standardise(
     part: NDArray[np.float32], senders: NDArray[np.integer[Any]], *, scaled: bool
 ) -> Iterator[NDArray[np.float32]]:
-    """Centres, scales and clips the columns over ``senders``, in place; other rows become 0.
+    """Centres, scales and clips the columns of ``part`` over the rows ``senders``, in place.
 
-    The work is done in blocks of columns that fit a cache, so that the memory in addition to
-    ``part`` does not grow with it. Means are subtracted twice, which removes the rounding error of
-    the first subtraction.
+    Yields each block of columns when it is done; rows of other users become 0. Blocks fit a cache,
+    so that the additional memory does not grow with ``part``. Means are subtracted twice, which
+    removes the rounding error of the first subtraction.
     """
     step = max(1, _BLOCK // max(1, len(part)))
     n = np.float32(max(1, len(senders)))

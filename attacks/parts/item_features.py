@@ -1,7 +1,7 @@
-"""Features of each item in messages of any form, as inputs of a learned reader.
+"""Features of each item in messages of any form, as inputs of a classifier of interactions.
 
-They are numbers with an axis of items, positions in lists, and marks: codes or positions that the
-messages of an item's users contain.
+The features are numbers from arrays with an axis of items, positions in lists, and marks. A mark is
+the codes or positions that occur in the messages of all users of an item.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ _NEARLY = 0.98  # minimum frequency of a mark, as a share of that of the item's 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Marks of all items in one part of the messages: codes in lists, or positions in arrays.
+    """Marks of all items in messages: codes in lists, or positions in arrays, that reveal an item.
 
-    A mark of an item occurs in the messages of all devices that have the item in their history.
+    A mark of an item occurs in the messages of all devices that have the item in their history,
+    such as the item's hash codes. There are v codes or positions that may be marks, and M items.
 
-    codes: codes that may be marks, in lists (n, L) of whole numbers (v,)
-    positions: positions that may be marks, in arrays (n, d); None for lists (v,)
+    codes: the codes that may be marks, for lists (n, L) of whole numbers (v,)
+    positions: the positions that may be marks, for arrays (n, d) (v,); None for lists
     unmarked: value of an unmarked position (v,)
-    half_weights: for each half of the messages, the weight of each code or position in an item's
-        mark (v, M); the weights of an item add up to 1
-    signatures: signatures of devices whose history is a single item, or None (M, d); a signature of
-        a history takes each position from that of one of its items (MinHash), or nearly so
+    half_weights: two arrays (v, M), learned from either half of the messages: the weight of each
+        code or position in an item's mark; the weights of an item add up to 1
+    signatures: messages of devices whose history is a single item, or None (M, d); a message of a
+        longer history takes each position from that of one of its items (MinHash), or nearly so
     """
 
     codes: NDArray[Any]
@@ -72,8 +73,10 @@ class Marks:
         *,
         listed: bool,
     ) -> Self:
-        """Learns marks from the messages ``sent`` by devices with ``histories`` (n, M) of items.
+        """Learns marks of items from messages of devices with known histories.
 
+        sent: messages of n devices, (n, d) numbers or (n, L) list entries
+        histories: True if the device's history has the item (n, M)
         alone: messages of devices whose history is a single item, or None (M, d)
         listed: True if ``sent`` holds lists of codes
         """
@@ -94,9 +97,13 @@ class Marks:
         return cls(codes, informative, still[informative], halves, alone if signed else None)
 
     def shares(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
-        """Returns the share of each item's mark that each message contains, (n, M).
+        """Returns the share of each item's mark that each message contains, in [0, 1]: two arrays
+        (n, M).
 
-        There are two results, for the marks that were learned from each half of the messages.
+        The mark of an item is the set of codes in a list, or of positions in an array, that reveal
+        the item. ``sent`` holds n messages: list entries (n, L) or numbers (n, d). The first array
+        is for marks that were learned from one half of the messages with known histories, the
+        second for those from the opposite half.
         """
         if self.positions is None:
             present = _find_codes(sent, self.codes)
@@ -105,9 +112,10 @@ class Marks:
         return present @ self.half_weights[0], present @ self.half_weights[1]
 
     def count_matches(self, sent: NDArray[Any]) -> Shares | None:
-        """Counts the positions at which messages equal each item's signature, (n, M).
+        """Counts the positions at which a message equals each item's signature, (n, M).
 
-        The result is None if there are no signatures.
+        The signature of an item is the message of a device with this item only. The result is None
+        if there are no signatures.
         """
         if self.signatures is None:
             return None
@@ -118,7 +126,7 @@ class Marks:
 
 
 def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
-    """Returns 1 for each code that is in a list, else 0, (n, v)."""
+    """Returns 1 for each of ``codes`` (v,) that is in the list of a message, else 0, (n, v)."""
     present = np.zeros((len(sent), len(codes)), np.float32)
     if len(codes):
         at = np.searchsorted(codes, sent).clip(max=len(codes) - 1)
@@ -128,9 +136,17 @@ def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
 
 
 def _marks(present: Shares, histories: NDArray[np.bool_]) -> tuple[Shares, Shares]:
-    """Returns weights (v, M) of the marks of each item, fitted on each half of the messages.
+    """Returns the weight of each code or position in items' marks, from both message halves.
 
-    A mark occurs with the item nearly as often as the most frequent code or position does.
+    An item's mark is the codes or positions in the messages of all its users. The two arrays (v, M)
+    are learned from even and from odd messages; the weights of an item add up to 1.
+
+    present: whether each message has each code or position (n, v)
+    histories: whether each device's history has each item (n, M)
+
+    A code or position belongs to an item's mark if its frequency among messages with the item is at
+    least ``_NEARLY`` times that of the most frequent code or position, and above its frequency
+    among all messages.
     """
     share, halves = present.mean(axis=0), []
     for half in (0, 1):
@@ -156,14 +172,15 @@ _TOGETHER = 2**24  # how many numbers are processed at once
 
 @dataclass(slots=True)
 class ItemFeatures:
-    """Features of each item in some messages, with the same meaning for all items.
+    """Features of each of M items in n messages; a feature has the same meaning for all items.
 
     n_items: number of items M
-    rows: numbers of each item, and these times the item's part of the broadcast (n, M, k)
-    items: features of each item (n, M)
-    itemless: numbers that belong to no item (n, d)
-    mark_inputs: inputs of ``Marks`` as sent: (True, list) or (False, array without an axis of
-    items)
+    rows: numbers that messages hold for each item, and their products with the item's part of the
+        broadcast model, as arrays (n, M, k)
+    items: features of each item, as arrays (n, M)
+    itemless: numbers that belong to no item, as arrays (n, d)
+    mark_inputs: message parts from which marks (codes or positions that reveal items) are learned:
+        (True, list) or (False, array without an axis of items)
     """
 
     n_items: int
@@ -182,9 +199,10 @@ class ItemFeatures:
     ) -> ItemFeatures:
         """Computes the features of all messages of one round.
 
-        components: messages by the name of each part
-        broadcast: model that the server sent in the round
-        listing: names of the parts that are lists; their entries are codes of any kind
+        components: messages by the name of each component
+        broadcast: model that the server sent in the round, or None
+        n_items: number of items M
+        listing: names of the components that are lists of codes (integers that may stand for items)
         """
         made, listed = cls(n_items), {}
         parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
@@ -206,11 +224,13 @@ class ItemFeatures:
         return made
 
     def _along(self, sent: NDArray[Any], base: NDArray[Any] | None) -> None:
-        """Adds a part (n, *shape) with an axis of items.
+        """Adds features of a message part (n, *shape) with an axis of items.
+
+        base: the corresponding part of the broadcast model, or None
 
         Few numbers per item become one feature each. More numbers become their length and their
-        projections on the message's sum, on its principal direction, and on the item's own part of
-        the broadcast.
+        projections on three directions: the message's sum, its principal direction, and the item's
+        own part of the broadcast.
         """
         axis = sent.shape[1:].index(self.n_items)
         rows = np.moveaxis(sent, axis + 1, 1).reshape(len(sent), self.n_items, -1)
@@ -242,9 +262,10 @@ class ItemFeatures:
             )
 
     def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
-        """Adds lists (n, L) that may name items: the count and first position of each item.
+        """Adds features of lists (n, L) that may contain item indices.
 
-        ``beside`` are other parts; numbers (n, L) or (n, L, k) of them at the same positions are
+        The features are the count and the first position of each item in the list. ``beside`` are
+        the other message parts; their numbers (n, L) or (n, L, k) at the same positions become
         features too.
         """
         count = len(ids)
@@ -266,7 +287,10 @@ class ItemFeatures:
                     self.items.append(values_of_items)
 
     def _plain(self, sent: NDArray[Any]) -> None:
-        """Adds all numbers of a part; many are first added up in groups with random signs."""
+        """Adds all numbers of a message part as features without an item.
+
+        More than 1,024 numbers are first added up in 1,024 groups with random signs.
+        """
         flat = sent.reshape(len(sent), -1).astype(np.float64)
         width = flat.shape[1]
         if width > _WIDTH:
@@ -285,13 +309,13 @@ class ItemFeatures:
 def mark_inputs(
     parts: Mapping[str, NDArray[Any]], n_items: int, listing: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
-    """Selects the parts of messages from which ``Marks`` can be learned.
+    """Selects message parts from which marks (codes or positions that reveal items) are learned.
 
     parts: parts of the messages by name (n, ...)
     listing: names of the parts that are lists
 
-    The result has (True, list) for each list, and (False, flat array) for each part with few
-    positions that has no axis of items.
+    The result has (True, list) for each list, and (False, flat array) for each part that has no
+    axis of items and at most 8,192 positions.
     """
     inputs = []
     for name, sent in parts.items():
@@ -304,13 +328,13 @@ def mark_inputs(
 
 
 def is_signature(part: Component) -> bool:
-    """Checks whether a part of the messages may be a signature: 5 to 512 integers or bits."""
+    """Checks whether a message part may be a MinHash signature: 5 to 512 integers or bits."""
     whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
     return whole and _FEW < int(np.prod(part.shape)) <= MAX_SIG_SIZE
 
 
 def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
-    """Returns the names of components that are lists of integers, of which some exceed 1."""
+    """Returns the names of components that are lists of integers, some of which exceed 1."""
     names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
@@ -321,7 +345,10 @@ def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
 
 
 def _rank(values: Numbers) -> Numbers:
-    """Returns the rank of each entry in its message, as a share, (n, L); ties get their mean."""
+    """Returns the rank of each entry (n, L) among the L entries of its message, divided by L.
+
+    Tied entries get their mean rank.
+    """
     return np.asarray(rankdata(values, axis=1) / values.shape[1])
 
 
@@ -338,9 +365,9 @@ TENTHS = 10
 
 
 def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
-    """Returns all codes in the lists of component ``name``, or the ``count`` most frequent codes.
+    """Returns the codes (integers) that occur in the lists of component ``name``, ascending.
 
-    Codes are in ascending order.
+    If ``count`` is given, the result has only the ``count`` most frequent codes.
     """
     everybody = senders(view).astype(np.int64)
     codes, counts = np.zeros(0, np.int64), np.zeros(0)
@@ -355,18 +382,20 @@ def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class ListStatistics:
-    """Statistics of the lists of users (n,): how often, and where, each code (D,) is listed.
+    """Statistics of the lists that n users send: how often, and where, each of D codes is listed.
 
     n_rounds: number of rounds with a list of the user (n, 1)
     n_single: number of rounds in which the list has the code once (n, D)
     n_repeated: number of rounds in which the list has the code more than once (n, D)
     last_place: largest position of the code among the distinct codes of a list, over rounds; inf if
-        any list is without it (n, D)
+        any list is without the code (n, D)
     max_codes: number of distinct codes in the user's longest list (n,)
     n_sorted: number of the user's lists that are sorted (n,)
-    pair_keys: u D + c for each user u and code c that the user lists, ascending (E,)
-    tenths: number of lists in which the code is in each tenth by position, then in each tenth by
-        the number sent with it, or in the first tenth without such numbers (2, 10, E)
+    pair_keys: pairs of a user and a code that the user lists, as u D + c for indices u and c,
+        ascending (E,)
+    tenths: number of a user's lists in which a pair's code is in each tenth of the list (2, 10, E);
+        first index 0: tenths by position; 1: tenths by the size of the number sent with the code,
+        all in the first tenth if there is none
     """
 
     n_rounds: Floats
@@ -387,9 +416,11 @@ class ListStatistics:
         users: NDArray[np.int64],
         turned: bool = False,
     ) -> ListStatistics:
-        """Counts ``codes`` (D,), ascending, in the lists of ``users`` (n,), ascending.
+        """Computes statistics of the lists that ``users`` (n,) sent, for each of ``codes`` (D,).
 
-        ``name`` is the component with the lists; ``turned`` lists are read from their end.
+        view, name: the adversary's view, and the component with the lists
+        codes, users: codes and user indices, both ascending
+        turned: True to read each list from its end
         """
         shape = len(users), len(codes)
         rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
@@ -431,7 +462,7 @@ class ListStatistics:
 
 
 def _find_numbers(view: View, name: str) -> str | None:
-    """Returns the name of the component with one number per entry of the list, or None."""
+    """Returns the component with one number per entry of the lists in ``name``, or None."""
     shape = last_sent(view, name).shape
     same_shape = (n for n in list_names(view) if last_sent(view, n).shape == shape and n != name)
     return next((n for n in same_shape if last_sent(view, n).kind is Kind.RATINGS), None)
@@ -440,10 +471,14 @@ def _find_numbers(view: View, name: str) -> str | None:
 def _find_distinct(
     row: NDArray[np.intp], entries: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Finds the distinct known codes of each list, in the order of lists and of first entries.
+    """Finds the distinct codes of each list, in the order of the lists and of first occurrence.
 
-    Returns the index of the first entry, the index into ``codes``, and the number of occurrences in
-    the list, one each per distinct code.
+    row: index of the list of each entry
+    entries: list entries, of all lists together
+    codes: the codes to find, ascending
+
+    Returns three arrays with one entry per list and distinct code: the index of the first such
+    entry, the index of the code in ``codes``, and its number of occurrences in the list.
     """
     code = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
     known = np.flatnonzero(codes[code] == entries)
@@ -455,9 +490,9 @@ def _find_distinct(
 
 
 def _tenths(numbers: NDArray[Any], row: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Returns the tenth of its list to which each number belongs, by size.
+    """Returns the tenth (0 to 9) of its list, ordered by size, in which each number is.
 
-    ``row`` is the list of each number; numbers of a list are adjacent.
+    ``row`` is the index of each number's list; numbers of a list are adjacent.
     """
     order = np.lexsort((numbers, row))
     count = np.bincount(row)

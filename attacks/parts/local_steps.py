@@ -1,6 +1,7 @@
-"""Distance of uploaded item rows to the rows that local training on each rating would produce.
+"""Distance of uploaded item rows from the rows that local training on each rating would give.
 
-The rows result from local steps on a squared error. The computation is compiled by numba.
+A local step is gradient descent on the squared error of a rating. The computation is compiled by
+numba.
 """
 
 from __future__ import annotations
@@ -24,16 +25,20 @@ def fill_distances(
     bound: np.float32,
     out: Floats,
 ) -> None:
-    """Computes the squared distance of each uploaded row to the result of each possible rating.
+    """Computes how far each uploaded item row is from the result of training on each rating.
 
-    rows: rows before the steps (n, m, d)
-    after: rows as uploaded (n, m, d)
+    The squared distance is written into ``out``. A training step moves the row along the user's
+    vector, to reduce the squared error of the rating. Then entries below 0 are set to 0, and a row
+    with a squared norm above ``bound`` is shortened.
+
+    rows: item rows before the steps (n users, m items, d)
+    after: item rows as uploaded (n, m, d)
     vectors: vectors of the users (n, d)
     rates: learning rate of a step on one row (n,)
     ratings: possible ratings (R,)
     steps: number of steps
-    bound: largest squared norm of a row after each step; entries are also at least 0
-    out: array that receives the result (n, m, R)
+    bound: largest squared norm of a row after each step
+    out: array that receives the squared distances (n, m, R)
     """
     n, m, d = rows.shape
     now = np.empty(d, np.float32)

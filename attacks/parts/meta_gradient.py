@@ -1,18 +1,18 @@
-"""Recognition of the rows of positives in a gradient through local steps (second-order MAML).
+"""Recognition of positives' item rows in a gradient through local steps (second-order MAML).
 
-Own items are the positives, with which the user interacted. A device takes steps on one half of its
-examples, the support set, and sends the gradient of the other half's loss, the query set, with
-respect to the initial weights. A row of the query set moves along dz/dv in proportion to its error,
-own items and negatives in opposite directions (see ``item_rows``). A row of the support set moves
+Positives are the items with which the user interacted; a device also draws q negatives per
+positive. A device takes steps on one half of its examples, the support set, and sends the gradient
+of the other half's loss, the query set, with respect to the initial weights. A row of the query set
+changes along dz/dv (the derivative of the score z by the row v) in proportion to its error,
+positives and negatives in opposite directions (see ``item_rows``). A row of the support set changes
 only by the mixed second derivative, which has one part along dz/dv that does not depend on the
-label, and another part that changes sign with the label. The moved rows therefore form four groups
-in the plane of these two directions, which differ in direction and length: two sets, each with own
-items and with q negatives per own item. A first-order gradient has only the two groups of the query
-set.
+label, and another part that changes sign with the label. The changed rows therefore form four
+groups in the plane of these two directions, which differ in direction and length: positives and
+negatives of either set. A first-order gradient has only the two groups of the query set.
 
 The groups are fitted to the direction (a unit vector in the plane) and the log norm of each row, by
 a mixture of normal distributions with diagonal covariance. It has two or four components, whichever
-has the better Bayesian information criterion (Schwarz 1978). Own items are the smaller half of the
+has the better Bayesian information criterion (Schwarz 1978). Positives are the smaller half of the
 groups. Source: derived here.
 """
 
@@ -32,11 +32,13 @@ Doubles = NDArray[np.float64]
 
 
 def positive_probability(change: NDArray[np.floating[Any]]) -> Doubles:
-    """Returns the probability (n, M) that a moved row belongs to an item of the user.
+    """Returns the probability (n, M) that an item's row changed because the item is a positive.
 
-    ``change`` (n, M, d) are the changes of all rows; the probability of an unmoved row is 0. The
-    result is reliable if a device draws several negatives per positive. Cost: 60 passes over the
-    moved rows.
+    change: change of each item's row in the message of each of n devices (n, M, d)
+
+    Positives are items with which the user interacted. The probability of an unchanged row is 0.
+    The result is reliable if a device draws several negatives per positive. Cost: 60 passes over
+    the changed rows.
     """
     sizes = np.linalg.norm(change, axis=2)
     width = int(np.count_nonzero(sizes, axis=1).max(initial=0))
@@ -65,7 +67,10 @@ def positive_probability(change: NDArray[np.floating[Any]]) -> Doubles:
 
 
 def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) -> Doubles:
-    """Returns the direction of rows in their main plane, and their log norm, (n, m, 3)."""
+    """Returns each changed row's unit direction in a plane, and its log norm, (n, m, 3).
+
+    The plane is that of the two principal directions of the unit rows of a message.
+    """
     unit = _divide(rows, sizes)
     plane = np.linalg.eigh(unit.transpose(0, 2, 1) @ unit)[1][:, :, -2:]
     inside = unit @ plane
@@ -82,7 +87,7 @@ def _divide(rows: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
 def _nearest(
     points: Doubles, kept: NDArray[np.bool_], first: NDArray[np.intp], groups: int
 ) -> NDArray[np.intp]:
-    """Returns the number of the nearest of ``groups`` centres, which are far apart, (n, m)."""
+    """Assigns each point to the nearest of ``groups`` centres, which are far apart, (n, m)."""
     senders = np.arange(len(points))
     place = (kept.sum(axis=1) * _REACH).astype(int)
     distance = ((points - points[senders, first][:, None]) ** 2).sum(axis=2)
@@ -98,9 +103,11 @@ def _nearest(
 def _mixture(
     points: Doubles, moved: NDArray[np.bool_], near: NDArray[np.intp], groups: int
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """Returns memberships (n, m, groups), group sizes (n, groups) and log-likelihoods (n,).
+    """Fits a mixture of ``groups`` normal distributions to the points of each message.
 
-    The fit uses expectation maximisation.
+    Returns the probability of each group for each point (n, m, groups), group sizes (n, groups),
+    and log-likelihoods (n,). The fit uses expectation maximisation, from the groups ``near``
+    (n, m).
     """
     member = (near[:, :, None] == np.arange(groups)) * moved[:, :, None].astype(np.float64)
     count = np.maximum(moved.sum(axis=1), 1)

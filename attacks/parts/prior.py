@@ -1,10 +1,11 @@
 """Prior and posterior probabilities of an interaction, from its item and its user.
 
-The share pi of users who interacted with an item maximises the likelihood of the evidence of all
-users on this item, sum_u log(pi e^L_u + 1 - pi), which is concave in pi. A user's share of all
-items is estimated in the same way. Half an observation of the overall share keeps both away from 0
-and 1. The prior odds of a pair are the odds of its item times the ratio of the user's share to the
-mean share. Source: maximum likelihood of a mixture of two known densities.
+The share pi of users who interacted with an item maximises the likelihood of the evidence on this
+item, sum_u log(pi e^L_u + 1 - pi), which is concave in pi; L_u is the evidence: the log-likelihood
+ratio that user u interacted with the item. A user's share of all items is estimated in the same
+way. Half an observation of the overall share keeps both estimates away from 0 and 1. The prior odds
+of a (user, item) pair are the odds of the item times the ratio of the user's share to the mean
+share. Source: maximum likelihood of a mixture of two known densities.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Numbers = NDArray[np.floating[Any]]
 def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
     """Returns the probability that each user interacted with each item, (n, M).
 
-    ``known`` (M,) are log-odds of items, which replace the log-odds that are estimated from
-    evidence.
+    evidence: log-likelihood ratios of the interactions, from the messages (n, M)
+    known: log-odds of the items' popularity (M,); None to estimate them from ``evidence``
     """
     items, activity = prior(evidence, known)
     assert evidence.log_ratio is not None
@@ -39,10 +40,13 @@ def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> N
 def prior(
     evidence: Evidence, known: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the prior log-odds of each item, (M,), and the term that each user adds, (n,).
+    """Returns prior log-odds of interactions: a term per item (M,) and a term per user (n,).
 
-    A user's term is the user's activity. ``known`` (M,) are log-odds of items to use instead of an
-    estimate; evidence without information then leaves them unchanged.
+    evidence: log-likelihood ratios of the interactions (n, M)
+    known: log-odds of the items to use instead of an estimate, or None (M,)
+
+    A user's term expresses the user's activity: users with more interactions have higher log-odds
+    of any item. The prior log-odds of a pair are the sum of both terms.
     """
     assert evidence.log_ratio is not None
     items, activity = evidence.item_odds if known is None else known, evidence.activity
@@ -58,9 +62,11 @@ def prior(
 
 
 def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """Returns the term (n,) that a user's activity adds to log-odds, shrunk if items are uncertain.
+    """Returns the term (n,) that a user's activity adds to log-odds of interactions, shrunk to 0.
 
-    This suits evidence that may be too large, or too small, for all items of a user.
+    ``evidence`` is the log-likelihood ratios of the interactions. The more uncertain the user's
+    items are, the more the term shrinks. This suits ratios that may be too large, or too small, for
+    all items of a user.
     """
     chance = posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
@@ -68,7 +74,11 @@ def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:
-    """Returns the most likely share (n,) for each row of log-likelihood ratios (n, m)."""
+    """Returns the most likely share of interactions (n,) in each row of log-ratios (n, m).
+
+    A log-ratio is the log-likelihood ratio of one interaction. ``overall`` is the share of
+    interactions over all rows, which counts as half an observation.
+    """
     gain = np.expm1(ratio)
     low, high = np.zeros(len(ratio)), np.ones(len(ratio))
     for _ in range(_HALVINGS):

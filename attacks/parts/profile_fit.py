@@ -1,7 +1,8 @@
-"""Features that show whether a known user profile was in the training data of a model.
+"""Features that show whether a known user profile (ratings) was in the training data of a model.
 
-They are the fit of models to the profile, and its participation in a sum of messages. User-level
-membership inference compares them with reference trainings.
+The first features are how well models fit the profile; the last is how much the profile contributes
+to a sum of messages. User-level membership inference compares these features with those of
+reference trainings.
 """
 
 from __future__ import annotations
@@ -47,16 +48,19 @@ _NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 
 def has_readable_model(view: View) -> bool:
-    """Checks whether the last model of the view has one row per item, or similarities of items."""
+    """Checks whether the last model that the adversary sees has item rows or item similarities."""
     model, items = last_model(view), view.public.n_items
     return item_table(model, items) is not None or item_similarities(model, items) is not None
 
 
 def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
-    """Returns features (n, f) of how well a view's last model fits each of ``profiles`` (n, M).
+    """Returns numbers (n, f) that show how well the last visible model fits each user's ratings.
 
-    A profile holds the ratings of one user. f depends on the view, which ``has_readable_model``
-    must accept. Memory: some arrays of n times the users of the model, and 32 MiB.
+    view: messages, models and public parameters that the adversary sees
+    profiles: ratings of n users (n, M)
+
+    The number f depends on the model, which ``has_readable_model`` must accept. Memory: some arrays
+    of n times the number of users in the model, and 32 MiB.
     """
     model, items = last_model(view), view.public.n_items
     binary = profiles.astype(np.bool_).astype(np.float64)
@@ -74,7 +78,10 @@ def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
 
 
 def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
-    """Returns the vector x of each profile, (n, d)."""
+    """Returns the user vectors (n, d) that fit users' interactions best, by ridge regression.
+
+    ``table`` is the item table (M, d), ``binary`` the interactions (n, M).
+    """
     gram = table.T @ table
     gram += (_RIDGE * np.trace(gram) / len(gram) + _TINY) * np.eye(len(gram))
     return np.asarray(np.linalg.solve(gram, np.asarray(binary @ table).T).T)
@@ -106,7 +113,13 @@ def _rating_share(table: Floats, profiles: sparse.csr_array) -> Floats:
 
 
 def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
-    """Returns the largest cosine of a profile and the prediction of any row of users, (n,)."""
+    """Returns each user's largest cosine with the scores that a row of the user table predicts.
+
+    table, users: the model's tables of items (M, d) and of users
+    binary: interactions of the n users (n, M)
+
+    The cosine is that of the interactions and the scores for all items, (n,).
+    """
     gram = table.T @ table
     lengths = np.sqrt(np.maximum(np.einsum("nd,de,ne->n", users, gram, users), _TINY))
     scores = np.asarray(binary @ table) @ (users / lengths[:, None]).T
@@ -141,10 +154,10 @@ _MEMO = "exact messages"
 
 
 def can_solve_sums(view: View, profiles: int = 1) -> bool:
-    """Checks whether the view shows sums of messages that known code computes without randomness.
+    """Checks whether sums of messages reveal which users sent, because messages can be computed.
 
-    From such sums the participants can be computed. The result is False also if computing
-    ``profiles`` messages per round would take too long.
+    The code that computes the messages must be known and without randomness. The result is False
+    also if computing one round's messages of ``profiles`` users would take too long.
     """
     public = view.public
     if public.device_code is None or public.item_rows is not None or public.n_silos is not None:
@@ -181,10 +194,13 @@ def _is_exact(view: View) -> bool:
 
 
 def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
-    """Estimates how much each of ``profiles`` (n, M) contributed to the sums of messages, (n,).
+    """Estimates how much each user contributed to the observed sums of messages, (n,).
 
-    The unit is the server's step size. ``can_solve_sums`` must accept the view. Memory: 256 MiB of
-    equations, 8 MiB of messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
+    profiles: ratings of n users (n, M)
+
+    The value is about 0 for users who did not take part, and the server's step size for others.
+    ``can_solve_sums`` must accept the adversary's view. Memory: 256 MiB of equations, 8 MiB of
+    messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)
@@ -226,13 +242,17 @@ def _solve(gram: Floats, right: Floats) -> Floats:
 
 
 def _unexplained(columns: Floats, step: Floats, shares: Floats) -> float:
-    """Returns the share of a step's square that the solution does not explain."""
+    """Returns the share of the sum of squares of ``step`` that a solution does not explain.
+
+    The solution is ``shares`` (n,), the participation of n users; ``columns`` (m, n) times
+    ``shares`` predicts ``step`` (m,).
+    """
     rest = step - columns @ shares
     return float(rest @ rest / (step @ step))
 
 
 def _steps(view: View) -> Iterator[int]:
-    """Yields the numbers of rounds whose sum, or whose next model, the view shows."""
+    """Yields indices of rounds of which an adversary sees the sum of messages or the next model."""
     for place, seen in enumerate(view.rounds):
         if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
@@ -248,7 +268,14 @@ def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict
 def _observed_steps(
     view: View, place: int, sent: dict[str, Component]
 ) -> dict[str, tuple[Floats, tuple[Floats, ...]]]:
-    """Returns the sum or step of each component, by name, and other terms that it may contain."""
+    """Returns the sum of messages, or the change of the model, in a round, by component.
+
+    view, place: the adversary's view, and the index of the round
+    sent: simulated messages, which give the names and shapes of components
+
+    Each value is the sum or change, and other terms that the change may contain (the model itself,
+    from weight decay, and its previous change, from momentum).
+    """
     seen, steps = view.rounds[place], {}
     if seen.shuffled or seen.aggregate:
         sums = seen.aggregate or {n: part.total() for n, part in (seen.shuffled or {}).items()}
@@ -270,7 +297,12 @@ def _observed_steps(
 
 
 def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
-    """Returns columns (m, n) of messages, and the step (m,), without the step's other terms."""
+    """Returns linear equations for the participation of n users in one round.
+
+    The coefficients (m, n) are the messages that the users' ratings (``profiles``) give; the right
+    side (m,) is the observed sum of messages or change of the model. Other terms of the change
+    (``_observed_steps``) are projected off.
+    """
     n = profiles.shape[0]
     sent = _send(view, place, profiles, 0)
     known = _observed_steps(view, place, sent)

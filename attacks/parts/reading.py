@@ -1,4 +1,7 @@
-"""Choice of the readers that can read a view, and their combined evidence."""
+"""Choice of the readers that can read the messages an adversary sees, and their combined evidence.
+
+A reader turns messages into evidence: log-likelihood ratios of interactions, user vectors, ratings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _MEMO = "evidence"
 
 @functools.cache
 def all_readers() -> tuple[Reader, ...]:
-    """Returns one instance of each reader in the modules of ``attacks.readers``, sorted by name."""
+    """Returns one instance of each reader class in ``attacks.readers``, sorted by class name.
+
+    A reader infers interactions from messages of one form.
+    """
     modules = [
         importlib.import_module(f"{family.__name__}.{info.name}")
         for info in pkgutil.iter_modules(family.__path__)
@@ -39,11 +45,13 @@ def all_readers() -> tuple[Reader, ...]:
 
 
 def readers_of(view: View) -> tuple[Reader, ...]:
-    """Returns the readers that can read this view.
+    """Returns the readers that can read the messages of the adversary's view.
 
-    If no reader knows the form of the messages, or the devices' code is not ours (``others``), the
-    result is a ``ShadowReader`` unless it refuses the view. A shadow reader runs that code and
-    includes the readers that know the form.
+    A reader infers interactions from messages of one form, such as noisy item tables. If no reader
+    knows the form of the messages, or if the devices' code is external (``is_external``), the
+    result is a single ``ShadowReader``, which learns from runs of the devices' code and combines
+    its result with those of the other readers. If the ``ShadowReader`` refuses the view, the result
+    is the other readers alone.
     """
     special = tuple(reader for reader in all_readers() if not reader.refusal(view))
     learned, client = ShadowReader(special), view.public.device_code
@@ -53,10 +61,11 @@ def readers_of(view: View) -> tuple[Reader, ...]:
 
 
 def read_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
-    """Returns the combined evidence of all suitable readers on ``users`` (ascending positions).
+    """Returns what all suitable readers infer from messages about ``users`` (ascending indices).
 
-    Evidence on all users is kept in memory with the view if it has at most ``MAX_CACHED`` numbers.
-    Raises InputError if no reader can read the view.
+    The result holds, in particular, the log-likelihood ratio of each interaction. Results for all
+    users are kept in memory with the adversary's view if they have at most 2^23 numbers. Raises
+    InputError if no reader can read the view.
     """
     if view.public.n_users * view.public.n_items > MAX_CACHED:
         return _evidence(view, users)
@@ -77,7 +86,10 @@ def _evidence(view: View, users: NDArray[np.int64]) -> Evidence:
 
 
 def refusal(view: View) -> str:
-    """Returns the reason why no reader can read this view; an empty string if some reader can."""
+    """Returns the reason why no reader can read the view's messages; empty if some reader can.
+
+    A reader infers interactions from messages of one form.
+    """
     return "" if readers_of(view) else _unread(view)
 
 

@@ -1,9 +1,14 @@
-"""Positions of item rows along the direction of their sender, and tests of the order of rows."""
+"""Positions of item rows along a direction of their sender, and tests of the order of rows.
+
+The first part reads noisy item tables: a user's items move the table's rows along one direction.
+The second part tests which row of a table belongs to which item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +16,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, expit
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages
+from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages
 
 # Positions of the rows of noisy item tables along the direction of their sender.
 #
 # The entries of every message pass through the score function of the noise. Their rows are then
-# x = a w + noise of standard deviation s: see ``readers.noisy_rows``, steps 1 and 2.
+# x = z w + noise of standard deviation s, where w is the sender's direction and z the position of
+# the row along it: see ``readers.noisy_rows``, steps 1 and 2.
 
-Floats = NDArray[np.float64]
+Floats, Floats32 = NDArray[np.float64], NDArray[np.float32]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
@@ -33,10 +39,13 @@ _LEAST, _TINY = 1e-3, 1e-30
 class RowPositions:
     """Position of each item row of each message along the direction of the message's sender.
 
-    senders: sender of each message, ascending (T,)
-    values: positions of the rows, in standard deviations (T, M)
+    The direction is the one in which interactions of the user change rows of the item table.
+
+    senders: index of the user who sent each of T messages, ascending (T,)
+    values: positions of the rows, in standard deviations of the noise (T, M)
     is_aligned: True if the data show that users' directions point the same way
-    is_similar: True if the directions share more than they differ by
+    is_similar: True if what users' directions have in common is larger than their deviations from
+        it
     has_sign: True if the sign of the directions is known, from vectors of users
     """
 
@@ -47,7 +56,7 @@ class RowPositions:
     has_sign: bool
 
     def select(self, users: NDArray[np.int64]) -> RowPositions:
-        """Returns the positions of the messages of ``users`` only."""
+        """Returns the positions of rows in messages of ``users`` (indices) only."""
         rows = np.isin(self.senders, users)
         return RowPositions(
             self.senders[rows], self.values[rows], self.is_aligned, self.is_similar, self.has_sign
@@ -61,13 +70,13 @@ def places(
     vectors: Floats | None = None,
     popular: Floats | None = None,
 ) -> RowPositions | None:
-    """Computes positions of item rows along the direction of the sender of each message.
+    """Computes the position of each item row along the direction of each message's sender.
 
     rounds: messages about the item table, by rounds
     common: users from whom common parameters are estimated, ascending
     users: users whose positions are needed, ascending
-    vectors: vectors that the users sent, which give the sign of directions; all users, ascending
-        (n, d)
+    vectors: vectors that the n users of ``common`` and ``users`` sent, which give the sign of
+        directions, in ascending order of users (n, d); None without them
     popular: log-odds of the items, if popularity is known (M,)
 
     The result is None if the messages are uninformative: the positions from even columns and from
@@ -80,13 +89,13 @@ def places(
     grams = np.zeros((len(union), 2, width, width), dtype=np.float32)
     counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, common)
     for sent, turn in zip(rounds, turns, strict=True):
-        for whose, change, _ in sent.changes_of(union):
-            rows = noise_scores(change)
+        for whose, products, totals, moved in sent.map_changes(
+            union, partial(_multiply_rows, turn, pooling)
+        ):
+            grams[whose] += products
             for half in (0, 1):
-                part = rows[:, half::2] @ turn[half]
-                grams[whose, half] += part.transpose(0, 2, 1) @ part
-                sums[half::2] += part[pooling[whose]].sum(axis=0)
-            counts[whose] += change.any(axis=(1, 2))
+                sums[half::2] += totals[half]
+            counts[whose] += moved
     usable = pooling & (counts > 0)
     sizes = np.array([-(-items // 2), items // 2])
     if not usable.any() or items < 2:
@@ -119,12 +128,25 @@ def places(
     return None if placed is None else RowPositions(*placed, signed, alike, ends is not None)
 
 
-def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns orthogonal matrices that rotate even and odd rows of each round to one frame.
+def _multiply_rows(
+    turn: Floats32, pooling: NDArray[np.bool_], block: ChangeBlock
+) -> tuple[Any, ...]:
+    """Returns senders, Gram matrices of their even and odd rows (n, 2, d, d), the sums of both over
+    the ``pooling`` users, and which messages are not zero.
+    """
+    whose, rows, moved = _score(block)
+    parts = [rows[:, half::2] @ turn[half] for half in (0, 1)]
+    grams = np.stack([part.transpose(0, 2, 1) @ part for part in parts], axis=1)
+    sums = [part[pooling[whose]].sum(axis=0) for part in parts]
+    return whose, grams, sums, moved
 
-    The result is (R, 2, d, d). Directions turn while the model learns. Consecutive rounds with
-    about one message per user share a matrix (orthogonal Procrustes), which is the identity unless
-    a turn is significant.
+
+def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Returns orthogonal matrices that rotate the rows of each round to a common frame.
+
+    The result is (R, 2, d, d) for R rounds, and for even and odd rows. Users' directions in the
+    item table rotate while the model learns. Consecutive rounds with about one message per user
+    share a matrix (orthogonal Procrustes), which is the identity unless a rotation is significant.
     """
     width = rounds[0].component.shape[1]
     first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
@@ -142,15 +164,21 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     return turns[groups]
 
 
+def _score(block: ChangeBlock) -> ChangeBlock:
+    """Returns senders, ``noise_scores`` of their messages, and which messages are not zero."""
+    return block[0], noise_scores(block[1]), block[1].any(axis=(1, 2))
+
+
 def _between(
     rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64]
 ) -> Floats:
-    """Returns denoised Gram matrices of even and odd rows between groups of rounds.
+    """Returns Gram matrices of item rows between groups of rounds, without noise.
 
-    The result is (G, G, 2, d, d). Noise is independent between rounds, while a user's items stay
-    the same. The matrices keep only the leading eigenvectors of the Gram matrix of rows between
-    groups, after subtraction of each item's mean. Under noise alone its entries have variance 1,
-    and its spectrum follows Wigner's semicircle.
+    The result is (G, G, 2, d, d) for G groups of rounds, for even and odd rows. A matrix adds up,
+    over users and items, the outer product of the row in one group and the row in another. From
+    each item's row the mean over users is subtracted. Noise is independent between rounds, while a
+    user's items stay the same. The matrices keep only the leading eigenvectors. Under noise alone
+    the entries have variance 1, and the spectrum follows Wigner's semicircle.
     """
     items, width = rounds[0].component.shape
     kinds = int(groups[-1]) + 1
@@ -161,9 +189,9 @@ def _between(
         some = users[start : start + block]
         rows = np.zeros((len(some), items, kinds, width), dtype=np.float32)
         for group, sent in zip(groups, rounds, strict=True):
-            for whose, change, _ in sent.changes_of(some):
-                rows[whose, :, group] += noise_scores(change)
-                sent_by[start + whose, group] += change.any(axis=(1, 2))
+            for whose, scores, moved in sent.map_changes(some, _score):
+                rows[whose, :, group] += scores
+                sent_by[start + whose, group] += moved
         sums += rows.sum(axis=0)
         for half in (0, 1):
             flat = rows[:, half::2].reshape(-1, kinds * width)
@@ -175,10 +203,11 @@ def _between(
 
 
 def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
-    """Returns denoised Gram matrices (G, G, d, d) from ``cross`` (G d, G d) less ``means``.
+    """Removes noise from the sums of products of rows between groups of rounds, (G, G, d, d).
 
-    ``means`` is (m, G, d). ``sent_by`` (n, G) counts the messages of each user in each group of
-    rounds.
+    cross: sums of products of rows between groups (G d, G d)
+    means: mean rows of items, whose products are subtracted (m, G, d)
+    sent_by: number of messages of each user in each group (n, G)
     """
     items, kinds, width = means.shape
     flat = means.reshape(items, -1)
@@ -197,7 +226,9 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
 
 
 def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
-    """Returns the common direction of the positives of all users, by even and by odd rows, (2, d).
+    """Returns the common direction in which positives of all users change rows, (2, d).
+
+    There is one direction for even and one for odd rows.
 
     grams: mean Gram matrix of a row, for even and odd rows (2, d, d)
     means: mean row of each item (M, d)
@@ -205,8 +236,8 @@ def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | 
     items: log-odds of the items, if popularity is known (M,)
 
     The direction is in the span of the eigenvectors above the noise. The mean row of an item grows
-    with the share of users who interacted with it, so that regression on known shares gives the
-    direction; without them it is the strongest eigenvector.
+    with the share of users who interacted with the item, so that regression on known shares gives
+    the direction. Without known shares the direction is the strongest eigenvector.
     """
     width = means.shape[1]
     ways = np.zeros((2, width))
@@ -233,10 +264,15 @@ def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | 
 
 
 def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
-    """Returns +1 if a user's direction (n, d) points along the user's vector (n, d), else -1.
+    """Returns +1 if a user's direction points along the user's vector, else -1, (n,).
 
-    A vector may be no nearer to the direction than by chance. If directions are ``signed``, the
-    other vectors together then decide. The result is None if all vectors are like that.
+    along: directions of the users (n, d)
+    vectors: vectors that the users sent (n, d)
+    signed: True if all directions point the same way
+
+    Some vectors are as far from the direction as a random vector. If ``signed``, the sign for their
+    users is that of the other vectors together. The result is None if no vector is nearer than by
+    chance.
     """
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
@@ -257,17 +293,9 @@ def _locate_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
     owners, parts = [], []
     for sent, turn in zip(rounds, turns, strict=True):
-        for whose, change, _ in sent.changes_of(union):
-            rows, moved = noise_scores(change), change.any(axis=(1, 2))
-            positions = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
-            ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
-            for half in (0, 1):
-                for column in (0, 1):
-                    positions[column, :, half::2] = (
-                        rows[:, half::2, column::2] @ ways[:, half, column::2, None]
-                    )[:, :, 0]
-            owners.append(whose[moved])
-            parts.append(positions[:, moved])
+        for whose, positions in sent.map_changes(union, partial(_locate, turn, along)):
+            owners.append(whose)
+            parts.append(positions)
     whose = np.concatenate(owners)
     order = np.argsort(whose, kind="stable")
     positions, whose = np.concatenate(parts, axis=1)[:, order], whose[order]
@@ -276,8 +304,27 @@ def _locate_rows(
     return union[whose], positions.sum(axis=0)
 
 
+def _locate(turn: Floats32, along: Floats, block: ChangeBlock) -> tuple[NDArray[np.intp], Floats32]:
+    """Returns senders of messages that are not zero, and positions of their rows from even and from
+    odd columns (2, n, M).
+    """
+    whose, rows, moved = _score(block)
+    positions = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
+    ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
+    for half in (0, 1):
+        for column in (0, 1):
+            positions[column, :, half::2] = (
+                rows[:, half::2, column::2] @ ways[:, half, column::2, None]
+            )[:, :, 0]
+    return whose[moved], positions[:, moved]
+
+
 def _together(place: NDArray[np.float32]) -> bool:
-    """Checks whether two independent positions (2, T, M) of each row correlate significantly."""
+    """Checks whether two independent estimates of the rows' positions correlate significantly.
+
+    place: positions of M rows in T messages, along their sender's direction, from even and from odd
+        columns (2, T, M)
+    """
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
@@ -287,10 +334,11 @@ def _together(place: NDArray[np.float32]) -> bool:
 def _directions(
     grams: Floats, rows: Floats, mean: Floats, usable: NDArray[np.bool_], shared: Floats
 ) -> tuple[bool, bool, Floats]:
-    """Returns two flags, and the directions of users, (n, d), of length 1 or 0.
+    """Estimates the directions of users, (n, d), in which their items change rows.
 
-    The flags say whether the ``mean`` has an eigenvalue above those of noise, and whether users
-    share more of a direction than they differ by.
+    Returns two flags and the directions, of length 1 or 0. The first flag is True if ``mean`` has
+    an eigenvalue above those of noise; the second is True if users share more of a direction than
+    they differ by.
 
     grams: Gram matrix of each user's rows, of noise variance 1 (n, d, d)
     rows: number of rows in each Gram matrix (n,)
@@ -343,7 +391,12 @@ def _directions(
 
 
 def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
-    """Returns squared lengths (n,) of directions; 0 if noise in ``width`` columns explains them."""
+    """Returns squared lengths (n,) of users' directions; 0 if noise explains the Gram matrix.
+
+    grams: Gram matrices of rows, of noise variance 1 (n, d, d)
+    rows: number of rows in each (n,)
+    width: number of columns with noise
+    """
     ratio = np.maximum(width, 1) / np.maximum(rows, 1)
     top = np.linalg.eigvalsh(grams)[:, -1] / np.maximum(rows, 1)
     above = top - 1 - ratio
@@ -354,9 +407,9 @@ def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
 def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
     """Returns a value that the largest eigenvalue of a Gram matrix of noise rarely exceeds.
 
-    The probability is one in a thousand. ``rows`` is the number of rows, ``ratio`` the number of
-    columns per row. The value follows from Marchenko and Pastur's edge and Tracy and Widom's
-    fluctuations (Johnstone 2001).
+    The probability of a larger eigenvalue is one in a thousand. ``rows`` is the number of rows,
+    ``ratio`` the number of columns per row. The value follows from Marchenko and Pastur's edge and
+    Tracy and Widom's fluctuations (Johnstone 2001).
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
@@ -368,10 +421,12 @@ def _sign(values: Floats) -> Floats:
 
 
 def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Applies the score function of the noise to the entries (n, M, d) of ``change``.
+    """Applies the score function of the noise to the entries of ``change`` (n, M, d).
 
-    The result is in units of the noise's scale. Laplace noise is assumed for a message if its
-    entries are peaked, and otherwise normal noise.
+    The score function is the derivative of the noise's negative log-density: a clipped number for
+    Laplace noise, and the number itself for normal noise. The result is in units of the noise's
+    scale. Laplace noise is assumed for a message if its entries are peaked, and otherwise normal
+    noise.
     """
     size = np.abs(change)
     mean = size.mean(axis=(1, 2), keepdims=True)
@@ -410,10 +465,10 @@ _MATCHED = 2048  # maximum number of rows to which a permutation is fitted
 def standardise_evidence(
     evidence: Floats, met: sparse.csr_array
 ) -> tuple[Floats, sparse.csr_array]:
-    """Standardises the evidence (n, R) of each user to mean 0 and deviation 1 over rows.
+    """Scales each user's scores of the item table's rows to mean 0 and standard deviation 1.
 
-    ``met`` (n, M) are the users' interactions. Users without any, or with constant evidence, are
-    omitted from both results, the evidence and the interactions.
+    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
+    the true interactions. Returns both, without users of no interaction or constant scores.
     """
     centred = evidence - evidence.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
@@ -422,10 +477,11 @@ def standardise_evidence(
 
 
 def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
-    """Tests an assignment of rows to items by users with known interactions; returns a z-score.
+    """Tests a guess of which row of an item table belongs to which item; returns a z-score.
 
-    The z-score compares the evidence (n, R) on the rows of each user's items with its mean over
-    permutations. ``met`` (n, M) are the interactions, ``order`` (M,) the row of each item, or -1.
+    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
+    the true interactions, ``order`` (M,) the guessed row of each item, or -1. The sum of scores in
+    rows of users' own items is compared with its mean over permutations of users or rows.
     """
     if len(evidence) >= _BY_USERS:
         return _user_support(_agreement(evidence, met, order))
@@ -439,23 +495,27 @@ def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> flo
 def check_uniform_support(
     evidence: Floats, met: sparse.csr_array, order: Ints
 ) -> tuple[bool, float]:
-    """Tests whether all items support an assignment of rows to items, evenly and beyond chance.
+    """Tests whether all items, not only a few, support a guess of which row belongs to which item.
 
-    Evidence is (n, R), the users' interactions ``met`` (n, M), the row of each item ``order`` (M,).
-    The results are whether the support is even, as in a wrong assignment few items have the right
-    row, and a z-score of the support against histories of the same sizes with any items.
+    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
+    the true interactions, ``order`` (M,) the guessed row of each item, or -1. Returns whether all
+    items have similar support, and its z-score against random histories of the same sizes.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(met.indptr)[:, None] / met.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
     agreement = (evidence[:, order[here]] * (met[:, here].toarray() - share)).sum(axis=0) / size
+    # In a wrong guess few items have the right row, so that the support is uneven.
     mean, by_chance = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
     return agreement.var() <= by_chance + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
 
 
 def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
-    """Tests whether users with similar histories (n, M) send similar messages (n, d), as a z-score.
+    """Tests whether users with similar histories send similar messages; returns a z-score.
 
-    The order of the numbers in a message has no influence, nor has the size of histories.
+    messages: one message per user (n, d)
+    met: True for items with which the user interacted (n, M)
+
+    The order of the numbers within messages does not matter, nor does the size of histories.
     """
     similarities = []
     for each in (messages - messages.mean(axis=0), met - met.mean(axis=1, keepdims=True)):
@@ -466,9 +526,12 @@ def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
 
 
 def fill_order(order: Ints, rows: int) -> Ints:
-    """Returns a copy of ``order`` in which items without a row get unused rows, if there are any.
+    """Returns a copy of ``order`` in which items without a table row get unused rows.
 
-    ``order`` holds the row of each item, or -1 (M,); ``rows`` is the number of rows.
+    order: row of each item; items without a row have a number outside 0 to ``rows`` - 1 (M,)
+    rows: number of rows
+
+    If there are too few unused rows, the remaining items get -1.
     """
     outside = np.flatnonzero((order < 0) | (order >= rows))
     unused = np.setdiff1d(np.arange(rows), order)[: len(outside)]
@@ -478,7 +541,11 @@ def fill_order(order: Ints, rows: int) -> Ints:
 
 
 def _user_support(agreement: Floats) -> float:
-    """Returns the z of the agreement (n, n) of each user's evidence with each user's items."""
+    """Returns a z-score of how well users' scores of rows agree with the users' own items.
+
+    ``agreement`` (n, n) is the sum of the scores of a user (row) over the items of a user (column).
+    The diagonal is compared with all other entries.
+    """
     rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
     rest += agreement.mean()
     spread = np.sqrt((rest**2).sum() / (len(rest) - 1))
@@ -487,11 +554,11 @@ def _user_support(agreement: Floats) -> float:
 
 
 def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
-    """Fits the row of each item (M,) to evidence (n, R) on users with interactions ``met`` (n, M).
+    """Guesses which row of an item table belongs to which item, from users with known interactions.
 
-    The result is the order and a z-score, or None if held-out users do not confirm the order: their
-    z-score must be at least ``MIN_SUPPORT``, and ``_KEPT`` times that of the users of the fit,
-    which a fitted permutation of many rows overstates.
+    ``evidence`` (n, R) scores an interaction of each user with each row's item, ``met`` (n, M) is
+    the true interactions. Returns the row of each item (M,), and a z-score of held-out users; None
+    if this is below ``MIN_SUPPORT``, or 0.8 times that of the users of the fit (an overestimate).
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
@@ -507,13 +574,19 @@ def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | N
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
-    """Returns the sum of each user's evidence (n,) on the items of each of m users, (n, m)."""
+    """Returns the sum of each of n users' scores over the rows of the items of m users, (n, m).
+
+    ``evidence`` (n, R) is the scores of table rows, ``order`` (M,) the row of each item, or -1.
+    """
     here = np.flatnonzero(order >= 0)
     return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
 
 
 def _assign(evidence: Floats, items: Floats) -> Ints:
-    """Returns the row of each item (M,), or -1, that maximises the evidence on the users' items."""
+    """Returns the table row of each item, (M,), or -1, that scores best over the users' items.
+
+    ``evidence`` (n, R) is each user's score of each row, ``items`` (n, M) the users' items.
+    """
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)

@@ -1,4 +1,7 @@
-"""Reader of messages of any kind, trained on the devices' code run on simulated histories."""
+"""Reader of messages of any form, trained by running the devices' code on simulated histories.
+
+A reader infers users' interactions from messages, as log-likelihood ratios.
+"""
 
 from __future__ import annotations
 
@@ -64,14 +67,15 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class ShadowReader:
-    """Reader that learns from simulated users (shadows) how messages depend on items.
+    """Reader that learns from simulated users (shadows) how messages depend on interactions.
 
-    One rule serves all items: boosted trees. Their inputs are features of an item in the message
-    (``ItemFeatures``), a ridge regression on the item's numbers, and another on all numbers that
-    belong to no item. Evidence of several rounds is added up. Held-out shadows calibrate the sum
-    and weigh it against the evidence of the other ``readers``, which know the form of the messages.
-    No ratio exceeds what the number of held-out pairs can support. If the other ``readers`` read
-    some shadows without an error, nothing is learned.
+    A classifier of boosted trees, the same for all items, computes the log-odds of an interaction.
+    Its inputs are features of an item in the message (``ItemFeatures``), a ridge regression on the
+    item's numbers, and another on all numbers that belong to no item. The log-odds of several
+    rounds are added up. Held-out shadows calibrate the sum and weigh it against the log-ratios of
+    the other ``readers``, which are made for the form of the messages. No log-likelihood ratio
+    exceeds what the number of held-out pairs can support. Nothing is learned if the other
+    ``readers`` make no error on a first group of shadows.
 
     readers: other readers of the same messages
     """
@@ -84,9 +88,10 @@ class ShadowReader:
     )
 
     def refusal(self, view: View) -> str:
-        """Returns the reason why the reader cannot read this view; an empty string if it can.
+        """Returns the reason why the reader cannot read the messages; an empty string if it can.
 
-        The reader needs the devices' code and linked messages of users.
+        The reader needs the devices' code, and messages that the adversary's view links to single
+        users.
         """
         sent = bool(list_names(view)) and not any(seen.is_in_clear for seen in view.rounds)
         if view.public.device_code is None or view.public.item_rows is not None or not sent:
@@ -98,9 +103,9 @@ class ShadowReader:
         return ""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns the evidence of the view on ``users``, as ``Reader.read`` does.
+        """Returns log-likelihood ratios of the interactions of ``users`` (ascending indices).
 
-        Raises InputError if the code fails at most simulated histories.
+        Raises InputError if the devices' code fails at most simulated histories.
         """
         if _MEMO not in view.cache:
             view.cache[_MEMO] = _learn(view, self.readers)
@@ -114,10 +119,10 @@ class ShadowReader:
 
 
 def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
-    """Learns a rule first on shadows with random histories, then on shadows similar to the users.
+    """Learns a rule from random simulated histories, then from histories similar to the users'.
 
-    The rule is None if the other ``readers`` make no mistake. The second value is a sentence on
-    shadows that are omitted.
+    The rule gives log-likelihood ratios of interactions; it is None if the other ``readers`` make
+    no mistake. The second value is a sentence on simulated histories that are omitted, or empty.
     """
     rng, n_items, client = np.random.default_rng(0), view.public.n_items, view.public.device_code
     assert client is not None, "refused"
@@ -154,11 +159,15 @@ def _learn(view: View, readers: tuple[Reader, ...]) -> tuple[_Rule | None, str]:
 def run_on_accepted(
     histories: Bits, learn: Callable[[Places], _Result], min_accepted: int = MIN_SHADOWS // 2
 ) -> tuple[Places, _Result, str]:
-    """Runs ``learn`` on the simulated users whose ``histories`` (n, M) the devices' code accepts.
+    """Calls ``learn`` with the simulated users whose histories the devices' code accepts.
 
-    Returns the positions of these users, the result, and a sentence on the rejected histories.
-    Raises InputError, with the error of the code, if it accepts fewer than ``min_accepted``
-    histories.
+    histories: True for items of a simulated user's history (n, M)
+    learn: function of indices of simulated users, which runs the devices' code on them
+    min_accepted: minimum number of accepted histories
+
+    Returns the indices of the accepted users, the result of ``learn``, and a sentence on the
+    rejected histories (empty if there are none). Raises InputError, with the error of the code, if
+    fewer than ``min_accepted`` histories are accepted.
     """
     places, left_out = np.arange(len(histories)), ""
     while True:
@@ -179,10 +188,11 @@ def run_on_accepted(
 def _send_single(
     view: View, rounds: Sequence[RoundView], rng: np.random.Generator
 ) -> list[SingleItems]:
-    """Returns messages, per round, of devices whose history is a single item.
+    """Returns messages, for each round, of devices whose history is a single item.
 
-    They are needed if they may be signatures (see ``Marks``). The result is None for each round if
-    this takes long, or if the code rejects such histories.
+    They are needed if the messages may be MinHash signatures (see ``Marks``). The result is None
+    for each round if no message may be a signature, if this takes long, or if the code rejects such
+    histories.
     """
     client, n_items = view.public.device_code, view.public.n_items
     assert client is not None, "refused"
@@ -204,7 +214,7 @@ def _send_single(
 
 
 def _numbers(view: View) -> int:
-    """Returns the number of entries of a message of the last round that is read."""
+    """Returns the number of entries of one user's message in the last of the rounds to read."""
     uploads = choose_rounds(view)[-1].uploads
     assert uploads is not None, "chosen"
     return sum(max(1, int(np.prod(part.shape))) for part in uploads.components.values())
@@ -213,9 +223,10 @@ def _numbers(view: View) -> int:
 def draw_histories(
     count: int, n_items: int, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
-    """Draws histories (count, M) of random items, up to a third of the catalogue in length.
+    """Draws histories of random items for simulated users, as a mask (count, n_items).
 
-    ``sizes`` are the smallest and the largest number of items of a user.
+    ``sizes`` are the smallest and the largest number of items of a history. The number is
+    log-uniform between them, but at most a third of all items.
     """
     fewest, longest_of_users = sizes
     longest = max(fewest, min(longest_of_users, max(2.0, _LONGEST * n_items)))
@@ -227,9 +238,10 @@ def draw_histories(
 def draw_like_users(
     count: int, chance: NDArray[np.float32], sizes: tuple[int, int], rng: np.random.Generator
 ) -> Bits:
-    """Draws histories (count, M) of simulated users from the item probabilities of random users.
+    """Draws histories (count, M) of simulated users from the item probabilities of real users.
 
-    chance: probability of each item for each of n users (n, M)
+    chance: probability of each item for each real user (n, M); each history uses the row of a
+        random user
     sizes: smallest and largest number of items of a history
     """
     chance = chance[rng.integers(len(chance), size=count)]
@@ -241,27 +253,34 @@ def draw_like_users(
 
 @dataclass(frozen=True)
 class FormReaders:
-    """Readers that know the form of messages, and the ``view`` on whose rounds they are used."""
+    """Readers that are made for one form of messages, and the view whose rounds they read.
+
+    readers: the readers, which infer interactions from messages; none learns from simulated users
+    view: messages and public parameters that the adversary sees
+    """
 
     readers: tuple[Reader, ...]
     view: View
 
     def user_ratios(self, users: NDArray[np.int64]) -> Numbers:
-        """Returns log-likelihood ratios (n, M) of users' interactions; zeros without evidence."""
+        """Returns log-likelihood ratios (n, M) of interactions of ``users``; 0 if unknown."""
         return self._ratio(pool_evidence(self.readers, self.view, users))
 
     def shadow_ratios(self, sent: Sequence[Mapping[str, Component]], count: int) -> Numbers:
-        """Returns log-likelihood ratios of ``count`` simulated users, who ``sent`` messages.
+        """Returns log-likelihood ratios (count, M) of the interactions of simulated users.
 
-        ``sent`` holds the messages of each round, by component name.
+        sent: messages of the simulated users in each round, by component name
+        count: number of simulated users
         """
         return self._ratio(self.shadow_evidence(sent, count))
 
     def shadow_evidence(self, sent: Sequence[Mapping[str, Component]], count: int) -> Evidence:
-        """Returns evidence on ``count`` simulated users, who ``sent`` messages in each round.
+        """Returns what the readers infer about simulated users, such as log-ratios of interactions.
 
-        ``sent`` holds the messages of each round, by component name. Readers that cannot read the
-        messages are omitted.
+        sent: messages of the simulated users in each round, by component name
+        count: number of simulated users
+
+        Readers that cannot read the messages are omitted.
         """
         whose = np.arange(count)
         rounds = tuple(
@@ -282,11 +301,11 @@ class FormReaders:
 
 @dataclass(frozen=True)
 class _Rule:
-    """Rule on features for all rounds, with calibrated log-odds of its sum over rounds.
+    """Classifier of interactions from messages, with a calibration of its sum over rounds.
 
-    known: readers of known forms, whose evidence is combined with the rule's
+    known: readers that know the form of messages, whose evidence is combined with the rule's
     rounds: the rounds that are read
-    rule: classifier of the features of a shadow and an item
+    rule: classifier of the features of a user and an item
     trust: calibration of the sum over 1, 2, ... rounds
     max_ratio: largest absolute log-likelihood ratio
     """
@@ -306,9 +325,15 @@ class _Rule:
         alone: Sequence[SingleItems],
         rng: np.random.Generator,
     ) -> Self:
-        """Fits to shadows with ``histories`` (n, M), calibrated on some ``like`` users (n,).
+        """Fits the classifier to simulated users, and calibrates it on held-out simulated users.
 
-        Readers that know the form may rely on common features of users, which not all shadows have.
+        known: readers made for the form of the messages, whose log-ratios are combined with the
+            classifier's
+        histories: histories of the simulated users (n, M)
+        like: True for simulated users that resemble real users; only these are held out (n,)
+        alone: messages of devices with a single item, per round
+
+        Such readers may rely on common features of users, which not all simulated users have.
         """
         rounds = known.view.rounds
         held_out = np.flatnonzero(like)[:: max(1, int(_PARTS * like.mean()))]
@@ -343,7 +368,10 @@ class _Rule:
         return cls(known, tuple(round_view for round_view, _, _ in made), rule, trust, max_ratio)
 
     def ratio(self, users: NDArray[np.int64]) -> Numbers:
-        """Returns log-likelihood ratios (n, M) of ``users`` (ascending); 0 without messages."""
+        """Returns log-likelihood ratios (n, M) of interactions of ``users`` (ascending indices).
+
+        The ratio is 0 for a user without messages.
+        """
         n_items = self.known.view.public.n_items
         ratio = np.zeros((len(users), n_items))
         count = np.zeros(len(users), np.int64)
@@ -362,7 +390,14 @@ class _Rule:
 
 @dataclass(frozen=True)
 class _Round:
-    """Messages of one round, and the regressions fitted to shadows' messages of that round."""
+    """Messages of one round, and regressions fitted to simulated messages of this round.
+
+    broadcast: model that the server sent in the round, or None
+    whose: users who sent the messages (n,)
+    sent: messages by component name
+    listing: names of the components that are lists
+    linear: the fitted regressions
+    """
 
     broadcast: Broadcast | None
     whose: NDArray[np.integer[Any]]
@@ -381,9 +416,15 @@ class _Round:
         kept_shadows: Places,
         rng: np.random.Generator,
     ) -> tuple[Self, Numbers, Mapping[str, Component]]:
-        """Returns the round, features (k, f) of ``pairs`` (k, 2), and messages of some shadows.
+        """Fits the regressions of a round to messages of simulated users.
 
-        A pair is a shadow and an item; the messages are those of the shadows ``kept_shadows``.
+        Returns three values: the round, features (k, f) of ``pairs``, and messages of
+        ``kept_shadows`` by component name.
+
+        histories: histories of the simulated users (n, M)
+        alone: messages of devices with a single item, or None
+        pairs: indices of a simulated user and an item (k, 2)
+        kept_shadows: indices of simulated users whose messages are returned
         """
         client = view.public.device_code
         assert client is not None, "refused"
@@ -404,14 +445,18 @@ class _Round:
         return fitted, np.concatenate(parts)[np.argsort(np.concatenate(positions))], some_sent
 
     def of_users(self, users: NDArray[np.int64], n_items: int) -> Iterator[tuple[Places, Numbers]]:
-        """Yields blocks of senders: positions among ``users``, and features (k, M, f)."""
+        """Yields blocks of senders: their positions in ``users`` (k,), and features (k, M, f)."""
         asked = np.flatnonzero(np.isin(self.whose, users))
         if len(asked):
             for some, made in _features(self.sent, self.broadcast, n_items, self.listing, asked):
                 yield np.searchsorted(users, self.whose[some]), self._all(made, None)
 
     def _all(self, made: ItemFeatures, shadows: Places | None) -> Numbers:
-        """Returns all features (n, M, f), and the mean of each over the message."""
+        """Returns features of items, followed by the mean of each over all items, (n, M, f).
+
+        ``shadows`` are the indices of simulated users who sent the messages ``made``; None for real
+        users.
+        """
         each = np.stack(made.items + self.linear.read(made, shadows), axis=-1).astype(np.float32)
         mean = np.broadcast_to(each.mean(axis=1, keepdims=True), each.shape)
         return np.concatenate([each, mean], axis=-1)
@@ -419,10 +464,17 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Linear:
-    """Ridge regressions: of an interaction on the item's numbers, and of histories on all others.
+    """Ridge regressions of interactions on the numbers in messages of one round.
 
-    The regression of histories, and the ``marks`` of items, are fitted on each half of the shadows.
-    A shadow is read by the fit to the half without it, a user by both.
+    One regression predicts an interaction from the item's own numbers; the other predicts whole
+    histories from the numbers that belong to no item. The latter regression, and the ``marks`` of
+    items (codes that identify an item), are fitted on each half of the simulated users. A simulated
+    user is read by the fit to the half without that user, a real user by the mean of both fits.
+
+    row: weights of the numbers of an item (k,)
+    middle, spread: mean and standard deviation of the numbers without an item (d,)
+    halves: for each half, the standardised numbers (n/2, d) and the dual weights (n/2, M)
+    marks: marks of the items, for each part of the messages that may have some
     """
 
     row: Numbers
@@ -463,7 +515,10 @@ class _Linear:
         return cls(row, middle, spread, halves, marks)
 
     def read(self, made: ItemFeatures, shadows: Places | None) -> list[Numbers]:
-        """Returns features of each item, as a list of arrays (n, M)."""
+        """Returns features of each item in the messages ``made``, as a list of arrays (n, M).
+
+        ``shadows`` are the indices of simulated users who sent the messages; None for real users.
+        """
         features = []
         if made.rows:
             features.append(np.concatenate(made.rows, axis=2) @ self.row)
@@ -480,10 +535,13 @@ class _Linear:
 
 
 def _ridge(x: Numbers, histories: Bits) -> Numbers:
-    """Returns dual weights (n, M) of the rows x (n, d) in a ridge regression of ``histories``.
+    """Returns dual weights (n, M) of a ridge regression of ``histories`` on the rows of x.
 
-    A prediction is the inner products of a row with x, times the weights. The dual form suits fewer
-    rows than numbers, or about as many.
+    x: predictors (n, d)
+    histories: histories of the n users (n, M)
+
+    The prediction for a row y is (y x') times the weights. The dual form suits fewer rows than
+    numbers, or about as many.
     """
     y = histories - histories.mean(axis=0)
     return np.linalg.solve(x @ x.T + _RIDGE * len(x) * np.eye(len(x)), y)
@@ -496,7 +554,10 @@ def _features(
     listing: frozenset[str],
     among: Places | None = None,
 ) -> Iterator[tuple[Places, ItemFeatures]]:
-    """Yields the features of the messages at positions ``among`` (by default all), in blocks."""
+    """Yields features of items in messages, in blocks: positions of the messages, and features.
+
+    ``among`` are the positions of the messages to use; all by default.
+    """
     places = np.arange(len(next(iter(sent.values())))) if among is None else among
     size = 32 * n_items + sum(int(np.prod(part.shape)) for part in sent.values())
     for some in np.array_split(places, -(-len(places) * size // _BLOCK)):
@@ -507,8 +568,9 @@ def _features(
 def choose_rounds(view: View) -> list[RoundView]:
     """Returns the rounds whose messages are compared with those of simulated users.
 
-    They are some of the first and last rounds, those with the components of the last round. There
-    are fewer of them if computing a message takes long.
+    They are some of the first and of the last rounds in the adversary's view, restricted to rounds
+    with the same components as the last round. At most 8 rounds are chosen, and at most 4 if
+    computing a message takes long.
     """
     client = view.public.device_code
     assert client is not None, "refused"
@@ -523,10 +585,10 @@ def choose_rounds(view: View) -> list[RoundView]:
 
 
 def _pairs(histories: Bits, among: Places, n_pairs: int, rng: np.random.Generator) -> Places:
-    """Draws pairs (k, 2) of a shadow of ``among`` and an item, half of them interactions.
+    """Draws pairs (k, 2) of a simulated user and an item, half of them interactions.
 
-    Each shadow has as many negatives as positives, and negatives are as popular as positives, so
-    that neither the shadow nor the item is informative by itself.
+    The users are from ``among``. Each user has as many negatives as positives, and negatives are as
+    popular as positives, so that neither the user nor the item is informative by itself.
     """
     count = np.minimum(histories[among].sum(axis=1), (~histories[among]).sum(axis=1))
     weight = np.log(histories.sum(axis=0) + 0.5), np.zeros(histories.shape[1])

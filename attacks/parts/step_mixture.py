@@ -1,7 +1,8 @@
-"""Mixture model of item-row positions, from which the evidence on interactions follows.
+"""Mixture model of item-row positions in noisy messages, which yields evidence on interactions.
 
-The model is that of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation to
-positions of rows along the direction of their sender.
+A position is how far noise and training changed an item's row along the sender's direction
+(``row_places``), in standard deviations of the noise. The model is that of ``readers.noisy_rows``,
+steps 3 and 4, fitted by expectation maximisation.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts.row_places import MAX_BY_CHANCE, RowPositions
+from fedrec_auditor.targets.compute import map_in_threads
 
 Parts = dict[int, NDArray[np.float32]]
 
@@ -31,19 +33,23 @@ _LEAST, _TINY = 1e-6, 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMixture:
-    """Parameters of a mixture model of item-row positions, which are the same for all messages.
+    """Parameters of a mixture model of item-row positions that are the same for all messages.
 
-    step_sign: sign of the direction in which rows of positives move, +1 or -1
+    A position is the change of an item's row along the sender's direction. Positives are items with
+    which the user interacted; negatives are drawn by the device.
+
+    step_sign: sign of the direction in which rows of positives change, +1 or -1
     flip_above: mean position, in standard deviations, above which a user's direction is reversed,
         because more rows should move down than up
     mean_step: mean of the messages' step sizes, which are normally distributed
     step_variance: variance of the step sizes
     mean_share: mean of the users' shares of positives among items, which are beta-distributed
-    prior_weight: weight of the beta prior, in items
+    prior_weight: weight of this beta distribution as a prior, as a number of observed items
     item_odds: log-odds that a user of mean share interacted with each item (M,)
-    step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); it is
-        low for items that the model knows to be popular, from whose users little is left to learn
-    moved_steps: number of steps that a negative moves if it is drawn 0, 1, 2, or more times (4,)
+    step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
+        items that the model knows to be popular, as it has little left to learn from their users
+    moved_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
+        more times (4,)
     """
 
     step_sign: float
@@ -59,12 +65,12 @@ class StepMixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureFit:
-    """Evidence on users' interactions, by a mixture model of item-row positions.
+    """Log-ratios of users' interactions, from a mixture model of the positions of item rows.
 
-    mixture: parameters that are the same for all messages
-    users: users (n,)
+    mixture: parameters of the model that are the same for all messages
+    users: indices of the users, ascending (n,)
     log_ratio: log-likelihood ratios of interactions (n, M)
-    shares: shares of items that each user interacted with (n,)
+    shares: share of all items that each user interacted with (n,)
     log_lik: log-likelihood of the mixture
     """
 
@@ -78,14 +84,16 @@ class MixtureFit:
 def fit_mixture(
     places: RowPositions, negatives: float, items: NDArray[np.float64] | None = None
 ) -> StepMixture:
-    """Fits the parameters of the mixture that are the same for all messages.
+    """Fits the parameters of the mixture model that are the same for all messages.
 
-    places: positions of the rows
-    negatives: number of negatives that a device draws per positive
+    The mixture is of item rows with and without an interaction of the sender.
+
+    places: positions of item rows along their sender's direction, in standard deviations of noise
+    negatives: number of items without interaction that a device draws per interaction
     items: log-odds that a user interacted with each item, if they are known (M,)
 
-    The signs of directions, of all users together and of each user, are the most likely ones. They
-    are compared while all messages have one step size.
+    A direction is known up to its sign. The signs, of all users together and of each user, are
+    chosen by likelihood, in fits in which all messages have one step size.
     """
     ends = (1.0, -1.0) if negatives and not places.has_sign else (1.0,)
     turned = (
@@ -109,11 +117,13 @@ def _first(
     turned: float,
     items: NDArray[np.float64] | None,
 ) -> StepMixture:
-    """Returns the initial mixture, by the mean and the variance of all positions.
+    """Returns initial parameters of the mixture, from the mean and variance of all positions.
 
-    For a share s of own items, q negatives per own item and a step a, the mean is about
-    -(q - 1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared
-    mean.
+    end, turned: ``step_sign`` and ``flip_above`` of the result
+
+    Positives are items with which the user interacted; negatives are drawn by the device. For a
+    share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
+    1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared mean.
     """
     place, share = places.values, _SHARE
     mean = end * float(place.mean(dtype=np.float64))
@@ -148,17 +158,18 @@ def fit_evidence(
     known: bool = False,
     turns: int = _STEPS,
 ) -> MixtureFit:
-    """Fits step sizes of messages and shares of users, and returns the evidence on interactions.
+    """Fits a model of item-row positions to messages, which gives log-ratios of interactions.
 
-    places: positions of the rows
-    negatives: number of negatives that a device draws per positive, among all other items
-    mixture: mixture parameters, or their initial values
-    learning: True to fit the mixture parameters too
+    places: positions of item rows along their sender's direction
+    negatives: number of items without interaction that a device draws per interaction
+    mixture: parameters that are the same for all messages, or their initial values
+    learning: True to fit these parameters too
     known: True to keep ``item_odds`` and their mean ``mean_share``
     turns: number of iterations
 
-    Missing information is counted as by Louis (1982): the uncertainty that it leaves is part of the
-    variance between users.
+    Each message has its own step size, and each user a share of items with interactions; both are
+    fitted. Missing information is counted as by Louis (1982): the uncertainty that it leaves is
+    part of the variance between users.
     """
     users, first, whose = np.unique(places.senders, return_index=True, return_inverse=True)
     if not len(users):
@@ -256,10 +267,12 @@ def _densities(
     rate: NDArray[np.float64] | None,
     mixture: StepMixture,
 ) -> tuple[Parts, Parts]:
-    """Returns densities (T, M) of own items and of other items, by number of steps up.
+    """Returns densities (T, M) of row positions for items with an interaction and for others.
 
-    Each density is weighted by its probability. Other items are drawn ``rate`` (T,) times on
-    average; with None only own items move, in either direction.
+    The result is two dicts. Keys are numbers of steps in the direction of interactions (negative:
+    against it), and each density is weighted by the probability of its key. Other items are drawn
+    ``rate`` (T,) times on average; if ``rate`` is None, only items with an interaction move, in
+    either direction.
     """
 
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
@@ -271,11 +284,16 @@ def _densities(
         return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
     drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MOST)]
     drawn.append(1 - np.sum(drawn, axis=0))
-    return {1: normal(1, 1.0)}, {-k: normal(-k, chance) for k, chance in enumerate(drawn)}
+    fewer = map_in_threads(lambda k: normal(-k, drawn[k]), range(len(drawn)))
+    return {1: normal(1, 1.0)}, {-k: density for k, density in enumerate(fewer)}
 
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
-    """Returns the steps (M,) of a row that moves up ``times``, negative if it moves down."""
+    """Returns how far each item's row moves along the sender's direction, in step sizes, (M,).
+
+    ``times`` is the number of steps: above 0 in the direction of items with an interaction, below 0
+    against it.
+    """
     far = (
         np.sign(times)
         * mixture.moved_steps[abs(times)]

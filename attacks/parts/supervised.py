@@ -1,4 +1,4 @@
-"""Attribute inference as supervised learning with any classifier, and its figures of merit."""
+"""Attribute inference as supervised learning with any classifier, and its accuracy measures."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ from fedrec_auditor.targets.transcript import View
 def count_by_class(
     truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
-    """Counts, for each class, right guesses, true members and guessed members, (..., 3, C).
+    """Counts, for each class, right guesses, users of the class, and guesses of the class.
 
-    ``truth`` (n,) and ``guessed`` (..., n) are class numbers.
+    truth: true classes, integers (n,)
+    guessed: guessed classes (..., n)
+    classes: number of classes C
+
+    The result is (..., 3, C), with the three counts in this order.
     """
     eye = np.eye(classes)
     true, guess = np.broadcast_arrays(eye[truth], eye[guessed])
@@ -31,24 +35,32 @@ def count_by_class(
 
 
 def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``count_by_class``."""
+    """Returns the F1 of each class, (..., C), from the counts (..., 3, C) of ``count_by_class``.
+
+    The counts are right guesses, users of the class, and guesses of the class.
+    """
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
     sizes = truth + guessed
     return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
 
 
 def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the mean F1 over classes, from counts (..., 3, C); an absent class counts as 0."""
+    """Returns the mean F1 over classes, from the counts (..., 3, C) of ``count_by_class``.
+
+    The counts are right guesses, users of the class, and guesses of the class. The F1 of a class
+    without users or guesses is 0.
+    """
     return np.asarray(f1_of_classes(tally).mean(axis=-1))
 
 
 def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the area under the ROC of a class against all others, averaged over classes, (...).
+    """Returns the area under the ROC curve of a class against all others, averaged over classes.
 
-    codes: true classes (n,)
+    codes: true classes, integers (n,)
     scores: larger for more likely classes (n, ..., C)
 
-    Classes with no member or with all members do not count; without any other class it is 1/2.
+    The result has one area for each index of the middle axes of ``scores``. Classes with no member
+    or with all members do not count; without any other class the result is 1/2.
     """
     from scipy.stats import rankdata
 
@@ -66,16 +78,17 @@ def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDA
 def auc_influences(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
-    """Returns the area under the ROC of each class, and the influence (n,) of each row on it.
+    """Returns for each class its area under the ROC curve, and each user's influence on it (n,).
 
-    codes: true classes (n,)
+    codes: true classes of n users, integers (n,)
     scores: larger for more likely classes (n, C)
 
-    Classes with no member or with all members are omitted. The sum of the squared influences is an
-    unbiased estimate of the variance of the area (DeLong, DeLong and Clarke-Pearson 1988). It uses
-    the share of rows of the opposite kind that each row outranks. A single member, or non-member,
-    does not show how its kind varies: its deviation is set to the largest value that is possible
-    for this area, sqrt(area (1 - area)).
+    The class is compared with all other classes. Classes with no member or with all members are
+    omitted. The sum of the squared influences is an unbiased estimate of the variance of the area
+    (DeLong, DeLong and Clarke-Pearson 1988). The influence of a member uses the share of
+    non-members that it outranks, and vice versa. If a class has a single member (or a single
+    non-member), how members vary is unknown: the member's deviation is set to the largest value
+    that is possible for this area, sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -119,16 +132,17 @@ _ALIKE = 9  # number of decimals of a guess of size 1 that are equal on all proc
 
 @dataclass(frozen=True)
 class Problem:
-    """One task of attribute inference: known users with their classes, and unknown users to guess.
+    """One task of attribute inference: learn from users of known class, guess all others.
 
     table: input table of the uploads; None without uploads
-    known_users: users with known class (k,)
-    unknown_users: users to guess (m,)
+    known_users: indices of users with known class (k,)
+    unknown_users: indices of users to guess (m,)
     class_codes: classes of the known users, numbered from 0 without gaps (k,)
     attributes: other attributes of all users, or None (n_users, s)
 
-    A user who sent none of the messages has the mean values, zero. ``attributes`` is scaled to the
-    total variance of the uploads; otherwise its few columns would have little weight among
+    A classifier's input is a row per user: the columns of the table, and the scaled attributes.
+    Table columns are 0, the mean value, for a user who sent nothing. ``attributes`` is scaled to
+    the total variance of the uploads; otherwise its few columns would have little weight among
     thousands.
     """
 
@@ -140,12 +154,16 @@ class Problem:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes among the known users."""
+        """Number of classes among the users of known class."""
         return int(self.class_codes.max()) + 1
 
     @cached_property
     def products(self) -> KnownProducts:
-        """Inner products of known users' rows with each other and with unknown users' rows."""
+        """Inner products of input rows: of known users with each other, and of others with them.
+
+        Known users are those whose class is known. A row is the user's columns of uploads, followed
+        by the scaled attributes.
+        """
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown_users))
         if self.table is not None:
             read = self.table.products
@@ -167,7 +185,7 @@ class Problem:
         )
 
     def inner(self, users: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns inner products (a, b) of the rows of ``users`` (a,) and of ``others`` (b,)."""
+        """Returns inner products (a, b) of the input rows of ``users`` (a,) and ``others`` (b,)."""
         out = np.zeros((len(users), len(others)))
         if self.table is not None:
             (sent, rows), (asked, columns) = self.find_rows(users), self.find_rows(others)
@@ -179,9 +197,11 @@ class Problem:
     def columns(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
-        """Returns the table columns of the known users (k, d) and of the unknown users (m, d).
+        """Returns the input rows of users with known class (k, d), and of users to guess (m, d).
 
-        ``values`` are the columns of the input ``table``, or None without uploads.
+        A row is the user's columns of uploads, followed by the scaled attributes.
+
+        ``values``: columns of the uploads, one row per user of ``table``; None without uploads.
         """
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
@@ -197,21 +217,22 @@ class Problem:
         return columns[0], columns[1]
 
     def leave_one_out(self, penalty: float = _PENALTY) -> float:
-        """Returns how well ridge regression guesses each known user from all other known users.
+        """Returns how well ridge regression guesses each user of known class from all others.
 
-        The criterion is the mean area under the ROC over classes. The guess of each user has a
-        closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple of
-        the mean squared length of their rows. At most 600 known users, evenly spaced, are used.
+        The measure is the area under the ROC curve, averaged over classes. The guess of each user
+        has a closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple
+        of the mean squared length of the users' rows. At most 600 known users, evenly spaced, are
+        used.
         """
         return float(self._areas(np.array([penalty]))[0])
 
     def best_penalty(self) -> float:
-        """Returns the ridge penalty with the best ``leave_one_out``, the largest among equals."""
+        """Returns the ridge penalty with the best ``leave_one_out``; of equal ones the largest."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
     def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns ``leave_one_out`` for each penalty, from one decomposition."""
+        """Returns the value of ``leave_one_out`` for each penalty, from one eigendecomposition."""
         every = -(-len(self.known_users) // _CHECKED)
         among, codes = self.products.known_gram[::every, ::every], self.class_codes[::every]
         size = float(np.trace(among)) / len(among)
@@ -226,7 +247,10 @@ class Problem:
 
     @cached_property
     def scaled_attributes(self) -> NDArray[np.float64] | None:
-        """Scaled columns of ``attributes``, (n_users, s); None if they are constant or missing."""
+        """Users' attributes, scaled to the total variance of uploads (n_users, s), or None.
+
+        The result is None if the attributes are constant or missing.
+        """
         spread = 0.0 if self.attributes is None else float(self.attributes.var(axis=0).sum())
         if self.attributes is None or not spread > 0:
             return None
@@ -236,7 +260,10 @@ class Problem:
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.attributes)
 
     def find_rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Returns the positions in ``users`` of those who sent uploads, and their table rows."""
+        """Finds the users who sent uploads; returns their positions in ``users``, and in the table.
+
+        The second array has row indices of ``table``, in the same order.
+        """
         if self.table is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         sent = np.flatnonzero(np.isin(users, self.table.users))
@@ -245,10 +272,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Classes that a classifier guesses for the unknown users of a ``Problem``.
+    """Classes that a classifier guesses for the m users of unknown class in a ``Problem``.
 
-    classes: guessed class of each unknown user (m,)
-    scores: larger for more likely classes (m, C)
+    classes: guessed class of each user (m,)
+    scores: larger for more likely classes, one column for each of C classes (m, C)
+
+    Raises ArithmeticError unless all scores are finite.
     """
 
     classes: NDArray[np.int64]
@@ -263,12 +292,15 @@ class Guess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier uses all inputs that are made of the uploads (``inputs.add_inputs``), weighted
-    by the leave-one-out accuracy of each on the known users, because few known users are too
-    uncertain for choosing one. A classifier that needs columns uses the input with the largest
-    weight. If cross-validation on the known users rates a guess without uploads better than the
-    classifier, classes are guessed without uploads, because uploads of noise mislead a classifier;
-    the scores are then the sum of both guesses. Labels of the users to guess are never used.
+    The classifier uses all input tables that are made of the uploads (``inputs.add_inputs``),
+    weighted by the leave-one-out accuracy of each on the known users (users of known class),
+    because few known users are too uncertain for choosing one table. A classifier that needs
+    columns uses the table with the largest weight.
+
+    Uploads of noise mislead a classifier. If cross-validation on the known users rates a guess
+    without uploads better than the classifier, classes are therefore guessed without uploads, and
+    the scores are the sum of the scores of both guesses. True classes of the users to guess are
+    never used.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -279,16 +311,17 @@ class SupervisedAttack(ABC):
 
     @abstractmethod
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses the classes of the unknown users; equal seeds give equal guesses.
+        """Guesses the classes of the users of unknown class.
 
-        ``table`` is the result of the method ``table``: None if inner products are
-        sufficient.
+        problem: users, known classes, and inner products of the users' input rows
+        table: result of ``column_data``; None if inner products are sufficient
+        seed: seed of the classifier's random choices
         """
 
     def column_data(self, read: Input) -> object:
-        """Returns the data that ``guess`` needs from the columns of ``read``, or None.
+        """Returns what ``guess`` needs from the columns of an input table; None by default.
 
-        The data are computed once for all tasks on the same input.
+        The data are computed once for all tasks on the same input table ``read``.
         """
         return None
 
@@ -297,19 +330,22 @@ class SupervisedAttack(ABC):
 
         The attack needs messages that are linked to their users.
         """
-        return "" if list_names(view) else refusal_text(view, "messages of any kind")
+        return "" if list_names(view) else refusal_text(view, "messages of known users")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Learns from the known users' uploads, and guesses the attribute of all other users.
+        """Learns from users of known class, and guesses the attribute of all other users.
 
-        Raises InputError if the background has no known user, or a different number of labels.
+        Raises InputError unless the background has at least one known user, and one class for each.
         """
         return self.infer_each(view, (background,), rng)[0]
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """Runs ``infer`` for each background; the view is read only once."""
+        """Returns the guesses for each background (known users and their classes), in order.
+
+        The adversary's view is read only once.
+        """
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
         whole = add_inputs(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.defect}
@@ -333,7 +369,13 @@ class SupervisedAttack(ABC):
     def _problem(
         self, view: View, inputs: dict[str, Input], background: Background
     ) -> tuple[str, Problem]:
-        """Returns the name of the input with the best accuracy on known users, and the problem."""
+        """Returns the name of the input table with the best accuracy, and the task to solve.
+
+        The accuracy is that of leave-one-out guesses of users of known class.
+
+        The name is empty without tables. Unless the classifier needs columns, the task's table
+        combines all tables.
+        """
         known, labels = background.known_users, background.classes
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
@@ -357,10 +399,10 @@ class SupervisedAttack(ABC):
         return best, replace(problem, table=JointInput.of(inputs, weights))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
-        """Returns the best source of guesses: the uploads, by input ``name``, or no uploads.
+        """Returns the best source of guesses: ``name`` for the uploads, or a guess without them.
 
-        The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among known users, of whom
-        at most 600, evenly spaced, are used.
+        The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among users of known
+        class, of whom at most 600, evenly spaced, are used.
         """
         every = -(-len(problem.known_users) // _CHECKED)
         known, codes = problem.known_users[::every], problem.class_codes[::every]
@@ -387,7 +429,10 @@ class SupervisedAttack(ABC):
         return max(ways, key=lambda way: float(macro_f1(tallies[way]).mean()))
 
     def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
-        """Guesses in one way: by the classifier with or without uploads, or by class rates."""
+        """Guesses classes in the given ``way``: by the classifier, or by class frequencies.
+
+        The way ``NO_UPLOAD`` uses the classifier on the other attributes alone.
+        """
         m = len(problem.unknown_users)
         if way == NO_UPLOAD:
             problem, table = replace(problem, table=None), None
@@ -403,13 +448,16 @@ class SupervisedAttack(ABC):
 
 
 def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
-    """Draws classes for the unknown users, with the frequencies of known users, (times, m)."""
+    """Draws classes of users of unknown class with the known frequencies, (times, m)."""
     rates = np.bincount(problem.class_codes) / len(problem.class_codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown_users)), p=rates)
 
 
 def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
-    """Returns the guess, with the class numbers of the background."""
+    """Converts a guess to ``Labels``: classes are numbered as in the background, not from 0.
+
+    ``way`` is the name of the input table, or of a guess without uploads.
+    """
     assert background.classes is not None
     classes = np.unique(background.classes)
     scores = np.full(
@@ -425,5 +473,5 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
 
 
 def _of_size_1(guess: Guess) -> NDArray[np.float64]:
-    """Returns the scores, divided by their standard deviation."""
+    """Returns the scores (m, C), divided by their standard deviation."""
     return np.asarray(guess.scores / (guess.scores.std() or 1.0))

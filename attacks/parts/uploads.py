@@ -1,8 +1,11 @@
-"""Access to the messages of a view: rounds to read, changes of model parts, and rows that moved."""
+"""Access to the messages of a view: rounds to read, changes of model parts, and changed rows.
+
+A view is what an adversary sees. A component is one named part of all users' messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -11,6 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit, logsumexp
 
+from fedrec_auditor.targets import compute
+from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import (
     DATA_KINDS,
     Broadcast,
@@ -23,25 +28,36 @@ from fedrec_auditor.targets.transcript import (
 
 # How many numbers a block of dense messages has: 8 MiB in float64, which fits caches.
 BLOCK_SIZE = 2**20
+_Result = TypeVar("_Result")
 _NAMED = 4  # maximum number of messages that a refusal names
 
 
-def iter_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yields the messages of a component as dense arrays, in blocks of clients.
+def map_blocks(
+    component: Component, function: Callable[[slice, NDArray[Any]], _Result]
+) -> Iterator[_Result]:
+    """Yields ``function(positions, messages)`` for blocks of clients, computed in threads.
 
-    Each block is the positions of the clients, and an array (block, *shape). It holds at most 8 MiB
-    of float64, or one client's message if that is larger.
+    The messages are a dense array (block, *shape). It holds at most 8 MiB of float64, or one
+    client's message if that is larger.
     """
-    step = max(1, BLOCK_SIZE // max(1, int(np.prod(component.shape))))
-    for start in range(0, len(component), step):
-        stop = min(start + step, len(component))
-        yield slice(start, stop), component.dense(np.arange(start, stop))
+    blocks = compute.iter_blocks(len(component), int(np.prod(component.shape)), BLOCK_SIZE)
+    return map_in_threads(
+        lambda rows: function(rows, component.dense(np.arange(rows.start, rows.stop))), blocks
+    )
+
+
+def iter_blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yields the messages of a component as dense arrays, in blocks of ``map_blocks``.
+
+    Each block is the positions of the clients, and an array (block, *shape).
+    """
+    return map_blocks(component, lambda rows, messages: (rows, messages))
 
 
 def list_names(view: View) -> list[str]:
-    """Returns the names of the components that the view links to single users, in order.
+    """Returns the names of the message components that the view links to single users, sorted.
 
-    The result is empty if the senders are silos.
+    The result is empty if the senders are silos (organisations with several users).
     """
     if view.public.n_silos is not None:
         return []
@@ -52,8 +68,11 @@ def list_names(view: View) -> list[str]:
 def read_rounds(
     view: View, name: str, per_user: int = 1
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
-    """Returns the rounds in which attacks read a component: view of the round, uploads, component.
+    """Returns the rounds in which attacks read a message component, with the component's messages.
 
+    A round is a tuple of its view, all its uploads, and the messages of the component.
+
+    view: messages and public parameters that the adversary sees
     name: name of the component
     per_user: limit on the number of messages, as a multiple of the number of users
 
@@ -85,9 +104,10 @@ def read_rounds(
 def match_users(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Returns the positions in ``senders``, and in ``users``, of the users who are in both.
+    """Finds users in an array of senders; returns their positions in ``senders`` and in ``users``.
 
-    ``users`` must be ascending.
+    The two arrays of positions are in the order of ``senders``. Users who are not among the senders
+    are omitted. ``users`` must be ascending.
     """
     positions = np.flatnonzero(np.isin(senders, users))
     return positions, np.searchsorted(users, senders[positions])
@@ -96,7 +116,10 @@ def match_users(
 def read_entries(
     users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Yields the messages of ``users`` (ascending) in blocks: positions in ``users``, and entries.
+    """Yields blocks of messages of ``users``: positions in ``users`` (ascending), and entries.
+
+    senders: index of the user who sent each message of ``component`` (n,)
+    component: the messages of one round
 
     The entries have the shape (block, *shape).
     """
@@ -107,12 +130,13 @@ def read_entries(
 
 @dataclass(frozen=True, slots=True)
 class SentLists:
-    """Entries of the lists of some users, without the padding of short lists.
+    """Entries of the lists that some users sent, without the padding of short lists.
 
     positions: positions of the users who sent a list, among the requested users (n,)
     owners: index into ``positions`` of the owner of each entry, ascending (E,)
-    entries: the listed items or codes, in the order of the list (E,)
-    entry_numbers: the number sent with each entry (E,), or an empty array without such numbers
+    entries: the listed item indices or codes, in the order of the list (E,)
+    entry_numbers: the number, such as a rating, sent with each entry (E,); empty without such
+        numbers
     """
 
     positions: NDArray[np.intp]
@@ -127,10 +151,11 @@ def read_lists(
     component: Component,
     beside: Component | None = None,
 ) -> SentLists:
-    """Returns the lists that ``users`` (ascending) sent in a component.
+    """Returns the lists that ``users`` (ascending indices) sent in one round.
 
-    senders: users of the component's messages
-    beside: component with a number for each entry of the lists, if there is one
+    senders: index of the user who sent each message of ``component`` (n,)
+    component: messages that are lists
+    beside: messages with a number for each entry of the lists, or None
     """
     positions, places = match_users(senders, users)
     row, column, entries = component.list_entries(positions)
@@ -139,17 +164,20 @@ def read_lists(
 
 
 def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
-    """Returns the messages at ``positions`` (ascending), not copied if these are all messages."""
+    """Returns the messages at ``positions`` (ascending); the component itself if these are all."""
     return component if len(positions) == len(component) else component.take(positions)
 
 
 def last_sent(view: View, name: str) -> Component:
-    """Returns the messages of component ``name`` in the last of the rounds of ``read_rounds``."""
+    """Returns the messages of component ``name`` in the last round that attacks read."""
     return read_rounds(view, name)[-1][2]
 
 
 def find_component(view: View, *kinds: Kind) -> str | None:
-    """Returns the name of the first component of these kinds with one number per item, or None."""
+    """Returns the name of the alphabetically first component with one number per item, or None.
+
+    ``kinds`` are the allowed kinds of components.
+    """
     for name in list_names(view):
         component = last_sent(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
@@ -158,7 +186,7 @@ def find_component(view: View, *kinds: Kind) -> str | None:
 
 
 def senders(view: View) -> NDArray[np.integer[Any]]:
-    """Returns the users who sent at least one message in the rounds that are read, ascending."""
+    """Returns the users who sent a message in any round that attacks read, ascending indices."""
     users = [
         uploads.users for name in list_names(view) for _, uploads, _ in read_rounds(view, name)
     ]
@@ -166,10 +194,10 @@ def senders(view: View) -> NDArray[np.integer[Any]]:
 
 
 def subjects(view: View) -> NDArray[np.integer[Any]]:
-    """Returns the users about whom an attack can infer something.
+    """Returns the indices of the users about whom an attack can infer something.
 
-    They are the senders of messages that the view links to users, or else the senders of sums, or
-    else all users.
+    If the adversary's view links messages to users, these are the senders. Otherwise they are the
+    participants of sums of messages, if the view shows them, or else all users.
     """
     if list_names(view):
         return senders(view)
@@ -178,45 +206,46 @@ def subjects(view: View) -> NDArray[np.integer[Any]]:
 
 
 def has_changing_groups(view: View) -> bool:
-    """Checks whether the view shows sums over groups of senders that change from round to round."""
+    """Checks whether the adversary sees sums of messages over groups of users that change."""
     groups = _groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])
 
 
 def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
-    """Returns the senders of each sum; empty if the senders are silos."""
+    """Returns the participants of each sum of messages; empty if the senders are silos."""
     if view.public.n_silos is not None:
         return []
     return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
 def refusal_text(view: View, wanted: str) -> str:
-    """Returns two sentences for a refusal: which messages are needed, and which the view has.
+    """Returns the text of a refusal: which messages are needed, and which the view has.
 
-    ``wanted`` describes the messages that an attack or a reader needs.
+    ``wanted`` describes the messages that an attack needs; ``view`` is what the adversary sees.
     """
     sent = []
     for name in list_names(view):
         component = last_sent(view, name)
-        size = " x ".join(map(str, component.shape)) or "a number"
-        sent.append(f"{name} ({component.kind}, {size})")
+        size = " x ".join(map(str, component.shape)) or "1"
+        sent.append(f"{name} (kind {component.kind}, size {size})")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
     if not sent and parties:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
-        rows = f"have a row of every user in {', '.join(aligned)}, which it does not use"
+        rows = f"have a row of every user in {', '.join(aligned)}, which the attack does not use"
         of = rows if aligned else "each cover several users"
-        return f"The attack reads {wanted}. The messages come from parties and {of}."
+        return f"The attack needs {wanted}. The messages come from parties and {of}."
     if not sent:
-        return f"The attack reads {wanted}. The view links no message to a user."
+        return f"The attack needs {wanted}. This adversary sees no message with a known sender."
     more = f" and {len(sent) - _NAMED} more" if len(sent) > _NAMED else ""
-    return f"The attack reads {wanted}. The messages are {', '.join(sent[:_NAMED])}{more}."
+    return f"The attack needs {wanted}. The sent messages are: {', '.join(sent[:_NAMED])}{more}."
 
 
 def item_odds(view: View) -> NDArray[np.float64] | None:
     """Returns the log-odds that a user interacted with each item, (M,), from public popularity.
 
-    The result is None if popularity is unknown. Shares are kept half a user away from 0 and 1.
+    The result is None if popularity is not public. Shares of users are kept half a user away from 0
+    and 1, so that the log-odds are finite.
     """
     if (shares := view.public.popularity) is None:
         return None
@@ -228,13 +257,13 @@ _LEAST = 1e-6  # smallest probability
 
 
 def as_pseudonymous(view: View) -> View | None:
-    """Returns a view in which each message with an unknown sender belongs to a user of its own.
+    """Returns a view in which each message of unknown sender has a user index of its own.
 
-    The result is None if there are no such messages. Every round is shuffled anew, so that
-    positions do not link the messages of two rounds. The result has the last rounds, as long as
-    their messages do not outnumber the users, and at least one round. Reports are omitted: each is
-    shuffled by itself and is not a whole message. Messages of silos are omitted because they are
-    not messages of users.
+    The result is None if there are no such messages. Messages are shuffled anew in every round, so
+    that indices do not link the messages of two rounds. The result has the last rounds, as long as
+    their messages do not outnumber the users, and at least one round. Shuffled reports of single
+    coordinates are omitted because they are not whole messages. Messages of silos are omitted
+    because they are not messages of users.
     """
     rounds: list[RoundView] = []
     count = 0
@@ -253,13 +282,14 @@ def as_pseudonymous(view: View) -> View | None:
 
 
 def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:
-    """Returns the probability (n, k) that each of k messages was sent by each of n users.
+    """Returns the probability that each message was sent by each user, from known items of users.
 
-    posterior: probability of each interaction, given each message (k, M)
-    known: items that are known for each user (n, M)
+    posterior: probability of each interaction, given each of k messages (k, M)
+    known: nonzero for items that are known for each user (n, M)
 
-    By Bayes' rule with equal prior probabilities for all messages, each known item of a user
-    multiplies the likelihood of a message by the probability that the posterior gives the item.
+    The result is (n, k). By Bayes' rule with equal prior probabilities for all messages, each known
+    item of a user multiplies the likelihood of a message by the probability that the posterior
+    gives the item. Each row adds up to 1.
     """
     logs = np.log(np.maximum(posterior, _LEAST)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
@@ -273,6 +303,7 @@ def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> N
 # same shape. Names serve only to distinguish parts of the same shape.
 
 _TOGETHER = 8  # number of senders in a group with about the same number of moved rows
+ChangeBlock = tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]
 MODEL_KINDS = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
@@ -280,9 +311,9 @@ MODEL_KINDS = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 class ModelMessages:
     """Messages of one round about one part of the model, and that part as the server broadcast it.
 
-    users: senders (n,)
-    component: their messages (n, *shape)
-    broadcast: the part as broadcast, or None if the message may belong to several parts
+    users: indices of the senders (n,)
+    component: the senders' messages (n, *shape)
+    broadcast: the part as broadcast (shape), or None if the message may belong to several parts
     """
 
     users: NDArray[np.integer[Any]]
@@ -295,45 +326,53 @@ class ModelMessages:
         return replace(self, users=self.users[at], component=select_at(self.component, at)), places
 
     def first_few(self, count: int) -> ModelMessages:
-        """Returns the messages of the ``count`` senders with the smallest user numbers."""
+        """Returns the messages of the ``count`` senders with the smallest user indices."""
         return self.select(np.sort(self.users)[:count].astype(np.int64))[0]
 
-    def changes_of(
-        self, users: NDArray[np.int64]
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]]:
+    def changes_of(self, users: NDArray[np.int64]) -> Iterator[ChangeBlock]:
         """Yields blocks of model changes by ``users`` (ascending).
 
-        Each block is the senders' positions in ``users``, the changes, and which entries moved, as
-        for ``changes``.
+        Each block is the senders' positions in ``users``, the changes (block, *shape), and a mask
+        of the entries that changed, as for ``changes``.
         """
+        return self.map_changes(users, lambda block: block)
+
+    def map_changes(
+        self, users: NDArray[np.int64], function: Callable[[ChangeBlock], _Result]
+    ) -> Iterator[_Result]:
+        """Yields ``function`` of each block of ``changes_of``, computed in threads."""
         chosen, places = self.select(users)
-        for rows, change, moved in chosen.changes():
-            yield places[rows], change, moved
+        return map_blocks(
+            chosen.component, lambda rows, sent: function((places[rows], *chosen._change(sent)))
+        )
 
     def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
-        """Yields blocks of model changes: positions of senders, changes, and which entries moved.
+        """Yields blocks of model changes: senders' positions, changes, and which entries changed.
 
-        Both arrays are (block, *shape). A change is used as sent, and a gradient with the sign of
-        a descent step; the broadcast is subtracted from a model.
+        The changes and the mask are (block, *shape). A change is used as sent, and a gradient with
+        the sign of a descent step; the broadcast is subtracted from a model.
         """
+        return map_blocks(self.component, lambda rows, sent: (rows, *self._change(sent)))
+
+    def _change(self, sent: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        if self.component.kind is Kind.MODEL:
+            assert self.broadcast is not None
+            return (sent - self.broadcast).astype(np.float32), sent != self.broadcast
         uphill = self.component.rate is not None and self.component.rate < 0
-        for rows, sent in iter_blocks(self.component):
-            if self.component.kind is Kind.MODEL:
-                assert self.broadcast is not None
-                yield rows, (sent - self.broadcast).astype(np.float32), sent != self.broadcast
-            else:
-                yield rows, (-sent if uphill else sent).astype(np.float32), sent != 0
+        return (-sent if uphill else sent).astype(np.float32), sent != 0
 
 
 def model_messages(
     view: View, kinds: Collection[Kind] = MODEL_KINDS, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
-    """Returns the messages about parts of the model, by component name, one entry per round.
+    """Returns the messages about parts of the model by component name, with one entry per round.
 
+    view: messages and public parameters that the adversary sees
     kinds: kinds of messages to return
-    per_user: limit on the number of messages, as for ``read_rounds``, which chooses the rounds
+    per_user: limit on the number of messages, as a multiple of the number of users
 
-    Models and reports are omitted if the broadcast has no part to which they belong.
+    The rounds are those of ``read_rounds``. Models and reports are omitted if the broadcast model
+    has no part to which they belong.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in list_names(view):
@@ -349,7 +388,7 @@ def model_messages(
 
 
 def item_name(view: View, kinds: Collection[Kind] = MODEL_KINDS) -> str | None:
-    """Returns the name of the component with one row per item; None if none exists.
+    """Returns the name of the message component with one row per item; None if none exists.
 
     ``kinds`` are the allowed kinds of messages. Among several such components, one whose name
     begins with "item" is preferred, or else the first.
@@ -368,9 +407,10 @@ def item_messages(
     """Returns the messages of the component with one row per item, one entry per round.
 
     kinds: kinds of messages to return
-    per_user: limit on the number of messages, as for ``read_rounds``
+    per_user: limit on the number of messages, as a multiple of the number of users
 
-    The result is empty if there are none.
+    The rounds are those of ``read_rounds``. The result is empty if no component has one row per
+    item.
     """
     name = item_name(view, kinds)
     return () if name is None else model_messages(view, kinds, per_user)[name]
@@ -383,8 +423,9 @@ def group_by_rows(
 
     touched: whether each sender changed each row (n, M)
 
-    Unchanged rows then need almost no computation. Each group is a tuple of the senders (k,), the
-    indices of each sender's rows with changed rows first (k, m), and a mask of changed rows (k, m).
+    Working on one group at a time saves computation on unchanged rows. Each group is a tuple of the
+    senders' positions (k,), the indices of each sender's rows with changed rows first (k, m), and a
+    mask of changed rows (k, m).
     """
     sizes = np.count_nonzero(touched, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
@@ -400,9 +441,10 @@ def scatter_rows(
     items: int,
     otherwise: float = 0.0,
 ) -> NDArray[np.float32]:
-    """Writes ``values`` (k, m) of some rows to their indices among all items, (k, items).
+    """Returns an array for all items, (k, items), that holds ``values`` (k, m) of some items.
 
-    first: index of the item of each value (k, m)
+    values: values of k users, for m items each
+    first: item index of each value (k, m)
     to_write: mask of the values to write (k, m)
     items: number of all items
     otherwise: value of all other items
@@ -415,8 +457,8 @@ def scatter_rows(
 def find_part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
     """Returns the name of the part of the broadcast model to which messages belong.
 
-    The part has the messages' name and shape, or is the only part of the same shape. The result is
-    None if there is no such part.
+    The part has the messages' ``name`` and ``shape``, or is the only part of this shape. The result
+    is None if there is no such part.
     """
     same_shape = [key for key, part in (broadcast or {}).items() if np.shape(part) == shape]
     return name if name in same_shape else same_shape[0] if len(same_shape) == 1 else None
@@ -432,14 +474,14 @@ _Part = TypeVar("_Part")
 
 
 def last_model(view: View) -> Broadcast:
-    """Returns the parts of the last model in the view, by name; empty if there is no model."""
+    """Returns the last model that the adversary sees: arrays by name; empty if there is none."""
     return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
 
 def item_table(model: Broadcast, items: int) -> Floats | None:
     """Returns the table of ``model`` with one row per item; None if none exists.
 
-    A table whose name begins with "item" is preferred.
+    A table whose name begins with "item" is preferred. ``items`` is the number of items.
     """
     name = _name(model, items)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
@@ -456,7 +498,7 @@ def _name(model: Broadcast, items: int) -> str | None:
 
 
 def _neighbours(model: Broadcast, items: int) -> list[str]:
-    """Returns the names of integer tables (M, k), which hold item numbers."""
+    """Returns the names of integer tables (M, k), which hold the indices of similar items."""
     return [
         name
         for name, part in model.items()
@@ -467,7 +509,8 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
 def item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
     """Returns the published similarities of items, (M, M), or None if there are none.
 
-    Only similarities of an item to its nearest neighbours are published.
+    ``items`` is the number M of items. Only similarities of an item to its nearest neighbours are
+    published.
     """
     for name in _neighbours(model, items):
         places = np.asarray(model[name])
@@ -485,9 +528,9 @@ def item_similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
 
 
 def user_table(model: Broadcast, table: Floats) -> Floats | None:
-    """Returns the model's table of user vectors, or None.
+    """Returns the model's table of user vectors, or None if it has no such table.
 
-    Its name begins with "user", and it is as wide as the item table ``table``.
+    The name of the table begins with "user", and it is as wide as the item table ``table``.
     """
     for name, part in model.items():
         values = np.asarray(part)
@@ -499,11 +542,12 @@ def user_table(model: Broadcast, table: Floats) -> Floats | None:
 def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
     """Yields each broadcast item table, and the changes that messages make to it, (M, d) each.
 
-    only: a round to which the result is restricted
+    view: messages and models that the adversary sees
+    only: a round to which the result is restricted, or None
 
     There is one change per sender if the view links messages to senders, and a single change for
-    unlinked messages or a sum. If the view shows only models, the change is the difference from
-    the next model.
+    unlinked messages or a sum. If the view shows only models, the change is the difference from the
+    next model.
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
@@ -520,12 +564,12 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
 
 
 def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
-    """Returns the parts; those with names that begin with "item" come first."""
+    """Returns the values of ``parts``; those whose names begin with "item" come first."""
     return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
 
 
 def _sources(seen: RoundView, table: Floats) -> list[Floats]:
-    """Returns changes of the table by messages of its shape: one per linked sender, or a sum."""
+    """Returns the changes of the item table in a round: one per linked sender, or their sum."""
     if seen.aggregate is not None:
         return _summed(seen.aggregate, table, 0 if seen.senders is None else len(seen.senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
@@ -544,10 +588,14 @@ def _sources(seen: RoundView, table: Floats) -> list[Floats]:
 
 
 def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
-    """Returns the change that a sum makes to the table, as a list of at most one array.
+    """Returns the change that a sum of messages makes to the item table; empty if it has none.
 
-    A sum does not state its kind. It counts as a sum of models if subtracting the broadcast once
-    per sender brings it nearer to zero.
+    parts: sums by component name
+    table: item table as broadcast (M, d)
+    count: number of senders
+
+    The result is a list of at most one array (M, d). A sum does not state its kind. It counts as a
+    sum of models if subtracting the broadcast table once per sender brings it nearer to zero.
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
@@ -560,17 +608,18 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
 def estimate_popularity(view: View) -> Floats:
     """Estimates the popularity of each item, in standard deviations from the mean, (M,).
 
-    The estimate uses the public settings of the loss, and the sum of all steps:
+    The estimate uses the public settings of the loss, and the sum of all changes of the item table
+    V:
 
-    1. If only positives move (no ``negatives``, no ``alpha``), rows of more popular items move
-       farther.
+    1. If only items with an interaction move their rows (no settings ``negatives`` and ``alpha``),
+       rows of more popular items move farther.
     2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
-       their messages moves the row of an item along b in proportion to its popularity, and the
-       rows end up along b in that order. b is the top right singular vector of all steps (of the
-       model, if the view shows no steps), with the sign under which few items are far out, because
-       popularity is skewed.
-    3. A loss over all items (``alpha``) adds -V X to the step of V, which is projected off: see
-       step 1 of ``coordinate_reports``.
+       their messages moves the row of an item along b in proportion to its popularity, and the rows
+       end up along b in that order. b is the top right singular vector of all changes (of the
+       model, if the adversary's view shows no changes), with the sign under which few items are far
+       out, because popularity is skewed.
+    3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
+       x^T over user vectors x; this term is projected off: see step 1 of ``coordinate_reports``.
 
     Rounds with numbers that are not finite are ignored. Source: derived here.
     """
@@ -598,10 +647,11 @@ def estimate_popularity(view: View) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MoveMask:
-    """The rows and columns of a matrix that each user's messages changed in any round that is read.
+    """The rows and columns of a model matrix that each user's messages changed.
 
-    users: senders (n,)
-    is_moved: True for each row, then each column, that the user's messages changed (n, R + C)
+    users: indices of the senders, ascending (n,)
+    is_moved: True for each row, then each column, that the user's messages changed in any round
+        that is read (n, R + C)
     shape: (R, C) of the matrix
     """
 
@@ -611,15 +661,15 @@ class MoveMask:
 
     @property
     def axis_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Masks of changed rows (n, R) and of changed columns (n, C)."""
+        """Masks of changed rows (n users, R rows) and of changed columns (n users, C columns)."""
         return self.is_moved[:, : self.shape[0]], self.is_moved[:, self.shape[0] :]
 
 
 def find_moves(view: View) -> dict[str, MoveMask]:
-    """Returns which rows and columns of each matrix each user changed, by name of the matrix.
+    """Returns which rows and columns of each model matrix each user changed, by matrix name.
 
-    Matrices of which every device changes all rows and columns are omitted, and so is the matrix of
-    items. Noise changes everything. Memory: R + C bytes per sender.
+    Matrices of which every device changes all rows and columns (as noise does) are omitted, and so
+    is the matrix of items. Memory: R + C bytes per sender, for a matrix with R rows and C columns.
     """
     apart = item_name(view)
     matrices = {
@@ -642,10 +692,11 @@ def _union(rounds: tuple[ModelMessages, ...]) -> MoveMask:
 
 
 def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bisects each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
+    """Divides each row of values (n, M) into two groups; returns positions (n, M) and shares (n,).
 
-    A position is +1 at the mean of the smaller group and -1 at the mean of the larger group. The
-    share is the part of the row's variance that lies between its groups.
+    The division maximises the variance between the groups. A position is +1 at the mean of the
+    smaller group and -1 at the mean of the larger group. The share is the part of the row's
+    variance that lies between its groups.
 
     >>> place, share = bisect(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
     >>> place.round(1).tolist(), share.round(2).tolist()

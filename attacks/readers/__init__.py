@@ -1,1 +1,1 @@
-"""Readers: each turns one kind of message into evidence on interactions and users."""
+"""Readers: turn messages of one form into log-likelihood ratios of users' interactions."""

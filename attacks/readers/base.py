@@ -1,4 +1,4 @@
-"""Interface of all readers, and ``Evidence``, which they return.
+"""Interface of all readers of messages, and ``Evidence``, the result of reading.
 
 A reader turns the messages of some users into evidence: log-likelihood ratios of interactions, and
 estimates of users' vectors and ratings. Attacks use evidence, regardless of the form of the
@@ -26,16 +26,20 @@ _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence about users from their messages; a field is None if a reader does not provide it.
+    """Result of reading messages of n users; a field that the reader does not provide is None.
 
-    users: positions of the users (n,)
-    log_ratio: log-likelihood ratios of the messages for an interaction against none (n, M); 0
-        without information, +-inf if the messages prove it
-    item_odds: prior log-odds of each item (M,), if the messages show more about them than
-    ``log_ratio``
-    activity: term that a user's activity adds to the prior log-odds (n,), under the same condition
+    users: indices of the users, ascending (n,)
+    log_ratio: log-likelihood ratio of the messages, for an interaction against none (n, M); 0
+        without information; inf if the messages prove the interaction, -inf if they disprove it
+    item_odds: prior log-odds of each item (M,); only if the messages show more about them than
+        ``log_ratio`` does
+    activity: term that a user's activity adds to the prior log-odds (n,); only if the messages show
+        more about activity than ``log_ratio`` does
     vectors: user vectors (n, F)
     ratings: ratings of the user's items (n, M)
+
+    Raises InputError if a field has the wrong number of rows, and ArithmeticError if ``log_ratio``
+    has NaN.
     """
 
     users: NDArray[np.int64]
@@ -46,7 +50,7 @@ class Evidence:
     ratings: NDArray[np.float32] | None = None
 
     def select(self, users: NDArray[np.int64]) -> Evidence:
-        """Returns the evidence on ``users`` (k,), an ascending selection of the users, only."""
+        """Returns the results for ``users`` only: ascending indices of some of the users."""
         rows = np.searchsorted(self.users, users)
         parts = {name: getattr(self, name) for name in _OF_USERS}
         taken = {name: None if part is None else part[rows] for name, part in parts.items()}
@@ -67,7 +71,11 @@ class Evidence:
 
 
 class Reader(Protocol):
-    """Reader of one kind of message, which it recognises by kind and shape, not by name."""
+    """Reader of one form of message, which it recognises by kind and shape, not by name.
+
+    A reader turns messages into ``Evidence``: log-likelihood ratios of users' interactions, user
+    vectors and ratings.
+    """
 
     @property
     def reference(self) -> str:
@@ -75,24 +83,27 @@ class Reader(Protocol):
         ...
 
     def refusal(self, view: View) -> str:
-        """Returns the reason why the reader cannot read this view; an empty string if it can."""
+        """Returns the reason why the reader cannot read the messages; an empty string if it can.
+
+        ``view`` is the messages and public parameters that an adversary sees.
+        """
         ...
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns the evidence that the view gives on ``users``, whose positions are ascending.
+        """Returns what messages reveal about ``users`` (n,), such as log-ratios of interactions.
 
-        The result has one row per user, in the same order. Memory: some arrays of users times
-        items.
+        The indices of users are ascending. The result has one row per user, in the same order.
+        Memory: some arrays of users times items.
         """
         ...
 
 
 def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
-    """Combines the evidence of several readers on a view, field by field.
+    """Combines what several readers find out about the same users.
 
-    A field is that of the first reader that provides it. Log-likelihood ratios are combined entry
-    by entry: the largest absolute value counts. A device's list and table come from the same
-    history, so that a sum would count the evidence twice.
+    Log-likelihood ratios are combined by taking the ratio with the largest absolute value for each
+    user and item. A sum would count evidence twice, because a device's messages come from the same
+    history. Every other field is that of the first reader that provides it.
     """
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}
@@ -105,10 +116,10 @@ def pool_evidence(readers: Sequence[Reader], view: View, users: NDArray[np.int64
 
 
 class MessageReader(ABC):
-    """Base class of readers that need certain messages.
+    """Base class of readers that need messages of a certain form.
 
-    A subclass names the messages that it needs in ``requirement``; its method ``can_read`` checks
-    whether a view has them.
+    A subclass describes these messages in ``requirement``, and names its method and source in
+    ``reference``; its method ``can_read`` checks whether an adversary's view has such messages.
     """
 
     reference: ClassVar[str]
@@ -116,15 +127,19 @@ class MessageReader(ABC):
 
     @abstractmethod
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has the messages that this reader needs."""
+        """Checks whether the adversary's view has the messages that this reader needs."""
 
     def refusal(self, view: View) -> str:
-        """Returns the reason why the reader cannot read this view; an empty string if it can.
+        """Returns the reason why the reader cannot read the messages; an empty string if it can.
 
-        The reason names the messages that the reader needs, and the messages of the view.
+        The reason names the messages that the reader needs, and the messages that the adversary
+        sees.
         """
         return "" if self.can_read(view) else refusal_text(view, self.requirement)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns the evidence that the view gives on ``users``, whose positions are ascending."""
+        """Returns what messages reveal about ``users`` (n,), such as log-ratios of interactions.
+
+        The indices of users are ascending.
+        """

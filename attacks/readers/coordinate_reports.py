@@ -1,25 +1,26 @@
-"""Reader of one-coordinate reports of an item gradient, by the public distribution of the reports.
+"""Reader of randomized one-coordinate reports of item gradients, which infers interactions.
 
-An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see
-``rank_one_gradients``) and reports random coordinates (i, f) as one sign, + with probability
-(1 + kappa G_if) / 2, kappa = tanh(epsilon / 2). The few reports of one user do not show x, but the
-reports of all users together show a typical x:
+An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1], where V is the item
+table, x the user's vector, and s is 0 at untouched items (see ``rank_one_gradients``). A touched
+item is one with which the user interacted. The client reports random coordinates (i, f) as one
+sign, + with probability (1 + kappa G_if) / 2, kappa = tanh(epsilon / 2). The few reports of one
+user do not show x, but the reports of all users together show a typical x:
 
 1. The mean estimate over users is H = E[s_i x] - V E[x x^T]. If the share of users who touched each
-   item (interacted with it) is known, regression of H on V and these shares gives the direction of
-   the typical x, which is shrunk by the part that noise may have added (James and Stein 1961).
-   Otherwise the part of H outside the span of V, (I - V V^+) H, is close to rank one, E[s_i] x^T:
-   its right singular vector is the direction, and E[s_i] >= 0, large for few items, determines its
+   item is known, regression of H on V and these shares gives the direction of the typical x. The
+   direction is shrunk by the part that noise may have added (James and Stein 1961). Without known
+   shares the part of H outside the span of V, (I - V V^+) H, is close to rank one, E[s_i] x^T: its
+   right singular vector is the direction, and E[s_i] >= 0, large for few items, determines its
    sign.
-2. For each length t of x the model predicts g1 at touched and g0 at untouched items, and
-   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i. The estimate
-   is the length with the smallest squared error.
+2. For each length t of x the model predicts the gradient g1 at touched and g0 at untouched items,
+   and H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i. The
+   estimate is the length with the smallest squared error.
 3. A user's reports on item i then have a log-likelihood ratio of touched against untouched, to
    which the log-odds of pi_i are added.
 
-If the slope of step 1, or without known shares the singular value, is within the noise, this method
-learns nothing and every pair scores 0. x differs between users, and the broadcast between rounds;
-their means replace them, which makes the score weaker than the optimal one.
+If the slope of the regression in step 1, or without known shares the singular value, is within the
+noise, this method learns nothing and every pair scores 0. x differs between users, and V between
+rounds; their means replace them, which makes the score weaker than the optimal one.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
 class CoordinateReports(MessageReader):
-    """Reader of randomized reports of single coordinates of an item gradient.
+    """Reader of randomized reports, each of a single coordinate of a user's item gradient.
 
-    The evidence of all rounds is added up.
+    The reports give log-likelihood ratios of interactions, which are added up over rounds.
     """
 
     reference = (
@@ -49,12 +50,15 @@ class CoordinateReports(MessageReader):
     requirement = "reports of an item gradient and their distribution"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has reports of an item gradient and their distribution."""
+        """Checks whether the view has reports of an item gradient with public probabilities."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
         return known and bool(item_messages(view, (Kind.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns approximate log-likelihood ratios of interactions, from reports of all rounds."""
+        """Returns approximate log-likelihood ratios of interactions, from reports of all rounds.
+
+        The result includes prior log-odds of items, estimated from the reports.
+        """
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
@@ -87,7 +91,14 @@ class CoordinateReports(MessageReader):
 def _gradients(
     vector: NDArray[np.float64], items: NDArray[np.float64], alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns clipped gradients (M, F) of a user ``vector``, at touched and at untouched items."""
+    """Returns a user's clipped item gradients (M, F), if every item is touched, and if none is.
+
+    vector: the user's vector (F,)
+    items: item table (M, F)
+    alpha: public parameter of the loss
+
+    A touched item is one with which the user interacted.
+    """
     prediction = items @ vector
     touched = np.outer((1 + alpha) * (1 - prediction), vector)
     return touched.clip(-1, 1), np.outer(-prediction, vector).clip(-1, 1)
@@ -100,7 +111,9 @@ def _typical(
     noise: float,
     known: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """Returns typical gradients (M, F) at touched and untouched items, and item shares (M,).
+    """Returns typical gradients (M, F) at touched and untouched items, and shares (M,).
+
+    The shares are those of users who touched (interacted with) each item.
 
     mean: mean report (M, F)
     items: mean broadcast (M, F)

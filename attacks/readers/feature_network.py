@@ -1,22 +1,23 @@
-"""Reader of a locally trained network that uses items' public features only.
+"""Reader of locally trained networks that use items' public features only, such as genres.
 
 No message names an item, and items with the same features are identical to the network. A user's
-items move rows of a table of features (G, d), and weights of the layers behind it. In the first
+items change rows of a table of features (G, d), and weights of the layers behind it. In the first
 layer, a feature g with embedding E_g contributes E_g times the sum of the errors of the examples
-with g. The messages thus carry sums per feature, over positives and negatives together, and reveal
+with g. The messages thus carry sums per feature, over positives and negatives together. They reveal
 a preference for each combination of features, never for a single item.
 
-A device minimises the cross entropy of own items (1) against negatives (0), so that its network's
-logit for features z estimates
+A device minimises the cross entropy of positives (label 1: the user's own items) against negatives
+(label 0), so that its network's logit for features z estimates
 
     log P(z | own) - log P(z | negative) + constant,
 
 where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
 are drawn uniformly. The returned network and the broadcast network are both evaluated at every
-item's features. The difference of the logits, less their constants, is the evidence on the user.
-The logits of the broadcast network, averaged over users, give the prior of items, to the extent
-that it depends on features. Both refer to shares that add up to 1 over features, and do not reveal
-a user's number of items. The user's own row in a table of user features is the row that moved.
+item's features. The difference of the two logits, each less its constant, is the evidence on the
+user. The logits of the broadcast network, averaged over users, give the prior of items, to the
+extent that the prior depends on features. Evidence and prior refer to shares that add up to 1 over
+features, and do not reveal a user's number of items. The user's own row in a table of user features
+is the row that changed.
 
 The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
 last one with one row per public feature, then weights (in, out) and biases down to one number.
@@ -49,11 +50,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Names of the parts of the network.
+    """Form of a network on item features: the names of its parts in the messages.
 
     tables: embedding tables, with the table of items' features last
     layers: weights and biases by turns
-    mean: True if the input is the mean of an item's feature embeddings, instead of all in a row
+    mean: True if the input is the mean of an item's feature embeddings, instead of all embeddings
+        in a row
     """
 
     tables: tuple[str, ...]
@@ -62,11 +64,11 @@ class _Form:
 
 
 class FeatureNetwork(MessageReader):
-    """Reader of networks on public item features, as broadcast and as a device returned them.
+    """Reader of networks on public item features: compares the returned with the broadcast network.
 
-    The difference of their logits at an item's features is evidence of an interaction. The first
-    and last rounds are read (``uploads.read_rounds``). Cost: some products of layers per sender and
-    combination of features.
+    The difference of the two networks' logits at an item's features is the log-likelihood ratio of
+    an interaction. Rounds are read from both ends of the training (``uploads.read_rounds``). Cost:
+    some products of layers per sender and combination of features.
     """
 
     reference = (
@@ -77,17 +79,18 @@ class FeatureNetwork(MessageReader):
     requirement = "a network on public features of items"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has a network on public features of items.
+        """Checks whether devices send trained networks whose inputs are public features of items.
 
-        A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
+        The result is False if messages leave some rows of an item table unchanged, because the
+        reader ``ItemRows`` then serves better.
         """
         return _form(view) is not None and not moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions, added over rounds.
 
-        A ratio is the difference of the logits of the returned and of the broadcast network. Items
-        with the same features have the same ratio.
+        A ratio is the logit of the returned network less that of the broadcast network. Items with
+        the same features have the same ratio.
         """
         form, features = _form(view), view.public.item_features
         assert form is not None, "refused"
@@ -123,9 +126,10 @@ class FeatureNetwork(MessageReader):
 def _networks(
     form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
 ) -> tuple[Arrays, Arrays]:
-    """Returns the networks that ``some`` senders received, and those that they returned.
+    """Returns the networks that the senders ``some`` received, and those that they returned.
 
-    A table of user features is reduced to the row that moved, or to its mean if no row moved.
+    ``whole`` holds the messages about each part of the network. A table of user features is reduced
+    to the row that changed, or to its mean if no row changed.
     """
     before, after = {}, {}
     for name, part in whole.items():
@@ -145,7 +149,7 @@ def _networks(
 def _log_ratios(
     form: _Form, network: Arrays, flags: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns log-ratios (n, k) of own items against negatives, by each sender's network.
+    """Returns log-ratios (n, k) of interactions against none, by n users' networks.
 
     flags: combinations of features (k, G)
     weight: share of items with each combination (k,)
@@ -159,7 +163,10 @@ def _log_ratios(
 
 
 def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the logit (n, k) of each sender's network at each combination of features (k, G)."""
+    """Returns the logit (n, k) of each of n senders' networks for k combinations of features.
+
+    flags: features of each combination (k, G)
+    """
     *user, last = form.tables
     table, weight = network[last], network[form.layers[0]]
     du = sum(network[name].shape[1] for name in user)
@@ -181,7 +188,7 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 
 def _form(view: View) -> _Form | None:
-    """Returns the form of the network in the messages; None if it is not on items' features."""
+    """Returns the form of a network on items' features in the messages; None if there is none."""
     features, messages, broadcast = (
         view.public.item_features,
         model_messages(view),

@@ -1,17 +1,17 @@
 """Reader of user vectors, from the first layer of an MLP on a user vector and an item vector.
 
-For the layer h = W [x; v_i] + b every example with error e in h adds e x^T to the gradient of W on
-the user's side, and e to the gradient of b. x is equal in all examples of a device, so that for any
-batch
+For the layer h = W [x; v_i] + b on the user vector x and the vector v_i of item i, every example
+with error e in h adds e x^T to the gradient of W on the user's side, and e to the gradient of b. x
+is equal in all examples of a device, so that for any batch
 
     dW_user = db x^T,    x = dW_user^T db / |db|^2.
 
 This is exact for one gradient, and approximate for the sum of several steps, in which x itself
-moves. A step of Adam divides every entry by its own size and so reveals little more than the signs
-of x. It then helps if x = E f, where the matrix E was broadcast and f has few nonzero entries:
-columns of E for which f is 0 do not move, and x is projected on those that moved. (This does not
-help with an activation in between: the projection then retains no more of x than a projection on
-random vectors.)
+changes. A step of Adam divides every entry by its own size and so reveals little more than the
+signs of x. One case helps: x = E f, where the matrix E was broadcast and f has few nonzero entries.
+Columns of E for which f is 0 do not change, and x is projected on the columns that changed. (This
+does not help with an activation in between: the projection then retains no more of x than a
+projection on random vectors.)
 
 The rank identifies the first layer and the user's side of it: columns of dW on the user's side are
 parallel to db. Source: derived here from the chain rule; for one example see Phong et al. 2018,
@@ -45,12 +45,12 @@ Matrices = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Location of the first layer among the messages.
+    """Location of the first layer among the messages of a network.
 
-    weight: name of the weight
-    bias: name of the bias
+    weight: name of the component with the layer's weight
+    bias: name of the component with its bias
     upright: True if the weight has the shape (outputs, inputs)
-    side: columns on the user's side
+    side: columns of the weight that belong to the user vector x
     span: name of the matrix whose columns combine to x, or empty
     """
 
@@ -64,7 +64,7 @@ class _Layout:
 class FirstLayer(MessageReader):
     """Reader of user vectors from the change of a network's first layer, in closed form.
 
-    The last message of each user is read.
+    The layer's input is a user vector and an item vector. The last message of each user is read.
     """
 
     reference = (
@@ -75,7 +75,10 @@ class FirstLayer(MessageReader):
     requirement = "a first layer on user and item vectors"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has a first layer on user and item vectors, and an item table."""
+        """Checks whether the view has an item table, and messages about a network's first layer.
+
+        The layer's input must be a user vector and an item vector.
+        """
         return _layout(view) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
@@ -94,7 +97,10 @@ class FirstLayer(MessageReader):
 def _vectors(
     layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
 ) -> NDArray[np.float64]:
-    """Returns the vectors of all senders, (n, d)."""
+    """Returns the user vectors of all senders, (n, d), from changes of weight and bias.
+
+    ``span`` are messages about the matrix whose changed columns combine to the vector, if any.
+    """
     blocks = [
         first_layer_input(_orient(change, layout.upright)[:, :, layout.side], by)
         for change, by in _pair_blocks(weight, bias)
@@ -109,7 +115,7 @@ def _vectors(
 
 
 def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
-    """Yields blocks of changes of the weight (n, ...) and of the bias (n, h), by senders."""
+    """Yields changes of the weight (k, ...) and of the bias (k, h), in blocks of senders."""
     by = np.concatenate(
         [change for _, change, _ in bias.changes()] or [np.zeros((0, 0), dtype=np.float32)]
     )
@@ -122,21 +128,27 @@ def _orient(change: Matrices, upright: bool) -> Matrices:
 
 
 def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yields blocks of senders, and the columns that each moved, else zeros: (block, d, f)."""
+    """Yields blocks of senders, and the matrix columns that each sender changed, (block, d, f).
+
+    Unchanged columns are zero.
+    """
     assert span.broadcast is not None
     for rows, _, moved in span.changes():
         yield rows, np.where(moved.any(axis=1, keepdims=True), span.broadcast, 0.0)
 
 
 def _project(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the projection of each vector (n, d) on the span of its columns (n, d, f)."""
+    """Returns the projection of each vector (n, d) on the span of its own columns (n, d, f)."""
     basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     basis = basis * (sizes > 1e-6 * sizes[:, :1])[:, None]
     return np.asarray(np.einsum("ndf,nf->nd", basis, np.einsum("ndf,nd->nf", basis, vectors)))
 
 
 def _layout(view: View) -> _Layout | None:
-    """Returns the layer whose columns on one side are parallel to its bias; None if none exists."""
+    """Finds the first layer: a weight whose columns on one side are parallel to a bias.
+
+    The result is None if there is no such weight and bias.
+    """
     items = item_messages(view)
     if not items:
         return None
@@ -165,7 +177,10 @@ def _layout(view: View) -> _Layout | None:
 
 
 def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
-    """Returns the median cosine, without sign, of the layout's user-side columns with the bias."""
+    """Returns the median |cosine| of a bias and the weight's columns for the user vector.
+
+    The layer is right if these columns are parallel to the bias.
+    """
     cosines = [np.zeros(0, dtype=np.float32)]
     for change, by in _pair_blocks(weight, bias):
         part = _orient(change, layout.upright)[:, :, layout.side]
@@ -177,9 +192,10 @@ def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> fl
 
 
 def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
-    """Returns a copy with the matrix, if any, whose moved columns span the user vectors.
+    """Adds to a layout the matrix, if any, whose changed columns span the user vectors.
 
-    The span has to explain more than chance would.
+    ``last`` holds messages of the last round by component. The span has to explain more of the
+    vectors than chance would.
     """
     direct = _vectors(layout, last[layout.weight], last[layout.bias])
     d = direct.shape[1]

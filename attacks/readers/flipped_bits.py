@@ -1,10 +1,11 @@
-"""Reader of flipped bits with a known channel, and of a prior from all users' bits together.
+"""Reader of randomly flipped bits, one per item, with public flipping probabilities.
 
-A bit b in {0, 1} is reported as 1 with probability p if b = 1 and q if b = 0; each report y adds
-ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of the same bit add up. The share
-pi_i of users who have item i follows from the mean report m_i = q + (p - q) pi_i of the item; the
-prior log-odds of (u, i) are those of pi_i plus the activity of u, normal over users. Gao et
-al., SIGIR 2020, describe the channel; the decoding is Bayes' rule.
+A bit b in {0, 1} (1 if the user has the item) is reported as 1 with probability p if b = 1 and q if
+b = 0; each report y adds ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of one
+bit add up. The prior uses the bits of all users together. The share pi_i of users who have item i
+follows from the mean report m_i = q + (p - q) pi_i of the item; the prior log-odds of user u and
+item i are those of pi_i plus the activity of u, which is normal over users. Gao et al., SIGIR 2020,
+describe the channel; the decoding is Bayes' rule.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ _OPEN = 0.3  # minimum information in a step, as a share of that of unflipped bi
 
 
 class FlippedBits(MessageReader):
-    """Reader of bits of all items that are flipped with public probabilities.
+    """Reader of messages with one randomly flipped bit per item; the true bit is 1 for own items.
 
-    Evidence of rounds adds up. If a value is never flipped, reports can prove bits.
+    The probabilities of a flip are public. The reader returns the log-likelihood ratio of each
+    user's interaction with each item, and prior log-odds; ratios of several rounds add up. The
+    ratio is infinite if a message proves the bit: a 1 is proof if true 0s are never flipped, and a
+    0 if true 1s are never flipped.
     """
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
@@ -39,11 +43,11 @@ class FlippedBits(MessageReader):
     requirement = "bits of all items and their distribution"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view links bits to users, and the flipping probabilities are known."""
+        """Checks whether the view links bits to users, and flipping probabilities are public."""
         return view.public.channel is not None and find_component(view, Kind.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions, from bits of all rounds, with a prior."""
+        """Returns log-ratios of interactions from bits of all rounds, and prior log-odds."""
         channel, name = view.public.channel, find_component(view, Kind.BITS)
         assert channel is not None
         assert name is not None
@@ -70,12 +74,13 @@ class FlippedBits(MessageReader):
 def fit_activity(
     ratio: NDArray[np.floating[Any]], items: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fits the term that each user's activity adds to the log-odds of ``items`` (M,): (n,).
+    """Fits the term, (n,), that each user's activity adds to the log-odds of items.
 
-    ratio: log-likelihood ratios (n, M) of a channel that is known exactly; otherwise errors of
-        ratios would appear as activity.
+    ratio: log-likelihood ratios of interactions (n, M); exact, because errors of the ratios would
+        appear as activity
+    items: log-odds of the items' popularity (M,)
 
-    Activity is normal over users, with the mean and variance that fit all evidence best, so that a
+    Activity is normal over users, with the mean and variance that fit all ratios best, so that a
     user with little evidence gets about the mean. The fit takes Newton steps on the observed
     information (Louis 1982), because expectation maximisation is far from convergence after twenty
     steps if bits are noisy. The variance stays 1 in the first steps.
@@ -98,7 +103,13 @@ def fit_activity(
 
 
 def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns ``counts`` times ln P(y | 1) - ln P(y | 0); a count of 0 gives 0."""
+    """Returns log-likelihood ratios of bits from the numbers of equal reports, (n, M).
+
+    counts: number of reports of one value y for each bit (n, M)
+    log_probs: ln P(y | 0) and ln P(y | 1) for the true bits 0 and 1 (2,)
+
+    A count of 0 gives 0, even if y proves the bit.
+    """
     step = float(log_probs[1]) - float(log_probs[0]) if log_probs[0] != log_probs[1] else 0.0
     if np.isinf(step):
         return np.where(counts > 0, step, 0.0)
@@ -108,11 +119,16 @@ def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray
 def _shares(
     ones: NDArray[np.integer[Any]], reports: NDArray[np.integer[Any]], p: float, q: float
 ) -> NDArray[np.float64]:
-    """Returns the share of true 1s behind each row's reports, debiased and shrunk by reliability.
+    """Returns the estimated share of true 1s behind the flipped reports of each item, (M,).
 
-    The weight of a row's own mean is the empirical-Bayes weight: the part of the variance between
-    rows that sampling and flipping do not explain. Shares stay half a report away from 0 and 1. An
-    uninformative channel (p = q) gives even odds; a row without reports gets the overall mean.
+    ones: number of reported 1s (M,)
+    reports: number of reports (M,)
+    p, q: probability that a true 1, and a true 0, is reported as 1
+
+    The estimate is debiased, and shrunk to the overall mean. The weight of an item's own mean is
+    the empirical-Bayes weight: the part of the variance between items that sampling and flipping do
+    not explain. Shares stay half a report away from 0 and 1. An uninformative channel (p = q) gives
+    a share of 1/2; an item without reports gets the overall mean.
     """
     if p == q or not reports.any():
         return np.full(len(ones), 0.5)

@@ -1,24 +1,26 @@
-"""Reader of interactions from an item table of which each device moves only some rows.
+"""Reader of interactions from an item table of which each device changes only some rows.
 
-The public settings distinguish four protocols:
+Own items are the positives: items with which the device's user interacted. Negatives are other
+items that the device draws. The public settings distinguish four protocols:
 
-1. Only own items move (the protocol draws no negatives): a row is more likely an own item if it
-   moved farther. A device may draw some of its items for each message: messages are read until
-   they move hardly any new row, and the number of own items that never moved is estimated from the
-   numbers that moved once and twice (Chao, Biometrics 43, 1987).
+1. Only rows of own items change (the protocol draws no negatives): a row is more likely an own item
+   if it moved farther. A device may draw some of its items for each message: messages are read
+   until they change hardly any new row, and the number of own items whose row never changed is
+   estimated from the numbers that changed once and twice (Chao, Biometrics 43, 1987).
 2. A device descends on a logistic loss over own items and q negatives per own item, in steps that
-   move the row of item i by
+   change the row v_i of item i by
 
     dv_i = rate * (r_i - sigma_i) * dz_i/dv_i,
 
-   where sigma is its prediction and z its score: along dz/dv for own items (r = 1), against it for
-   negatives (r = 0), and not at all for every other item. The direction dz/dv hardly differs
-   between the items of one device: it is the user's vector (dot product) or the active part of the
-   MLP's first layer. The changes of negatives therefore lie near a line through the origin, and so
-   do those of own items, unless they leave it because they are neighbours as well (graph
-   convolutions). The line is fitted to all changed rows by least absolute distances. A row's score
-   is its position on the line, negatives below zero, plus its distance from the line if that is
-   not typical of the user's rows. Unchanged rows score zero.
+   where r_i is the label, z_i the score and sigma_i the predicted probability of item i. Rows move
+   along dz/dv for own items (r = 1), against it for negatives (r = 0), and not at all for every
+   other item. The direction dz/dv hardly differs between the items of one device: it is the user's
+   vector (dot product) or the active part of the MLP's first layer. The changes of negatives
+   therefore lie near a line through the origin, and so do those of own items, unless they leave it
+   because they are neighbours as well (graph convolutions). The line is fitted to all changed rows
+   by least absolute distances. A row's score is its position on the line, negatives below zero,
+   plus its distance from the line if that is not typical of the user's rows. Unchanged rows score
+   zero.
 3. Messages are gradients, with negatives: see ``meta_gradient``.
 4. Every message has the rows of all own items, and of ``pseudo`` other items that are drawn anew
    for each message. A user's messages are intersected: an item outside any message is not an own
@@ -27,8 +29,8 @@ The public settings distinguish four protocols:
 Sign of the line: if q > 1, there are more negatives than own items. If q = 1, the sign follows from
 the user's vector, if it is sent, or else from popularity: negatives are drawn uniformly, but own
 items are not, so that a row is more likely an own item if more devices changed it. Several messages
-of a user are then read, because negatives are drawn anew. If noise changes every row, neither
-method reveals much.
+of a user are then read, because negatives are drawn anew. If noise changes every row, no protocol
+reveals much to this reader.
 
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
@@ -75,9 +77,9 @@ class ItemRows(MessageReader):
     """Reader of messages that change some rows of an item table and leave all others unchanged.
 
     The changed rows, and the direction of the change, show the items with which a user interacted.
-    The first and last rounds are read (``uploads.read_rounds``), and the last message of users who
-    send in none of these. Cost: about 10 d^2 operations per changed row of d numbers. Memory: 6
-    bytes per user and item.
+    The first and last rounds are read (``uploads.read_rounds``); for users who send nothing in
+    these rounds, the last message is read. Cost: about 10 d^2 operations per changed row of d
+    numbers. Memory: 6 bytes per user and item.
     """
 
     reference = (
@@ -92,7 +94,7 @@ class ItemRows(MessageReader):
         return moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions, by which rows changed and in what way."""
+        """Returns log-likelihood ratios of interactions, from which way each row changed."""
         settings = view.public.settings
         if settings.get("pseudo"):
             ratio = _intersect(view, users)
@@ -104,7 +106,10 @@ class ItemRows(MessageReader):
 
 
 def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns log-likelihood ratios (n, M) of protocol 1: rows that moved at all are own items."""
+    """Returns log-likelihood ratios (n, M) if devices change rows of the user's items only.
+
+    This is protocol 1 of the module's text.
+    """
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     moves = np.zeros(ratio.shape, dtype=np.uint16)
     n_messages = np.zeros((len(users), 1), dtype=np.int64)
@@ -135,7 +140,11 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
 
 
 def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns log-likelihood ratios (n, M) of protocol 4: own rows are in every message."""
+    """Returns log-likelihood ratios (n, M) if every message has the rows of all own items.
+
+    Own items are those with which the user interacted. This is protocol 4 of the module's text:
+    other rows are drawn anew for each message.
+    """
     pseudo = view.public.settings["pseudo"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, _ in _turns(view, users, _KEPT):
@@ -150,7 +159,11 @@ def _intersect(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns log-likelihood ratios (n, M) of protocols 2 and 3, added over rounds."""
+    """Returns log-likelihood ratios (n, M), added over rounds, if devices also draw other items.
+
+    These are protocols 2 and 3 of the module's text: rows of items with an interaction and rows of
+    drawn items (negatives) move in opposite directions.
+    """
     negatives = view.public.settings["negatives"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, to_read, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
@@ -180,10 +193,10 @@ def _signed_by_ends(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
 def _turns(
     view: View, users: NDArray[np.int64], per_user: int
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
-    """Yields messages of a round, the users to read, and messages with the senders' vectors.
+    """Yields messages of a round, the users to read in it, and messages with the senders' vectors.
 
     The rounds of ``uploads.read_rounds`` come first, with all ``users``, then the last round of
-    each user who sent in none of them. The third value is None without vectors.
+    each user who sent in none of them. The third value is None if no vectors are sent.
     """
     missing = users
     for sent, beside in with_vectors(view, per_user):
@@ -198,10 +211,11 @@ def _turns(
 
 
 def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMessages | None]]:
-    """Returns, for each round, the messages about the item table and those with user vectors.
+    """Returns for each round the messages about the item table, and those with the users' vectors.
 
-    ``per_user`` limits the number of messages, as for ``uploads.read_rounds``. The second value of
-    a pair is None if the senders send no vectors of their own.
+    ``per_user`` limits the number of messages, as a multiple of the number of users; it chooses the
+    rounds (``uploads.read_rounds``). The second value of a pair is None if the senders send no
+    vectors of their own.
     """
     tables = item_messages(view, per_user=per_user)
     width = tables[0].component.shape[-1:] if tables else ()
@@ -216,7 +230,11 @@ def with_vectors(view: View, per_user: int) -> list[tuple[ModelMessages, ModelMe
 
 
 def own_vectors(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Returns the vector (k, d) that each of ``users`` sent for itself, in messages ``beside``."""
+    """Returns the vector (k, d) that each of ``users`` (k,) sent for itself.
+
+    ``beside`` is a round's messages: one vector, or a table of all users' vectors, of which only
+    the sender's own row is returned.
+    """
     order = np.argsort(beside.users)
     places = order[np.searchsorted(beside.users, users, sorter=order)]
     if len(beside.component.shape) == 1:
@@ -225,7 +243,7 @@ def own_vectors(beside: ModelMessages, users: NDArray[np.int64]) -> NDArray[np.f
 
 
 def moves_some_rows(view: View) -> bool:
-    """Checks whether messages change an item table, and most of them leave some row unchanged.
+    """Checks whether messages change an item table, and most messages leave some row unchanged.
 
     A few messages of the last round are examined. Messages that change nothing do not count. Noise
     changes all rows. Gradients of a loss over all items are excluded, because
@@ -243,11 +261,16 @@ def moves_some_rows(view: View) -> bool:
 def _weaken(
     ratio: NDArray[np.float32], is_moved: NDArray[np.bool_], negatives: float, items: int
 ) -> NDArray[np.float32]:
-    """Returns log-likelihood ratios (n, m) of moved rows, weakened if their signs look random.
+    """Returns log-likelihood ratios (n, m) of changed rows, weakened if their signs look random.
+
+    ratio: log-likelihood ratios by sign (n, m)
+    is_moved: True for changed rows (n, m)
+    negatives: number q of negatives (drawn items) per own item, with which the user interacted
+    items: number of all items
 
     With n own items, and q n negatives drawn among all other items with replacement, the share of
-    own items among the moved rows is known. If noise in the loss moves rows in random directions,
-    about half of them have either sign, and only the fact that a row moved is informative. The
+    own items among the changed rows is known. If noise in the loss moves rows in random directions,
+    about half of them have either sign, and only the fact that a row changed is informative. The
     probability of that case follows from the number of rows on the own items' side, which is
     binomial with the known share or with 1/2.
     """
@@ -267,13 +290,13 @@ def _weaken(
 
 
 def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Estimates the number of own items that no message moved, (n, 1).
+    """Estimates the number of a user's own items whose row no message changed, (n, 1).
 
-    The estimate is Chao's lower bound; it is 0 for a single message, and for messages with the same
-    rows.
-
-    moves: number of messages that moved each row (n, M)
+    moves: number of messages that changed each row (n, M)
     n_messages: number of messages of each user (n, 1)
+
+    The estimate is Chao's lower bound; it is 0 for a single message, and for messages that all
+    change the same rows.
     """
     once, twice = (np.count_nonzero(moves == k, axis=1)[:, None] for k in (1, 2))
     missed = (1 - 1 / np.maximum(n_messages, 1)) * once * (once - 1) / (2.0 * (twice + 1))
@@ -282,7 +305,7 @@ def _count_missed(moves: NDArray[np.uint16], n_messages: NDArray[np.int64]) -> N
 
 
 def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
-    """Counts the senders who moved each row, (M,)."""
+    """Counts for each row of the table the senders who changed it, (M,)."""
     counts = np.zeros(table.component.shape[0])
     for _, _, moved in table.changes():
         counts += moved.any(axis=2).sum(axis=0)
@@ -290,10 +313,10 @@ def _count_senders(table: ModelMessages) -> NDArray[np.float64]:
 
 
 def _find_silent(table: ModelMessages) -> NDArray[np.bool_]:
-    """Returns a mask (M,) of items outside the round, whose rows nobody sends.
+    """Returns a mask (M,) of items that are not used in the round: nobody sends their row.
 
-    By chance alone, every row would be sent, because negatives are drawn uniformly among the items
-    of a round. Models always have all rows.
+    By chance alone, every row would be sent, because devices draw other items uniformly among the
+    items of a round. Models always have all rows, so that the mask is then empty.
     """
     counts = np.zeros(table.component.shape[0])
     for some in iter_blocks(len(table.component), len(counts), _PAIRS):
@@ -308,12 +331,13 @@ def _places(
     counts: NDArray[np.float64] | None,
     vectors: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
-    """Returns how far each row moved in the direction of own items, in typical steps, (n, M).
+    """Returns how far each row moved in the direction of interactions, in typical steps, (n, M).
 
     change: changes of the rows (n, M, d)
     touched: True for changed rows (n, M)
-    counts: number of senders who moved each row, if there is one negative per own item (n, M)
-    vectors: users' vectors, if sent, along which own items then move (n, d)
+    counts: number of senders who changed each row, if devices draw one other item per interaction
+        (n, M); else None
+    vectors: users' vectors, if sent, along which rows of interactions then move (n, d)
     """
     direction = fit_axis(change)
     along, apart = _line(change, direction)
@@ -333,7 +357,7 @@ def _places(
 
 
 def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Returns the median size over the changed rows of each user, (n, 1)."""
+    """Returns the median of ``sizes`` over the changed rows of each user, (n, 1)."""
     kept = np.where(touched | ~touched.any(axis=1, keepdims=True), sizes, np.nan)
     return np.asarray(np.nanmedian(kept, axis=1, keepdims=True) + 1e-30, dtype=np.float32)
 
@@ -341,17 +365,23 @@ def _typical(sizes: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[
 def _line(
     change: NDArray[np.float32], direction: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns positions on, and distances from, each user's line, (n, M) each."""
+    """Returns positions of rows' changes along each user's line, and distances from the line.
+
+    Both are (n, M); the line goes through the origin in ``direction`` (n, d).
+    """
     along = (change @ direction[:, :, None])[:, :, 0]
     return along, np.linalg.norm(change - along[:, :, None] * direction[:, None], axis=2)
 
 
 def fit_axis(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Fits a direction (n, d), without sign, to the changes of item rows (n, M, d) of each sender.
+    """Fits the main direction (n, d), without sign, of each sender's changes of item rows.
+
+    change: changes of the rows of n senders (n, M, d)
 
     The method is iteratively reweighted least squares on the directions of the changes. The weight
-    of a row is the inverse of its sine, so that the direction follows most rows, not the longest
-    change. There is one step of the power method per reweighting.
+    of a row is the inverse of the sine of its angle to the main direction, so that the result
+    follows most rows, not the longest change. There is one step of the power method per
+    reweighting.
     """
     _, unit = _split(change)
     gram = unit.transpose(0, 2, 1) @ unit
@@ -381,14 +411,21 @@ def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _majority(along: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Returns +1 if most changed rows have a negative position, -1 if most have a positive one."""
+    """Returns +1 for a user most of whose changed rows have a negative position, else -1, (n,).
+
+    ``along`` are positions on the user's line. Most rows belong to drawn items without an
+    interaction, whose positions become negative by this sign.
+    """
     return np.where((np.sign(along) * touched).sum(axis=1) > 0, -1, 1).astype(np.float32)
 
 
 def _popular(
     along: NDArray[np.float32], touched: NDArray[np.bool_], counts: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Returns +1 if positions of changed rows grow with the rows' popularity, -1 if they fall."""
+    """Returns +1 if positions of changed rows rise with popularity, -1 if they fall, (n,).
+
+    ``counts`` are the numbers of senders who changed each row.
+    """
     share = touched.sum(axis=1, keepdims=True)
     total = (touched * counts).sum(axis=1, keepdims=True)
     mean = np.divide(total, share, out=np.zeros(share.shape), where=share > 0)

@@ -1,31 +1,32 @@
 """Reader of lists of items, or of codes that stand for items, without the senders' code.
 
-A device may list decoys in addition to the user's own items (positives). Own items occur in every
-round, but decoys vary if they are drawn again. An item or code is in c of R lists of user u with
-the probability
+A device may list decoys (other items) in addition to the user's own items (positives). Own items
+occur in every round, but decoys vary if they are drawn again. An item or code is in c of R lists of
+user u with the probability
 
     w Binomial(c; R, a) + v Binomial(c; R, b) + (1 - w - v) Binomial(c; R, d),
 
 where a is the rate of own items, b and d are those of decoys (b for decoys that a device draws
 often, d for those that it hardly draws), and w and v are the shares of own items and of the decoys
-of rate b. a is the same for all users, and the rest depends on u. The parameters are fitted by
-expectation maximisation. With a single round, a is assumed to be 1, and b is the rate of the tenth
-of the codes that is listed least often, which hardly any user owns. If lists repeat items, the
-number of occurrences is modelled as well: none, one, more.
+of rate b. The rate a is the same for all users; all other parameters depend on u. They are fitted
+by expectation maximisation. With a single round, a is assumed to be 1, and b is the rate of the
+tenth of the codes that is listed least often, which hardly any user owns. If lists repeat items,
+the number of occurrences in a list is modelled as well: none, one, more.
 
 Own items and decoys also differ by the position of an entry in its list and by the rank of the
-number (score) sent with it, if there is one. Both are counted in tenths of the list. The
-probabilities of the tenths are the same for all users and are fitted together with the other
-parameters. The position in a sorted list is ignored because it only depends on the item. Numbers of
-one item in several rounds are correlated: with a correlation r within an item and a class, c of
-them count as c / (1 + (c - 1) r).
+number (score) sent with the entry, if there is one. Position and rank are counted in tenths of the
+list. The probabilities of the tenths are the same for all users and are fitted together with the
+other parameters. The position in a sorted list is ignored because it depends only on the item.
+Numbers of one item in several rounds are correlated: with a correlation r within an item and a
+class, c of them count as c / (1 + (c - 1) r).
 
 If own items stand first, the first n entries of a list are the same set in every round, where n is
 the number of own items, whatever their order. If most lists have such a beginning and differ behind
 it, the beginning is assumed to be the own items; a common end is treated in the same way. These
-lists also show the number of decoys, constant or proportional to the number of own items, which
-then splits lists that were sent only once (``_Rule``). With a single round, popularity shows the
-split (``_popular``), and own items are on that side of it where the frequencies of codes vary more.
+lists also show the number of decoys, constant or proportional to the number of own items. This
+number then splits lists that were sent only once (``_Rule``). With a single round, popularity shows
+the split (``_popular``), and own items are on that side of it where the frequencies of codes vary
+more.
 
 ``Public.item_rows`` assigns codes to items. If it is unknown, codes are matched to items: the k-th
 most frequent code to the k-th most popular item. All matches among ties are equally likely.
@@ -64,12 +65,13 @@ _HARDLY = 0.02  # initial rate d, as a multiple of the mean rate of a code
 
 
 class ListedItems(MessageReader):
-    """Reader of lists of items, or of codes that stand for items.
+    """Reader of lists of items, or of codes that stand for items, which infers interactions.
 
-    The evidence is how often and where a list names an item, and the number sent with the entry.
-    Unknown codes, the most frequent ones, are matched to items by frequency if the popularity of
-    items is known and the senders' code is not available. Memory: some arrays of users times items,
-    or codes, of 2^24 numbers, and the entries of one round.
+    Log-likelihood ratios of interactions follow from how often and where a list names an item, and
+    from the number sent with the entry. If it is unknown which codes stand for which items, the
+    most frequent codes are matched to the most popular items. This requires that popularity is
+    known and the senders' code is not available. Memory: some arrays of users times items, some of
+    2^24 numbers, and the entries of one round.
     """
 
     reference = (
@@ -80,15 +82,15 @@ class ListedItems(MessageReader):
     requirement = "lists of items, or of codes of items"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view has a list of items, or of codes that can be matched to items."""
+        """Checks whether users sent lists of items, or of codes that can be matched to items."""
         return bool(_names(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns log-likelihood ratios of interactions.
+        """Returns log-likelihood ratios of interactions from the lists that users sent.
 
-        Each of several lists gives evidence on the items in anybody's list of that name; for each
-        item the largest absolute log-ratio counts. If codes are matched to items, only one list is
-        read.
+        Users may send several lists, each in its own component. A component gives ratios of the
+        items that anybody lists in it; for each item the largest absolute log-ratio counts. If
+        codes are matched to items, only one list is read.
         """
         lists = _names(view)
         assert lists, "refused"
@@ -109,7 +111,7 @@ class ListedItems(MessageReader):
 
 
 def _names(view: View) -> list[str]:
-    """Returns the names of the lists to read: lists of items, or else lists of codes."""
+    """Returns the names of the components to read: lists of items, or else lists of codes."""
     kinds = {name: last_sent(view, name).kind for name in list_names(view)}
     known = view.public.item_rows is not None
     guessed = view.public.device_code is None and view.public.popularity is not None
@@ -121,7 +123,12 @@ def _names(view: View) -> list[str]:
 
 
 def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.int64]) -> Floats:
-    """Returns log-likelihood ratios of items (n, M) from one list: the smallest of its codes."""
+    """Returns log-likelihood ratios of interactions (n, M) from one list of each user.
+
+    of_items: codes of each item (M, h)
+
+    The ratio of an item is the smallest ratio of its h codes.
+    """
     codes, places = np.unique(of_items, return_inverse=True)
     ratio = _Lists.of(view, name, codes).ratio(users)
     places = places.reshape(of_items.shape)
@@ -129,14 +136,17 @@ def _read(view: View, name: str, of_items: NDArray[np.int64], users: NDArray[np.
 
 
 def _of_items(view: View, name: str) -> NDArray[np.int64] | None:
-    """Returns the codes of each item in a list, (M, h); None if they are unknown."""
+    """Returns the h codes of each item in lists of component ``name``, (M, h); None if unknown."""
     if last_sent(view, name).kind is Kind.ITEMS:
         return np.arange(view.public.n_items)[:, None]
     return view.public.item_rows
 
 
 def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
-    """Returns evidence on items from the codes that are matched to them by frequency."""
+    """Returns log-ratios of interactions from lists of codes, which are matched to items.
+
+    The k-th most frequent code is matched to the k-th most popular item.
+    """
     popularity = view.public.popularity
     assert popularity is not None, "refused"
     everybody = senders(view).astype(np.int64)
@@ -158,14 +168,14 @@ def _match(view: View, name: str, users: NDArray[np.int64]) -> Evidence:
 
 
 def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
-    """Returns the probability (D, M) that values ``first`` and ``second`` belong together, by rank.
+    """Returns the probability that each code is each item, by rank, (D, M), and a doubt.
 
-    first, second: values of each kind, (D,) and (M,).
+    first, second: numbers of users of each code (D,) and of each item (M,)
 
     The largest value matches the largest. Equal values share their ranks, and so do values whose
     difference, in units of their square root, is at most the root mean square difference of values
-    of the same rank. The second result is the doubt about the match: twice that difference, at most
-    1, because true partners differ more than values of the same rank.
+    of the same rank. The doubt is the probability that a match is wrong: twice that difference, at
+    most 1, because true partners differ more than values of the same rank.
     """
     first = first * second.sum() / max(first.sum(), _LEAST)
     count = min(len(first), len(second))
@@ -179,7 +189,7 @@ def _by_rank(first: Floats, second: Floats) -> tuple[Floats, float]:
 
 
 def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
-    """Returns the first and the last rank of the values near each value, in descending order.
+    """Returns for each value the first and last rank, in descending order, of values near it.
 
     A value is near if it differs by less than ``near`` times the square root of the value.
     """
@@ -192,11 +202,11 @@ def _ranks(values: Floats, near: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """Parameters of own items and decoys that are the same for all users.
+    """Parameters of a user's own codes and of decoys in lists that are the same for all users.
 
     own: probabilities that an own code is in a list not at all, once, or more often (3,)
     log_ratios: log-ratios, own against decoy, of each tenth by position and by number (2, 10)
-    correlation: correlation of the numbers of one item and class
+    correlation: correlation of the numbers sent with one item, within own codes or decoys
     """
 
     own: Floats
@@ -205,17 +215,19 @@ class _Classes:
 
     @classmethod
     def fit(cls, data: ListStatistics, *, places: bool) -> _Classes:
-        """Fits the parameters to lists, with or without positions (``places``)."""
+        """Fits the parameters to lists; positions in the lists are used if ``places`` is True."""
         return _fit(data, None, places)[0]
 
     def ratio(self, data: ListStatistics, *, places: bool) -> Floats:
-        """Returns log-likelihood ratios (n, D) of own codes against decoys."""
+        """Returns log-likelihood ratios (n, D) that a code is the user's own, against a decoy."""
         return _fit(data, self, places)[1]
 
     def sum_tenths(self, data: ListStatistics, often: Floats) -> Floats:
-        """Returns the log-ratio of each code from its tenths, (n, D).
+        """Returns log-ratios (n, D) of own codes against decoys, from codes' places in lists.
 
-        ``often`` (E,) counts the lists of each user that contain a code.
+        A place is the tenth of the list by position, and by the number sent with the code.
+
+        ``often`` (E,) is the number of lists that contain a code, for each user and listed code.
         """
         place, number = np.einsum("kt,kte->ke", self.log_ratios, data.tenths)
         ratio = np.zeros(data.n_single.shape)
@@ -224,11 +236,13 @@ class _Classes:
 
     @classmethod
     def maximise(cls, data: ListStatistics, p_own: Floats, own: Floats, often: Floats) -> _Classes:
-        """Computes parameters from probabilities ``p_own`` (n, D) of own codes (maximisation step).
+        """Computes parameters from probabilities that codes are a user's own (maximisation step).
 
-        own: expected counts of own codes that are listed not at all, once, or more often, at any
-            scale (3,)
-        often: number of lists with each code that a user lists (E,)
+        p_own: probability that each code is the user's own, not a decoy (n, D)
+
+        own: expected counts, up to a common factor, of own codes that are listed not at all, once,
+            or more often (3,)
+        often: number of lists that contain a code, for each user and listed code (E,)
         """
         p = p_own.ravel()[data.pair_keys]
         counts = [np.einsum("kte,e->kt", data.tenths, weight) + 1.0 for weight in (p, 1 - p)]
@@ -247,9 +261,13 @@ class _Classes:
 
 
 def _fit(data: ListStatistics, known: _Classes | None, places: bool) -> tuple[_Classes, Floats]:
-    """Returns the parameters, fitted unless they are ``known``, and log-likelihood ratios (n, D).
+    """Fits a model of users' own codes and decoys to lists; returns parameters and log-ratios.
 
-    ``parts`` (3, n, D) are own codes and two classes of decoys. The last step computes only these.
+    data: statistics of the lists of n users
+    known: parameters to use instead of fitted ones, or None
+    places: True to use positions in the lists
+
+    The log-likelihood ratios (n, D) are those of a user's own code against two classes of decoys.
     """
     if not places:
         nowhere = np.zeros_like(data.tenths[0])
@@ -291,18 +309,19 @@ def _fit(data: ListStatistics, known: _Classes | None, places: bool) -> tuple[_C
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """Model of the lists of ``codes``, fitted to a sample of the senders.
+    """Model of lists of codes, of the user's own items and of decoys, fitted to some senders.
 
     view, name: view and component of the lists
-    codes: ascending codes whose lists are modelled (D,)
+    codes: codes whose lists are modelled, ascending (D,)
     some: users of the sample
     classes: parameters of own codes and decoys; None with a single round
     places: True if positions are informative, because lists are not sorted
     others: rate of a code that nobody owns, per entry of a list
     rule: number of decoys, if own codes are the beginning of lists; else None
     turned: True if lists are read from their end
-    popular: log-ratio of each code to be in the beginning, with a single round; else None (D,)
-    usual: log-odds of a listed code to be in the beginning, with a single round
+    popular: log-ratio of each code to be in the beginning of lists, among own codes, with a single
+        round; else None (D,)
+    usual: log-odds of a listed code to be in the beginning of its list, with a single round
     """
 
     view: View
@@ -321,7 +340,10 @@ class _Lists:
     def of(
         cls, view: View, name: str, codes: NDArray[np.int64], *, seen_only: bool = False
     ) -> _Lists:
-        """Fits the model; with ``seen_only``, each of ``codes`` is in somebody's list."""
+        """Fits the model to the lists of component ``name``.
+
+        ``seen_only`` is True if each of ``codes`` is in somebody's list.
+        """
         everybody = senders(view).astype(np.int64)
         few = min(_SAMPLE, 1 + _PAIRS // max(1, len(codes)))
         some = np.sort(np.random.default_rng(0).permutation(everybody)[:few])
@@ -351,7 +373,7 @@ class _Lists:
         return cls(view, name, codes, some, classes, places, others, rule, turned, popular, usual)
 
     def ratio(self, users: NDArray[np.int64]) -> Floats:
-        """Returns log-likelihood ratios (n, D) of own codes, from the lists of ``users``."""
+        """Returns log-likelihood ratios (n, D) that each code is the user's own, from lists."""
         some = iter_blocks(len(users), len(self.codes), _BLOCK)
         none = np.zeros((0, len(self.codes)))
         return np.concatenate([none, *(self._ratio(users[block]) for block in some)])
@@ -376,7 +398,7 @@ class _Lists:
         return np.asarray(ratio.clip(-CERTAIN, CERTAIN))
 
     def chance(self, users: NDArray[np.int64]) -> Floats:
-        """Returns the probability that each code is a user's own, (n, D)."""
+        """Returns the probability that each code is one of the user's own, not a decoy, (n, D)."""
         sample = Evidence(users=self.some, log_ratio=self.ratio(self.some))
         return np.asarray(expit(self.ratio(users) + prior(sample)[0]))
 
@@ -389,8 +411,8 @@ def _is_sorted(data: ListStatistics) -> bool:
 def _beginning(data: ListStatistics) -> Floats:
     """Returns the length of the beginning that all lists of a user share, in any order, (n,).
 
-    The length is 0 without a shared beginning, or if nothing differs behind it. Lists share their
-    first n codes if n codes are among the first n in all of them.
+    Lists share their first n codes if n codes are among the first n in all of them. The length is 0
+    without a shared beginning, or if the lists do not differ behind it.
     """
     places = np.sort(data.last_place, axis=1)
     same = places == np.arange(places.shape[1])
@@ -404,9 +426,9 @@ def _beginning(data: ListStatistics) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Number of decoys in a list: ``fixed`` plus ``per_own`` for each own item.
+    """Number of decoys in a list: ``fixed`` plus ``per_own`` for each of the user's own items.
 
-    Both are NaN if the lists of users who sent several do not show the number.
+    Both numbers are NaN if the lists of users who sent several lists do not show them.
     """
 
     fixed: float
@@ -414,9 +436,13 @@ class _Rule:
 
     @classmethod
     def of(cls, data: ListStatistics) -> _Rule | None:
-        """Fits the rule to users with several lists; None if most lists have no common beginning.
+        """Learns how many decoys (items that the user does not have) lists contain, from users who
+        sent several lists.
 
-        Sorted lists are excluded, because they have common beginnings by chance.
+        The beginning that all lists of a user share is assumed to be the user's own items, and all
+        further entries decoys. Their number is fitted as a constant, or as proportional to the
+        number of own items. Returns None if at most half of the users have a common beginning, or
+        if lists are sorted: sorted lists have common beginnings by chance.
         """
         size = _beginning(data)
         some = size > 0
@@ -431,7 +457,10 @@ class _Rule:
         return np.rint((size - self.fixed) / (1.0 + self.per_own))
 
     def sizes(self, data: ListStatistics) -> Floats:
-        """Returns the number of own codes at the beginning of each user's lists, or NaN."""
+        """Returns the number of own codes at the beginning of each user's lists, or NaN, (n,).
+
+        Own codes are those of items with which the user interacted.
+        """
         common, own = _beginning(data), self._own(data.max_codes).clip(min=0.0)
         return np.asarray(
             np.where(common > 0, np.fmin(common, np.where(own > 0, own, common)), own)
@@ -439,10 +468,11 @@ class _Rule:
 
 
 def _popular(data: ListStatistics) -> Floats | None:
-    """Returns the log-ratio of each code to be in the beginning of a list, with one round, (D,).
+    """Returns the log-ratio of each code to be in the beginning of lists, not behind it, (D,).
 
-    The codes of beginnings and those behind them differ in frequency. The result is None if lists
-    are sorted, or if lists with permuted pieces have beginnings that are as clear.
+    The beginning is the users' own codes, if decoys follow; the codes of both parts differ in
+    frequency. The function is for a single round. The result is None if lists are sorted, or if
+    lists with permuted pieces have beginnings that are as clear.
     """
     if _is_sorted(data):
         return None
@@ -456,7 +486,7 @@ def _popular(data: ListStatistics) -> Floats | None:
 
 
 def _is_turned(data: ListStatistics, log_ratio: Floats) -> bool:
-    """Checks whether own codes are at the end of lists, where code frequencies vary more."""
+    """Checks whether users' own codes are at the end of lists, where frequencies vary more."""
     begin = _likely_beginning(data, log_ratio)
     parts = begin, np.isfinite(data.last_place) - begin
     head, rest = (part.sum(axis=0).std() / max(part.sum(axis=0).mean(), _LEAST) for part in parts)
@@ -464,7 +494,11 @@ def _is_turned(data: ListStatistics, log_ratio: Floats) -> bool:
 
 
 def _fit_beginnings(data: ListStatistics) -> tuple[Floats, Floats]:
-    """Returns log-ratios (D,) of codes in beginnings against others, and evidence per list (n,)."""
+    """Fits which codes are in the beginnings of lists (users' own codes), not behind them.
+
+    Returns two values: the log-ratio of each code's frequencies in beginnings and behind them (D,),
+    and the log-likelihood ratio of each list for having a beginning against having none (n,).
+    """
     there, order = np.isfinite(data.last_place), _order(data)
     own = np.where(
         there, 1 - np.where(there, data.last_place, 0) / data.max_codes[:, None].clip(min=1), 0.0
@@ -477,13 +511,19 @@ def _fit_beginnings(data: ListStatistics) -> tuple[Floats, Floats]:
 
 
 def _order(data: ListStatistics) -> NDArray[np.intp]:
-    """Returns codes in the order of each user's list, then unlisted codes, (n, longest list)."""
+    """Returns the codes of each user's list in order, then unlisted codes, (n, longest list)."""
     longest = int(data.max_codes.max(initial=0))
     return np.argsort(data.last_place, axis=1, kind="stable")[:, :longest]
 
 
 def _before(data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp]) -> Floats:
-    """Returns the log-likelihood of each length of the beginning, (n, W + 1)."""
+    """Returns the log-likelihood that the first k codes of a list are the user's own, (n, W + 1).
+
+    log_ratio: log-ratio of each code to be in the beginning of a list (D,)
+    order: codes in the order of each user's list (n, W)
+
+    The columns are k from 0 to W.
+    """
     inside = np.arange(order.shape[1]) < data.max_codes[:, None]
     evidence = np.cumsum(np.where(inside, log_ratio[order], 0.0), axis=1)
     evidence = np.where(inside, evidence, -np.inf)
@@ -493,7 +533,13 @@ def _before(data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp]) ->
 def _likely_beginning(
     data: ListStatistics, log_ratio: Floats, order: NDArray[np.intp] | None = None
 ) -> Floats:
-    """Returns the probability that each code is in the beginning of a user's list, (n, D)."""
+    """Returns the probability that each code is in the beginning of a user's list, (n, D).
+
+    The beginning is the user's own codes, if decoys are listed behind them.
+
+    log_ratio: log-ratio of each code to be in a beginning (D,)
+    order: result of ``_order``, if it is known
+    """
     order = _order(data) if order is None else order
     evidence = _before(data, log_ratio, order)
     longer = np.cumsum(softmax(evidence, axis=1)[:, ::-1], axis=1)[:, ::-1][:, 1:]

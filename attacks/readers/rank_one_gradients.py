@@ -1,13 +1,14 @@
-"""Reader of user vectors and interactions from a rank-one item gradient.
+"""Reader of user vectors and interactions from a rank-one gradient of an item table.
 
-An FCF client sends G = (s - V x) x^T for the broadcast V (M, F), its vector x and
-s_i = c_i - (c_i - 1) x.v_i at touched items (its interactions), 0 elsewhere. Write x = t b with
-|b| = 1. Then
+An FCF client sends G = (s - V x) x^T for the broadcast item table V (M items, F columns) and its
+user vector x. At touched items (with which the user interacted) s_i = c_i - (c_i - 1) x.v_i, where
+c_i is the weight of the item in the loss; elsewhere s_i is 0. Write x = t b with |b| = 1. Then
 
-1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b; 2. at untouched
-items a_i = -t^2 q_i with q = V b: most items determine t^2; 3. s_i = (a_i + t^2 q_i) / t is 0 at
-untouched items and mostly positive at touched items (an item is missed only if its prediction x.v_i
-is exactly c / (c - 1)): their sum determines the sign of t.
+1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
+2. at untouched items a_i = -t^2 q_i with q = V b: most items determine t^2;
+3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched items (an item
+   is missed only if its prediction x.v_i is exactly c / (c - 1)): their sum determines the sign of
+   t.
 
 Step 2 must be robust to touched items, which may outnumber the untouched items. The scale t^2 is
 the densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them),
@@ -39,10 +40,12 @@ _APART = 4.0  # maximum deviation of untouched items from the closed form, as a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOneFit:
-    """Solution for x and s of n item gradients G = (s - V x) x^T with the broadcast item table V.
+    """User vectors x and numbers s of the items, fitted to n item gradients G = (s - V x) x^T.
+
+    V is the broadcast item table.
 
     vectors: user vectors x (n, F), or 0 if a message does not have this form
-    residuals: s for each item (n, M), 0 for an item without interaction
+    residuals: fitted s of each item (n, M), about 0 for an item without interaction
     noise: standard deviation of s at items without interaction (n,); infinity if a message does not
         have this form
     """
@@ -53,12 +56,14 @@ class RankOneFit:
 
 
 class RankOneGradients(MessageReader):
-    """Reader of gradients of a loss over all items, from the last message of each user.
+    """Reader of gradients of a squared loss over all items, which infers interactions.
 
-    The evidence on an item is the likelihood ratio of its residual: 0 for an item without
-    interaction, against the smallest residual of an item with one, 1 + alpha (1 - x.v_i), under
-    normal noise. Items without interaction show the size of the noise. ``alpha`` is public. Cost:
-    O(M F^2 + M log M) per user.
+    The last message of each user is read. The reader solves the gradient G = (s - V x) x^T for the
+    user's vector x and residuals s, where V has the item rows v_i. The log-likelihood ratio of item
+    i is that of its residual s_i under normal noise. The expected residual is 0 for an item without
+    interaction. For an item with an interaction the reader assumes the smallest residual, 1 + alpha
+    (1 - x.v_i). Items without interaction show the size of the noise. ``alpha`` is a public
+    parameter of the loss. Cost: O(M F^2 + M log M) per user.
     """
 
     reference = (
@@ -69,17 +74,17 @@ class RankOneGradients(MessageReader):
     requirement = "gradients of a squared loss over all items"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view links gradients of a loss over all items to users.
+        """Checks whether the view has single users' gradients of a loss over all items.
 
-        The broadcast model must be known. A loss with sampled negatives or pseudo items is not a
-        loss over all items.
+        The view must show the broadcast model. A loss with sampled items is not a loss over all
+        items.
         """
         rounds = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
         return bool(rounds) and not drawn and gradient_sign(rounds[-1]) != 0
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns user vectors and log-likelihood ratios of interactions, by each last message."""
+        """Returns user vectors and log-ratios of interactions, from each user's last message."""
         alpha = float(view.public.settings.get("alpha", 1.0))
         rounds = item_messages(view, (Kind.GRADIENT,))
         way = gradient_sign(rounds[-1])
@@ -99,12 +104,14 @@ _WAYS: weakref.WeakKeyDictionary[PartView, float] = weakref.WeakKeyDictionary()
 
 
 def gradient_sign(messages: ModelMessages) -> float:
-    """Returns the sign of gradients of a squared loss over all items, or 0 for other messages.
+    """Returns the sign of gradients of a squared loss over all items; 0 for other messages.
 
-    The sign is 1 if they point downhill, and -1 if uphill. Messages that leave rows unchanged are
-    not gradients of a loss over all items. Unless noise hides the rank of one, items without
-    interaction must agree with the closed form within the noise, which the remaining directions
-    show. If the sign is not public, it is the sign that separates items better.
+    The sign is 1 if the messages point downhill, and -1 if uphill. If it is not public, the result
+    is the sign that separates items better.
+
+    Messages are such gradients if they change all rows, and if items without interaction agree with
+    the closed form within the noise. The size of the noise follows from all directions but the main
+    one. Noise that hides the main direction makes this second test impossible; it is then omitted.
     """
     if messages.broadcast is None or not len(messages.component):
         return 0.0
@@ -143,16 +150,28 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
 
 
 def main_directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns the top right singular vector (n, F) of each matrix (n, M, F), by its Gram matrix."""
+    """Returns the top right singular vector (n, F) of each matrix (n, M, F), up to its sign.
+
+    The computation uses the Gram matrix.
+    """
     gram = (gradients.transpose(0, 2, 1) @ gradients).astype(np.float64)
     return np.linalg.eigh(gram)[1][:, :, -1]
 
 
 def solve(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
-    """Solves G = (s - V x) x^T for user vectors x and residuals s.
+    """Solves G = (s - V x) x^T for the user vector x and one number s_i per item, for each user's
+    gradient G.
 
     gradients: item gradients G of n users (n, M, F)
     items: broadcast item table V (M, F)
+
+    The number s_i is 0 unless the user interacted with it. The solution takes three steps:
+
+    1. x is a multiple t b of the right singular vector b of G.
+    2. t^2 is the value on which most items without interaction agree.
+    3. The sign of t makes the sum of s positive.
+
+    The start of the file derives these steps.
     """
     b = main_directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
@@ -174,7 +193,15 @@ def solve(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
 def _bulk(
     a: NDArray[np.float64], q: NDArray[np.float64], rounding: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a robust estimate of t^2 >= 0 in a = -t^2 q + noise, and the noise's deviation."""
+    """Estimates the squared length t^2 of each user's vector robustly, and the noise's deviation.
+
+    a: positions of gradient rows along the direction of the user's vector (n, M)
+    q: predictions of the unit vector in this direction for all items (n, M)
+    rounding: least deviation of the noise (n,)
+
+    Both results are (n,). The equation is a = -t^2 q + noise for items without an interaction; all
+    other items are outliers.
+    """
     ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
     width = max(1, int(_WINDOW * a.shape[1]))
     with np.errstate(invalid="ignore"):
@@ -201,6 +228,7 @@ def _bulk(
 def item_log_ratios(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
     """Returns log-likelihood ratios of interactions (n, M), from the residuals of a fit.
 
+    solved: user vectors and residuals of n messages, from ``solve``
     items: broadcast item table (M, F)
     alpha: public parameter of the loss
     """

@@ -1,6 +1,7 @@
-"""Ratings and user vectors, from the item-table rows that a device's local training moved.
+"""Reader of ratings and user vectors, from item rows that a device's local training changed.
 
-For a squared error, a device with vector u moves the row v of an item rated r in each of T steps by
+For a squared error, a device with vector u changes the row v of an item rated r in each of T steps
+by
 
     v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
 
@@ -9,16 +10,17 @@ and r is public. If P changes nothing, every row moves along u by (1 - k^T) / |u
 with k = 1 - 2 h |u|^2, so that r is known up to the length of u. The reader then proceeds as
 follows:
 
-1. The line of most rows' changes (``item_rows.line``) is the direction of u, with entries >= 0.
+1. The line of most rows' changes (``item_rows.fit_axis``) is the direction of u, with entries >= 0.
 2. Ratings are whole numbers from 1 to R. For a given length of u, each rating predicts the final
    row, step by step and with P. The best length minimises the median distance, over some rows, to
    the nearest prediction. The search tries every sixth length, and the lengths that are best if P
    is ignored.
 3. At that length, the guess is the rating with the nearest prediction.
 
-u itself moves by a share 1 / users of such steps, which is neglected. A device with few ratings
-takes such long steps that P moves its rows more than the loss does; its ratings are recovered less
-well. For ratings on another scale, the nearest whole number is guessed. Source: derived here.
+The vector u itself changes by a share 1 / (number of users) of such steps, which is neglected. A
+device with few ratings takes such long steps that P moves its rows more than the loss does; its
+ratings are recovered less well. For ratings on another scale, the nearest whole number is guessed.
+Source: derived here.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ Floats = NDArray[np.float32]
 
 
 class RatingRows(MessageReader):
-    """Reader of item tables after known local steps on a squared error of ratings.
+    """Reader of item tables that devices send after training on ratings with public settings.
 
-    Each user's last message is read. Cost: a local training of some rows for every rating and every
+    The training is gradient steps on a squared error. The result is users' ratings and vectors,
+    from each user's last message. Cost: a local training of some rows for every rating and every
     tried length of the user's vector, 10 ms per user.
     """
 
@@ -58,7 +61,10 @@ class RatingRows(MessageReader):
     requirement = "item tables after local steps on ratings"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether item tables are sent, and local steps and rating scale are public."""
+        """Checks whether devices send item tables after local training with public settings.
+
+        The training must be gradient steps on a squared error of ratings with a public scale.
+        """
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
@@ -83,11 +89,11 @@ class RatingRows(MessageReader):
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """Public settings of local training.
+    """Public settings of local training on ratings.
 
     bound: largest rating
     rate: learning rate
-    steps: number of steps
+    steps: number of local steps
     """
 
     bound: float
@@ -101,13 +107,18 @@ class _Local:
 
     @property
     def scale(self) -> Floats:
-        """All possible ratings."""
+        """All possible ratings, 1 to the largest (R,)."""
         return np.arange(1, int(self.bound) + 1, dtype=np.float32)
 
     def read(
         self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
     ) -> tuple[Floats, NDArray[np.float64]]:
-        """Returns ratings (n, m) that explain ``change`` of ``rows`` (n, m, d), and vectors."""
+        """Finds the ratings (n, m) and user vectors (n, d) that explain changes of item rows.
+
+        rows: item rows before training (n, m, d)
+        change: changes of the rows (n, m, d)
+        is_moved: True for changed rows (n, m)
+        """
         direction = np.abs(fit_axis(change))
         step = (self.rate / np.maximum(is_moved.sum(axis=1), 1)).astype(np.float32)
         few = np.linspace(0, np.maximum(is_moved.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
@@ -129,9 +140,15 @@ class _Local:
     def roughly(
         self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
     ) -> Floats:
-        """Returns the median distance of rows, along the line, to the nearest prediction, (n, L).
+        """Returns how badly each length of the user's vector explains the changes, (n, L).
 
-        P is assumed to change nothing. ``lengths`` (L,) are the tried lengths of the user's vector.
+        rows, change: item rows before training, and their changes (n, m, d)
+        direction: direction of each user's vector (n, d)
+        step: learning rate of one row (n,)
+        lengths: tried lengths of the user's vector (L,)
+
+        The value is the median distance of rows, along the line, to the nearest prediction of a
+        rating. The clipping P (see the module's text) is ignored.
         """
         size = lengths[:, None, None]  # (L, 1, 1), then rows (m, 1), then ratings
         share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
@@ -141,7 +158,10 @@ class _Local:
         return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
 
     def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
-        """Returns the squared distance of each row to the prediction of each rating, (n, m, R)."""
+        """Returns the squared distance of each row from the prediction of each rating, (n, m, R).
+
+        ``vectors`` (n, d) are the users' vectors, ``step`` (n,) the learning rates of one row.
+        """
         from fedrec_auditor.attacks.parts.local_steps import fill_distances
 
         out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)

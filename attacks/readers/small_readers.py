@@ -1,6 +1,8 @@
-"""Readers of simple messages: clear entries, input weights, sums of groups, user rows.
+"""Readers of messages that need little code, such as clear ratings or weights of inputs.
 
-The file also has readers of popularity alone and of rank-one changes of an item table.
+They read entries sent in the clear, weights of a layer with one input per item, sums over changing
+groups of users, user rows of a published model, item popularity alone, and rank-one changes of an
+item table.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 
 class ClearEntries(MessageReader):
-    """Reader of bits or ratings of items that are sent unchanged, or with noise of unknown kind.
+    """Reader of one bit or rating per item, sent unchanged or with noise of unknown distribution.
 
-    There is one number per item. If most numbers are 0, an item of 0 is not the user's; otherwise
-    an item is more likely the user's if its number is larger.
+    If most numbers are 0, an item with a 0 counts as one that the user did not interact with.
+    Otherwise a larger number makes an interaction more likely.
 
     If an item has several rows, as in a Bloom filter, all of them must be nonzero in some round.
     """
@@ -50,15 +52,16 @@ class ClearEntries(MessageReader):
     requirement = "bits and ratings of items, sent unchanged"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view links bits or ratings of items to users.
+        """Checks whether the view links bits or ratings of items to single users.
 
-        Bits with a known channel are excluded, because another reader uses the channel.
+        Bits whose flipping probabilities are public are excluded, because another reader uses these
+        probabilities.
         """
         clear = view.public.channel is None or find_component(view, Kind.BITS) is None
         return clear and find_component(view, Kind.BITS, Kind.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns evidence from the mean number of each item over rounds, and the mean ratings.
+        """Returns log-ratios of interactions from each item's mean number over rounds, and ratings.
 
         Ratings are part of the result only if the numbers are ratings.
         """
@@ -102,10 +105,11 @@ _LOOKED_AT = 16  # number of messages from which it is seen whether all columns 
 class InputWeights(MessageReader):
     """Reader of a layer with one input per item: an autoencoder's first layer, or a linear model.
 
-    The columns that a message changes, in a matrix with one column per item, show the user's items.
+    The columns that a user's messages change, in a matrix with one column per item, show the items
+    with which the user interacted.
 
     The first and last rounds are read (``uploads.read_rounds``). A square matrix is not read
-    because rows and columns could both be the items.
+    because either rows or columns could be the items.
     """
 
     reference = (
@@ -118,14 +122,15 @@ class InputWeights(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether messages leave some columns of a layer with one input per item unchanged.
 
-        A view with an item table of which some rows stay unchanged is left to ``ItemRows``.
+        The result is False if messages leave some rows of an item table unchanged, because the
+        reader ``ItemRows`` then serves better.
         """
         return not moves_some_rows(view) and bool(input_messages(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns strong evidence for items whose column changed, and against all other items.
+        """Returns log-likelihood ratios: +30 for an item whose column changed, -30 for all others.
 
-        A user whose columns never changed has evidence 0.
+        A user whose columns never changed has ratios of 0.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
         for sent in input_messages(view):
@@ -136,10 +141,10 @@ class InputWeights(MessageReader):
 
 
 def input_messages(view: View) -> tuple[ModelMessages, ...]:
-    """Returns the messages about the first matrix of which some item columns stay unchanged.
+    """Returns the messages about the first matrix of which devices leave some columns unchanged.
 
-    The matrix has one column per item. There is one entry per round. Only a few messages of the
-    last round are checked. The result is empty if there is no such matrix.
+    The matrix has one column per item, and is not square. The result has one entry per round, and
+    is empty if there is no such matrix. Only a few messages of the last round are checked.
     """
     for rounds in model_messages(view).values():
         shape = rounds[-1].component.shape
@@ -168,7 +173,7 @@ _STILL = 1e-9  # share of the largest entry, below which a change is a rounding 
 
 
 class Participation(MessageReader):
-    """Reader of sums of an item table over groups of users that change from round to round.
+    """Reader of sums of item-table messages over groups of users that change between rounds.
 
     If an item's row changes in the rounds in which a user takes part, the user may have interacted
     with the item.
@@ -182,13 +187,14 @@ class Participation(MessageReader):
     requirement = "sums of an item table over changing groups"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view shows sums of an item table over changing groups of users."""
+        """Checks whether the view shows sums of item tables over groups of users that change."""
         return has_changing_groups(view) and any(True for _ in item_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         """Returns log-likelihood ratios of interactions from the sums of all rounds.
 
-        Memory: the sums of all rounds, and two tables of users by items.
+        The result includes the estimated popularity of items as prior. Memory: the sums of all
+        rounds, and two tables of users by items.
         """
         groups, sums = [], []
         for seen in view.rounds:
@@ -213,10 +219,15 @@ class Participation(MessageReader):
 
 
 def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the excess over the usual value, weighted by the share of its variance beyond noise.
+    """Returns scores of interactions (n, M) by regression of row changes on participation.
 
-    The variance of noise follows from the same sums with false participants, namely those of each
-    round rotated by a different number of positions.
+    there: 1 if the user takes part in the round, else 0 (T, n)
+    moves: changes of the item table (T, M, d)
+
+    Ridge regression estimates each user's mean change of each row. The score is the excess of its
+    squared length over the usual value for the user and item, weighted by the share of its variance
+    beyond noise. The variance of noise follows from the same sums with false participants, namely
+    those of each round rotated by a different number of positions.
     """
     excess = _excess(there, moves)
     false = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
@@ -241,7 +252,8 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
 class UserRows(MessageReader):
     """Reader of the user rows of a model that clients receive, or that is published.
 
-    The evidence is the prediction x_u . v_i, which is larger for items in the training data.
+    The score of user u and item i, in place of a log-likelihood ratio, is the prediction x_u . v_i
+    from the user's row x_u and the item's row v_i, which is larger for items in the training data.
 
     The prediction ranks pairs but is not a likelihood ratio: it is also large for recommended items
     without an interaction. It includes the popularity of items.
@@ -255,7 +267,7 @@ class UserRows(MessageReader):
     requirement = "a model with one row per user"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view shows only models, which have one row per user and per item."""
+        """Checks whether the view shows models only, with one row per user and one row per item."""
         table = item_table(last_model(view), view.public.n_items)
         users = None if table is None else user_table(last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
@@ -263,7 +275,10 @@ class UserRows(MessageReader):
         return models and complete and not list_names(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns predictions of the model as evidence, in standard deviations from their mean."""
+        """Returns the model's predictions for users and items in place of log-likelihood ratios.
+
+        The predictions are in standard deviations from their mean.
+        """
         model = last_model(view)
         table = item_table(model, view.public.n_items)
         assert table is not None, "refused"
@@ -283,9 +298,10 @@ class UserRows(MessageReader):
 
 
 class Popularity(MessageReader):
-    """Reader of the popularity of items, if nothing in the view belongs to a single user.
+    """Reader of the popularity of items, if no message belongs to a single user.
 
-    The estimate is how far all messages together move an item. Users get no evidence.
+    The popularity of an item is estimated from the change that all messages together make to the
+    item's row. All log-likelihood ratios of interactions are 0.
     """
 
     reference = "common direction of all steps, derived in attacks/parts/uploads.py"
@@ -293,7 +309,7 @@ class Popularity(MessageReader):
     requirement = "a model with one row per item"
 
     def can_read(self, view: View) -> bool:
-        """Checks whether the view shows an item table and nothing that is more informative."""
+        """Checks whether the adversary's view shows an item table, but no data on single users."""
         more = list_names(view) or has_changing_groups(view) or UserRows().can_read(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
         pooled = sent if view.vantage is Vantage.SERVER else not as_pseudonymous(view)
@@ -301,7 +317,10 @@ class Popularity(MessageReader):
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns the estimated popularity of items, in standard deviations, and zero evidence."""
+        """Returns the estimated popularity of items as prior log-odds; all log-ratios are 0.
+
+        The popularity is in standard deviations from the mean.
+        """
         return Evidence(
             users=users,
             log_ratio=np.zeros((len(users), view.public.n_items)),
@@ -325,12 +344,13 @@ _SHARE = 0.95  # minimum share of a message's squares along one direction, in mo
 
 
 class RankOneChanges(MessageReader):
-    """Reader of changes of an item table by some steps on a loss over all items.
+    """Reader of changes of an item table by some local steps on a loss over all items.
 
-    Such changes move every row and have a rank of nearly one. Each user's last message counts.
+    Such changes affect every row and have a rank of nearly one. Each user's last message counts.
 
-    If negatives are drawn, or rows stay unmoved, ``item_rows`` reads the table; if noise hides the
-    rank, ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user.
+    If negatives are drawn, or some rows stay unchanged, the reader ``item_rows`` serves instead; if
+    noise hides the rank, ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user, for M items with F
+    numbers each.
     """
 
     reference = (
@@ -342,7 +362,7 @@ class RankOneChanges(MessageReader):
     def can_read(self, view: View) -> bool:
         """Checks whether messages change an item table along nearly one direction per message.
 
-        A view that a more informative reader can read is not read.
+        The result is False if a more informative reader can read the adversary's view.
         """
         # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
         if InputWeights().can_read(view) or RankOneGradients().can_read(view):
@@ -362,10 +382,11 @@ class RankOneChanges(MessageReader):
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Returns evidence from the position of each row's change along the message's direction.
+        """Returns log-ratios of interactions from rows' changes along the message's main direction.
 
-        The positions are divided into two groups, of which the smaller is assumed to be the user's
-        items.
+        A user's items are divided into two groups, by the rows' positions in this direction, or by
+        residuals as in ``RankOneGradients``, whichever groups are clearer. The smaller group is
+        assumed to be the items with which the user interacted.
         """
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in item_messages(view):

@@ -1,1 +1,1 @@
-"""The command line ``auditor``, with one module per command."""
+"""Commands of the command-line program ``auditor``, with one module per command."""

@@ -1,4 +1,6 @@
-"""Command ``auditor account``: bounds epsilon of the user's own noise, per round and in total."""
+"""Command ``auditor account``: bounds epsilon of noise that the user describes, per round and in
+total.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ def command(
 
 
 def _claim(text: str) -> Any:
-    """Converts a text to a number, or to the callable that it names."""
+    """Converts a claimed epsilon to a number, or to the callable that the text names."""
     if ":" in text:
         from fedrec_auditor.auditor.commands.verify import load
 

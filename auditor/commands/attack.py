@@ -1,4 +1,4 @@
-"""Command ``auditor attack``: runs attacks on recorded uploads."""
+"""Command ``auditor attack``: runs attacks on recorded uploads of clients."""
 
 from __future__ import annotations
 

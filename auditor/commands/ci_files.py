@@ -1,4 +1,4 @@
-"""Writes SARIF and JUnit files for commands that have no run directory."""
+"""Reports for CI systems (SARIF and JUnit files) of commands that have no run directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def check_files(*paths: Path | None) -> None:
-    """Raises InputError if a file cannot be created at one of ``paths``. Called before any work."""
+    """Raises InputError if a file cannot be created at one of ``paths``.
+
+    Commands call this function before any work, so that no result is lost.
+    """
     for path in filter(None, paths):
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(
@@ -34,15 +37,15 @@ def render_files(
     place: tuple[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, str]:
-    """Renders the requested files, and returns their contents by path.
+    """Renders findings (verdicts on claims) as SARIF and JUnit files; returns contents by path.
 
     ``findings``: the findings to write.
     ``sarif``, ``junit``: paths of the files, or None.
-    ``gate``: levels at which findings are failures.
-    ``checks``: further checks for the files.
+    ``gate``: levels at which findings count as failures.
+    ``checks``: results of checks, to be written beside the findings.
     ``place``: source file and line that SARIF states as the location of results; None for the SARIF
         file itself.
-    ``seed``: seed that the files state.
+    ``seed``: seed of the verification, which the files state.
     """
     if sarif is None and junit is None:
         return {}
@@ -79,8 +82,9 @@ def write_files(files: Mapping[str, str]) -> None:
 
 
 def find_source(found: Any) -> tuple[str, int] | None:
-    """Path (below the working directory) and line of an object's source code; None if they are
-    unknown.
+    """Returns the path (below the working directory) and the line of ``found``'s source code.
+
+    ``found`` is a Python object. The result is None if its source is unknown.
     """
     try:
         file = inspect.getsourcefile(found)

@@ -1,5 +1,6 @@
-"""Command ``auditor claims``: judges papers' claims by proofs and exact bounds, without
-simulation.
+"""Command ``auditor claims``: judges papers' privacy claims by proofs and exact bounds.
+
+Nothing is simulated.
 """
 
 from __future__ import annotations
@@ -136,14 +137,14 @@ def command(
 
 
 def _workers(jobs: int | None) -> int:
-    """Number of worker processes for the value of --jobs."""
+    """Returns the number of worker processes for the value of --jobs."""
     from fedrec_auditor.auditor.run.resources import make_resources
 
     return make_resources(jobs).jobs
 
 
 def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence[CatalogueRow]:
-    """Judges the entries of the catalogue with this number, of a paper, or all entries."""
+    """Judges claims of the papers' catalogue: one by its number, those of a paper, or all."""
     from fedrec_auditor.auditor.judging import catalogue
 
     if paper is not None:
@@ -153,7 +154,7 @@ def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence
 
 
 def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
-    """Prints the page docs/claims.md."""
+    """Prints the catalogue of claims as the page docs/claims.md."""
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.reports.documents.catalogue import catalogue_document
     from fedrec_auditor.reports.writers.markdown import write
@@ -162,7 +163,11 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
 
 
 def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
-    """Prints each entry with its derivation, or a table of the entries with these verdicts."""
+    """Prints claims of the catalogue: each with its derivation, or a table of those with these
+    verdicts.
+
+    ``words`` are the verdicts to print; ``in_full`` selects derivations.
+    """
     from rich.console import Console
 
     from fedrec_auditor.reports.documents.catalogue import entry_passage
@@ -175,7 +180,7 @@ def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_f
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
-    """Rows of the papers' tables of epsilons, which are printed if ``show``."""
+    """Judges the papers' tables of epsilons; returns their rows, and prints tables if ``show``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -189,7 +194,7 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
 
 
 def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bool) -> None:
-    """Prints the findings on a target, and the catalogue's entries on it if ``with_entries``."""
+    """Prints the verdicts on a target, and the catalogue's claims on it if ``with_entries``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -204,7 +209,11 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
-    """Raises InputError unless exactly one subject is given, and every given option fits it."""
+    """Raises InputError unless exactly one subject is given, and every given option fits the
+    subject.
+
+    ``judged`` names the given subjects (such as a target or --paper), ``given`` the options.
+    """
     if len(judged) != 1:
         raise InputError(
             f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)} of them. Write, for "
@@ -219,7 +228,7 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
 
 
 def parse_verdicts(given: Sequence[str]) -> list[Word]:
-    """Converts texts to verdicts, in upper or lower case. Raises InputError for an unknown
+    """Converts texts, in upper or lower case, to verdicts. Raises InputError for an unknown
     verdict.
     """
     known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *NumberLabel)}
@@ -237,7 +246,10 @@ def parse_verdicts(given: Sequence[str]) -> list[Word]:
 def _findings(
     name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
-    """Judges every scoped claim of the target ``name``, with the ``given`` settings."""
+    """Judges every claim of the target ``name`` in every scope, with the ``given`` settings.
+
+    ``users`` and ``items`` are the numbers of the population; the default is MovieLens 100K.
+    """
     if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
         raise InputError(f"Expected a target, got the paper {name}. Use --paper {name}.")
     FAMILIES["targets"].check_name(name)
@@ -265,7 +277,10 @@ def _findings(
 
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
-    """The numbers in entries as checks for CI files. A check fails if the number is wrong."""
+    """Returns the numbers that catalogue entries state as checks for CI files.
+
+    A check fails if the number is wrong.
+    """
     from fedrec_auditor.reports.documents.catalogue import by_words, computed_words, stated_words
     from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import number_text

@@ -1,10 +1,10 @@
 """The command line ``auditor``, which is also ``python -m fedrec_auditor``.
 
-Exit codes: 0 for no finding at the --fail-on level, 1 for a finding at this level, 2 for wrong
-usage or bad input, and 3 if the audit could not be completed, or if a finding is UNSOUND or
-INCONCLUSIVE. `run`, `verify`, `attack` and `report` keep these codes even if their output is lost.
-All other commands exit with 141, as shells do, if the reader of their output closes it, and with 3
-if the output cannot be written.
+A finding is the verdict on one claim. Exit codes: 0 for no finding at the --fail-on level, 1 for a
+finding at this level, 2 for wrong usage or bad input, and 3 if the audit could not be completed, or
+if a finding is UNSOUND or INCONCLUSIVE. `run`, `verify`, `attack` and `report` keep these codes
+even if their output is lost. All other commands exit with 141, as shells do, if the reader of their
+output closes it, and with 3 if the output cannot be written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 
 def _glossary(*words: type[Word]) -> str:
-    """Meanings of all verdicts in ``words``, one paragraph per verdict."""
+    """Returns the meanings of all verdicts of the enumerations ``words``, one paragraph each."""
     return "\n\n".join(f"{word.value}: {word.definition}" for kind in words for word in kind)
 
 
@@ -99,7 +99,7 @@ app.command("doctor")(doctor.command)
 
 
 def main() -> None:
-    """Runs the command line. An error is reported in one line on standard error."""
+    """Runs the command line. An error of the user is reported in one line on standard error."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) == signal.SIG_DFL:  # a signal that nohup ignores stays ignored
             signal.signal(ending, signal.default_int_handler)
@@ -144,14 +144,18 @@ def _refuse(message: str, code: int) -> int:
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """ASCII spelling of a character that the encoding of the terminal lacks."""
+    """Returns the ASCII spelling of a character that the terminal's encoding lacks.
+
+    This is a handler of ``codecs.register_error``: the second value is the position at which
+    encoding continues.
+    """
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
 
 
 def _usage(error: Exception, message: str) -> str:
-    """Typer's message about wrong usage in one line, with the given value and the remedy."""
+    """Returns typer's message on wrong usage in one line, with the given value and the remedy."""
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
     path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
@@ -168,8 +172,9 @@ def _usage(error: Exception, message: str) -> str:
 
 
 def _given(names: Sequence[str]) -> str | None:
-    """Value of the option with one of these ``names`` in the command line, the last one if
-    repeated.
+    """Returns the value of an option in the command line, the last if repeated; None if not given.
+
+    ``names``: all spellings of the option, such as -o and --out.
     """
     for word, after in reversed([*itertools.pairwise([*sys.argv, ""])]):
         name, sign, value = word.partition("=")

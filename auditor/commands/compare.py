@@ -1,4 +1,4 @@
-"""Command ``auditor compare``: shows the differences between two runs."""
+"""Command ``auditor compare``: shows the differences between the results of two audits."""
 
 from __future__ import annotations
 

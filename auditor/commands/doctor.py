@@ -1,6 +1,4 @@
-"""Command ``auditor doctor``: shows facts about this installation, or about data as they
-are read.
-"""
+"""Command ``auditor doctor``: describes this installation, or data as the auditor reads them."""
 
 from __future__ import annotations
 
@@ -64,9 +62,7 @@ def _show(facts: Mapping[str, str | list[str]], as_json: bool) -> None:
 
 
 def _read(data: Interactions) -> dict[str, str | list[str]]:
-    """Facts about interactions: sizes, shares of attribute classes, counts of item flags,
-    and notes.
-    """
+    """Describes a data set by label: sizes, shares of attribute classes, item flags, notes."""
     import numpy as np
 
     pairs = data.n_users * data.n_items
@@ -94,8 +90,9 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
 
 
 def _span(data: Interactions) -> str:
-    """The smallest and largest rating in words, such as "1 to 5"; "all" and the rating if they are
-    equal.
+    """Returns the smallest and largest rating in words, such as "1 to 5".
+
+    If all ratings are equal, the text is "all" and the rating; without ratings it is "none".
     """
     if not data.ratings.nnz:
         return "none"
@@ -104,7 +101,7 @@ def _span(data: Interactions) -> str:
 
 
 def _times(data: Interactions) -> str:
-    """The first and last timestamp in UTC, in words."""
+    """Returns the first and last timestamp in UTC as a text; "none" without timestamps."""
     if data.timestamps is None or not data.timestamps.size:
         return "none"
     times = data.timestamps

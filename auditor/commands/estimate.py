@@ -1,4 +1,4 @@
-"""Command ``auditor estimate``: a lower bound on epsilon from saved scores of canaries."""
+"""Command ``auditor estimate``: computes a lower bound on epsilon from saved canary scores."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def command(
 
 
 def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> CurvePoints:
-    """Points of curves: epsilon at each of ``deltas``, and Renyi divergences of ``orders``."""
+    """Computes points of curves: epsilon at each of ``deltas``, and Renyi divergences of
+    ``orders``.
+    """
     return {
         "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
         "renyi": [{"order": each, "divergence": band.renyi(each)} for each in orders],
@@ -141,7 +143,7 @@ def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float
 
 
 def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
-    """Judges the claim on the command line by a measured bound."""
+    """Judges the claimed epsilon and delta of the command line by a measured bound."""
     from fedrec_auditor.accountants.statements import Claim
     from fedrec_auditor.accountants.verdict import judge_claim
 
@@ -158,8 +160,9 @@ def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
 def _describe_power(
     bound: Bound, judgement: Judgement, epsilon: float, one_run: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yields the number of scores that would refute an unsubstantiated claim in half of all
-    cases.
+    """Yields a text on the number of scores that would refute the claim in half of all cases.
+
+    Nothing is yielded unless the claim is UNSUBSTANTIATED (not refuted, not proved).
     """
     from fedrec_auditor.accountants.verdict import Verdict
     from fedrec_auditor.auditor.worlds.measure import Power
@@ -172,8 +175,9 @@ def _describe_power(
 
 
 def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
-    """Yields pairs of label and text: the verdict (with an empty label), the bound, its scope and
-    method.
+    """Yields pairs of label and text that describe a measured bound on epsilon.
+
+    The texts are the verdict on the claim (with an empty label), the bound, its scope and method.
 
     ``bound``: the measured bound.
     ``judgement``: judgement of the claim; None without a claim.
@@ -205,7 +209,10 @@ def describe_bound(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[
 
 
 def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
-    """The estimator of curves. Raises InputError if another estimator is requested."""
+    """Returns the name of the only estimator that gives curves of epsilon.
+
+    Raises InputError if the user requests another estimator, or --one-run.
+    """
     from fedrec_auditor.accountants.errors import InputError
 
     if one_run or estimator not in (None, _BAND):

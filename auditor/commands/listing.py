@@ -1,4 +1,6 @@
-"""Command ``auditor list``: lists the members of every family, or the settings of a target."""
+"""Command ``auditor list``: lists targets, attacks, papers and other kinds by name, or a target's
+settings.
+"""
 
 from __future__ import annotations
 
@@ -84,8 +86,9 @@ def command(
 
 
 def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
-    """Names of the targets of a paper. Raises InputError with similar names if the paper is
-    unknown.
+    """Selects, from the result of ``names``, the targets (systems) that belong to a paper.
+
+    Raises InputError, which suggests similar names, if the paper is unknown.
     """
     FAMILIES["papers"].check_name(paper)
     package, place = load_papers()[paper].package, FAMILIES["targets"].module
@@ -93,7 +96,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
-    """Prints a target, its paper, and the default, allowed values and meaning of each setting."""
+    """Prints a target (system), its paper, and each setting's default, choices and meaning."""
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
     target = FAMILIES["targets"].member_class(name)()

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class TemplateKind(StrEnum):
-    """Kinds of template files."""
+    """Kinds of template files that ``auditor new`` writes."""
 
     SYSTEM = "system"
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, with the name, type and help text of each."""
+"""Command-line options that several commands share, with the name, type and help text of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ExtraOption(NamedTuple):
-    """An option that a command receives only if it is given.
+    """A command-line option that a command receives only if the user gives it.
 
     ``value_type``: type of the option's value.
     ``declared``: declaration of the option for typer.
@@ -42,9 +42,9 @@ class ExtraOption(NamedTuple):
 def make_option(
     kind: Any, help: str, *, name: str | None = None, metavar: str | None = None
 ) -> ExtraOption:
-    """Makes an option.
+    """Makes an option for ``add_options``.
 
-    ``kind``: type of its value.
+    ``kind``: type of the option's value.
     ``help``: help text.
     ``name``: name on the command line; None for the name of the parameter.
     ``metavar``: placeholder of the value in the help.
@@ -66,7 +66,10 @@ _OF_A_TABLE = {
 
 
 class Exemption(StrEnum):
-    """Outcomes for which a user may prevent exit code 3 (option --allow)."""
+    """Outcomes that do not lead to exit code 3 if a user names them (option --allow).
+
+    They are an inconclusive verdict, and an unknown leak or severity of a system.
+    """
 
     INCONCLUSIVE = ALLOW_INCONCLUSIVE
     NOT_ASSESSED = NOT_ASSESSED
@@ -119,9 +122,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def add_options(
     extras: Mapping[str, ExtraOption],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator that adds options to a command, in place of its parameter ``options``.
+    """Decorator that adds options to a command function, in place of its parameter ``options``.
 
-    ``extras``: the options, by name. The parameter receives a mapping of those that are given.
+    ``extras``: the options, by name. The parameter ``options`` receives a mapping of the options
+        that the user gives.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -159,21 +163,22 @@ def add_options(
 
 
 def plan_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator that adds options for fields of a plan to a command, as ``Plan`` declares them.
+    """Decorator that gives a command options for fields of an audit plan, as ``Plan`` declares
+    them.
 
-    The fields are given by ``names``. The parameter ``options`` of the command receives their
-    values.
+    ``names``: names of the fields. The parameter ``options`` of the command receives the values.
     """
     options = {name: _option(name) for name in names}
     return add_options(options | _OF_A_TABLE if "columns" in names else options)
 
 
 def read_and_amend_plan(file: Path | None, options: Mapping[str, Any]) -> Plan:
-    """Reads a plan file and overrides its fields by ``options``. The result is checked early.
+    """Reads the plan file of an audit, and overrides the plan's fields by ``options``.
 
     ``file``: path of the plan file, or None for a plan with defaults.
 
-    Raises InputError for a wrong value before large modules are imported.
+    The plan is checked early: InputError for a wrong value is raised before large modules are
+    imported.
     """
     before = None
     if file is not None:
@@ -195,7 +200,7 @@ def _option(name: str) -> ExtraOption:
 
 
 def _plain_type(annotation: Any) -> Any:
-    """The type in an annotation, without None and metadata."""
+    """Returns the type in an annotation, without None and metadata."""
     options = [each for each in get_args(annotation) if each is not type(None)]
     origin = get_origin(annotation)
     if origin in (Union, UnionType, Annotated):
@@ -205,7 +210,9 @@ def _plain_type(annotation: Any) -> Any:
 
 @contextmanager
 def show_progress(out: Path, units: str = "tasks") -> Iterator[Observer]:
-    """Yields an observer that shows progress on standard error. Ctrl-C raises IncompleteError.
+    """Context manager that provides a function which displays progress on standard error.
+
+    Ctrl-C raises IncompleteError, with a message on the finished work.
 
     ``out``: directory in which finished work is stored.
     ``units``: plural noun for the finished work in the message, such as tasks or parts.

@@ -1,4 +1,4 @@
-"""Command ``auditor report``: writes the reports of a run again, or prints one system in full."""
+"""Command ``auditor report``: writes the reports of an audit again, or prints one system's."""
 
 from __future__ import annotations
 

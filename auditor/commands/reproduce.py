@@ -1,4 +1,4 @@
-"""Command ``auditor reproduce``: measures the tables of papers again."""
+"""Command ``auditor reproduce``: measures the printed numbers of papers' tables again."""
 
 from __future__ import annotations
 

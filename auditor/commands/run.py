@@ -1,4 +1,4 @@
-"""Command ``auditor run``: audits targets and writes a report."""
+"""Command ``auditor run``: audits federated recommenders (targets) and writes a report."""
 
 from __future__ import annotations
 
@@ -71,7 +71,13 @@ def command(
 
 
 def finish(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
-    """Prints a record and the paths of its reports, and exits with the code of the gate."""
+    """Prints the results of an audit and the paths of its reports, and exits.
+
+    ``record``: the results.
+    ``out``: directory of the reports.
+    ``gate``: which findings (verdicts on claims) count as failures, for the exit code.
+    ``baseline``: results of an earlier audit for comparison, or None.
+    """
     from rich.console import Console
 
     from fedrec_auditor.auditor.run.checkpoints import TASKS_FOLDER

@@ -1,6 +1,4 @@
-"""Command ``auditor sweep``: audits systems over a grid of settings, with several trainings
-each.
-"""
+"""Command ``auditor sweep``: audits systems over a grid of settings, several times each."""
 
 from __future__ import annotations
 
@@ -67,8 +65,9 @@ def command(
 
 
 def show_sweep(swept: Sweep, out: Path) -> None:
-    """Prints the points of every system and the paths of the files. Exits with 3 if there are
-    errors.
+    """Prints the results of a sweep for every system and setting, and the paths of the files.
+
+    Exits with 3 if there are errors.
     """
     from rich.console import Console
 

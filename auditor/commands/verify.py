@@ -1,4 +1,4 @@
-"""Command ``auditor verify``: tests a mechanism or a callable against a claimed epsilon."""
+"""Command ``auditor verify``: tests a randomizer's claim of local differential privacy."""
 
 from __future__ import annotations
 
@@ -158,7 +158,11 @@ def command(
 def _verify(
     target: str, settings: Sequence[str], inputs: str | None, **options: Any
 ) -> tuple[Any, Verification]:
-    """Loads the mechanism or callable ``target``, and verifies it with these ``options``."""
+    """Loads the mechanism or callable ``target`` and verifies it; returns it and the result.
+
+    ``settings`` are those of the mechanism, ``inputs`` a JSON list or None; ``options`` are passed
+    to ``verify_ldp``.
+    """
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of the callable, because errors are one line
     from fedrec_auditor.auditor.verification import verify_ldp
@@ -175,8 +179,10 @@ def _verify(
 
 
 def _rows(target: str, verification: Verification, waived: Sequence[str]) -> list[CheckRow]:
-    """The checks as rows of a record. Waived checks, and checks that did not run, neither pass nor
-    fail.
+    """Converts the checks of a verification to rows for reports, which state failures.
+
+    Checks that are named in ``waived``, and checks that did not run, count neither as passed nor as
+    failed.
     """
     from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.record.rows import CheckRow
@@ -194,7 +200,10 @@ def _rows(target: str, verification: Verification, waived: Sequence[str]) -> lis
 
 
 def _again() -> str:
-    """The given command line, with --samples at its end, for the number of draws to be added."""
+    """Returns the given command line without a number of draws, followed by --samples.
+
+    A number of draws can be appended, for a repetition with more draws.
+    """
     words = sys.argv[1:]
     kept = [
         word
@@ -205,8 +214,10 @@ def _again() -> str:
 
 
 def load(target: str, settings: Sequence[str] = ()) -> Any:
-    """Loads the mechanism ``target`` with these settings, or imports the object
-    ``package.module:name``.
+    """Loads a mechanism by its name, or imports an object by ``package.module:name``.
+
+    ``target``: the name in either form.
+    ``settings``: settings of a mechanism, as NAME=VALUE.
 
     The name may contain dots, and the module may be in the working directory. Raises InputError if
     the mechanism or the object does not exist.
@@ -245,8 +256,7 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
 
 
 def parse_list(inputs: str) -> list[Any]:
-    """Parses inputs from a JSON list. Numbers, texts and booleans are unchanged, and lists become
-    arrays.
+    """Converts a JSON list to a list of inputs; inner lists become arrays.
 
     Raises InputError if the text is not a JSON list, or if an inner list has rows of different
     lengths.

@@ -1,4 +1,4 @@
-"""Candidate inputs of the search for the largest epsilon, and a maximizing search with
+"""Inputs of a randomizer among which the worst pair is searched, and a maximizing search with
 Hypothesis.
 """
 
@@ -30,8 +30,8 @@ _FEWEST, _WORK = 30, 1 << 18
 
 
 def count_examples(most: int, entries: int) -> int:
-    """Returns the number of Hypothesis examples: ``most``, or fewer (but at least 30) if an example
-    has many ``entries``.
+    """Returns how many examples Hypothesis shall generate: ``most``, or fewer (but at least 30) if
+    one example consists of many numbers (``entries``).
     """
     return max(_FEWEST, min(most, _WORK // entries))
 
@@ -45,14 +45,14 @@ def search_with_hypothesis(
     above: float = math.inf,
 ) -> tuple[float, Any]:
     """Maximizes ``score`` over examples that Hypothesis generates, and returns the largest score
-    with its example.
+    and its example.
 
     - ``strategy``: Hypothesis strategy for the examples.
     - ``score``: function to maximize. Hypothesis steers the examples towards large values.
     - ``seed``: seed of Hypothesis.
     - ``examples``: largest number of examples.
-    - ``above``: threshold. If a score exceeds it, the result is the simplest such example, as
-      Hypothesis shrinks it, and its score.
+    - ``above``: threshold. If a score exceeds it, the result is the simplest example with such a
+      score, as Hypothesis shrinks it.
 
     The result is (-inf, None) if the strategy produces no example. Equal seeds give equal examples,
     as long as the same modules are loaded (Hypothesis tries constants of the user's code). Nothing
@@ -115,10 +115,10 @@ class CandidateInputs:
 
     - ``strategy``: Hypothesis strategy that draws inputs.
     - ``all_inputs``: all inputs, if they are known; otherwise None.
-    - ``probes``: a few inputs, with which the search explores the outputs.
-    - ``pairs``: all pairs of ``all_inputs`` if there are few, and pairs of extreme inputs: the
-      smallest and the largest of a domain, if finite, and the worst-case inputs that the mechanism
-      states.
+    - ``probes``: a few inputs, under which outputs are drawn to learn the form of the outputs.
+    - ``pairs``: pairs that are always tried: all pairs of ``all_inputs`` if there are few, the
+      smallest and the largest input of a domain, if finite, and pairs of the worst-case inputs that
+      the mechanism states.
     - ``is_given``: true if the user gave the inputs.
     - ``is_complete``: true if ``all_inputs`` contains every input of the domain. If no domain is
       known, a list counts as the whole domain.
@@ -135,10 +135,11 @@ class CandidateInputs:
     def collect(
         cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
-        """Collects candidates from the given ``inputs`` or, if they are None, from the domain of
-        ``dist``.
+        """Collects candidate inputs from the given ``inputs`` (list or Hypothesis strategy) or, if
+        these are None, from the domain of the randomizer ``dist``.
 
         Raises InputError if there are neither inputs nor a domain, or fewer than two inputs.
+        ``seed`` is the seed of the draws of inputs.
         """
         from hypothesis import strategies as st
 
@@ -182,15 +183,17 @@ class CandidateInputs:
 
     @property
     def size(self) -> int:
-        """Number of entries of one input."""
+        """Number of entries (numbers) of one input."""
         return int(np.size(self.probes[0]))
 
 
 def _some(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
-    """Different inputs that a strategy draws. For a ``whole`` domain, the mechanism's
+    """Up to 16 different inputs that ``strategy`` draws. For a ``whole`` domain, the mechanism's
     worst-case inputs come first.
+
+    Raises InputError if the strategy draws fewer than two different inputs.
     """
     different: dict[Hashable, Any] = {}
     if whole and dist.named is not None:
@@ -210,21 +213,25 @@ def _some(
 
 
 def _ends(domain: Domain) -> list[Any]:
-    """The inputs whose entries all equal the lower or the upper end of the domain, if the end is
-    finite.
+    """Inputs whose entries all equal the lower end of the domain, or all the upper end, if the end
+    is finite.
     """
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
     return [np.full(domain.shape, end) if domain.shape else _plain(end) for end in ends]
 
 
 def _spelled(value: Any) -> str:
-    """An input as text. Numbers are written by value, so that 1, 1.0 and True are equal."""
+    """An input as text, by which equal inputs are recognized. Numbers are written by value, so that
+    1, 1.0 and True are equal.
+    """
     array = np.asarray(value)
     return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:
-    """Every input of a small domain, with the simplest first; None if there are too many."""
+    """Every input of a small domain, with the simplest first; None if the domain has too many
+    inputs.
+    """
     size = math.prod(domain.shape)
     if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
         return None
@@ -235,12 +242,12 @@ def _enumerated(domain: Domain) -> list[Any] | None:
 
 
 def inputs_of(domain: Domain) -> SearchStrategy[Any]:
-    """Returns a Hypothesis strategy for all inputs of ``domain``, biased towards the ends of the
-    domain.
+    """Returns a Hypothesis strategy for all inputs of ``domain``, in which the ends of the domain
+    are frequent.
 
-    Examples shrink towards the simplest input. They are numbers for a domain without shape, and
-    otherwise float64 arrays of its shape: constant arrays, arrays with a few different entries, and
-    arbitrary arrays. All examples are finite, even if the domain is not.
+    Examples shrink towards the simplest input. If the domain has no shape, examples are numbers.
+    Otherwise they are float64 arrays of its shape: constant arrays, arrays with a few different
+    entries, and arbitrary arrays. All examples are finite, even if the domain is not.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> inputs_of(BitFlip.symmetric(1.0).domain)
@@ -272,5 +279,5 @@ def _entries(domain: Domain) -> SearchStrategy[Any]:
 
 
 def _plain(value: float) -> int | float:
-    """An integral value as an int, for readable witnesses."""
+    """The number as an int if it is integral, for readable texts."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)

@@ -1,5 +1,5 @@
-"""Candidate outputs of the search for the largest epsilon: drawn outputs, and possible outputs that
-were not drawn.
+"""Outputs of a randomizer at which the search for the largest epsilon compares two inputs: drawn
+outputs, and others that are possible.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ EXCEPT_RARE = f" but for {_WHOLE:g} of probability"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateOutputs:
-    """Outputs of a randomizer drawn under some inputs, and the properties of its outputs that these
-    draws show.
+    """Outputs drawn from a randomizer under some inputs, and the properties of its outputs that
+    these draws show.
 
     - ``observed``: the different drawn outputs, (k, *output shape).
     - ``is_symbolic``: true if outputs are names, bits or a few numbers that are not on a grid, so
       that only combinations of drawn values are possible.
-    - ``entry_step``: distance between neighbouring values of an entry (1 for integers); 0 if they
-      are not on a grid.
+    - ``entry_step``: distance between neighbouring values of an entry (1 for integers); 0 if the
+      values are not on a grid.
     - ``entry_origin``: offset of the grid. The values of an entry are ``entry_origin`` plus
       multiples of ``entry_step``.
-    - ``is_continuous``: true if no output repeats, so that the outputs have densities.
-    - ``centre``, ``spread``: centre and width of the range of each entry.
+    - ``is_continuous``: true if outputs are numbers that seldom repeat and are not on a grid; they
+      are taken to have densities.
+    - ``centre``, ``spread``: centre and width of the range of each entry, (*output shape).
     - ``all_outputs``: all possible outputs, (m, *output shape), if they are few enough to be
       determined; otherwise None.
     """
@@ -69,8 +70,11 @@ class CandidateOutputs:
     def explore(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
-        """Draws outputs, at most ``samples`` under each of some ``inputs``, and determines their
-        properties.
+        """Draws outputs under some of ``inputs``, at most ``samples`` under each, and determines
+        the properties of the outputs.
+
+        ``dist`` is the randomizer with its claimed output probabilities, and ``seed`` the seed of
+        the draws.
         """
         drawn = np.concatenate(
             [
@@ -112,10 +116,10 @@ class CandidateOutputs:
         return self.observed.shape[1:]
 
     def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
-        """All possible outputs, if they can be determined; otherwise None.
+        """All possible outputs, (m, *output shape), if they can be determined; otherwise None.
 
-        Their probabilities must sum to 1 under each of ``inputs``, within rounding, and no further
-        point of their grid, nearby or far away, may be possible.
+        The probabilities of the outputs must sum to 1 under each of ``inputs``, within rounding,
+        and no further point of their grid, nearby or far away, may be possible.
         """
         if self.is_continuous:
             return None
@@ -133,11 +137,15 @@ class CandidateOutputs:
     def unobserved(
         self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any
     ) -> NDArray[Any]:
-        """Returns outputs that were not drawn: between the outputs of the inputs ``a`` and ``b``,
-        and far beyond them.
+        """Returns outputs to try besides the drawn ones, within and far beyond their range.
 
-        Both orders of the pair matter: steps lead away from ``b`` beyond ``a``, and from ``a``
-        beyond ``b``.
+        - ``drawn_a``, ``drawn_b``: outputs drawn under the inputs ``a`` and ``b``, (k, *output
+          shape).
+
+        The returned outputs lie at many distances from the centre of all drawn outputs. Others lie
+        beyond the typical outputs of each input, on the side away from the other input. If outputs
+        are symbols (names or bits), the drawn outputs or bit vectors similar to the inputs are
+        returned.
         """
         if self.is_symbolic:
             return self._alike(a, b)
@@ -156,16 +164,19 @@ class CandidateOutputs:
         return self._rounded(outputs[inside.all(axis=1)])
 
     def is_outside(self, output: Any) -> bool:
-        """Whether an entry of the vector ``output`` lies outside the range of all drawn outputs."""
+        """Whether an entry of the vector ``output`` lies outside the range of the drawn outputs;
+        false for symbols and single numbers.
+        """
         if self.is_symbolic or not self.shape:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
     def strategy(self) -> SearchStrategy[Any]:
-        """Returns a Hypothesis strategy for all possible outputs, as far as they are known.
+        """Returns a Hypothesis strategy that generates outputs of the randomizer: all possible
+        outputs, if they are known.
 
-        If they are not known, it generates numbers near and far, or drawn outputs if these are
-        symbols.
+        Otherwise the strategy generates numbers within and far outside the range of drawn outputs
+        or, if outputs are symbols, drawn outputs.
         """
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
@@ -204,8 +215,10 @@ class CandidateOutputs:
         return rounded.astype(np.int64) if self.observed.dtype.kind in "iu" else rounded
 
     def full_grid(self) -> NDArray[Any]:
-        """Returns all combinations of the grid values of the entries, or only the drawn outputs if
-        there are too many combinations.
+        """Returns outputs with all combinations of values of their entries, (m, *output shape).
+
+        The values of an entry are the drawn ones and the grid points between them. If there are too
+        many combinations, only the drawn outputs are returned.
         """
         flat = self.observed.reshape(len(self.observed), -1)
         columns = [np.unique(column) for column in flat.T]
@@ -222,7 +235,9 @@ class CandidateOutputs:
         return mesh.reshape(-1, *self.shape)
 
     def _beyond(self) -> NDArray[Any]:
-        """Outputs that would be possible if an entry could leave its drawn range."""
+        """Outputs in which one entry lies outside its drawn range, to test whether such outputs are
+        possible.
+        """
         flat = self.observed.reshape(len(self.observed), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
         many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
@@ -237,7 +252,8 @@ class CandidateOutputs:
 def _seldom_too(
     dist: OutputDistribution, inputs: CandidateInputs, pool: NDArray[Any], seed: int, samples: int
 ) -> NDArray[Any]:
-    """Adds listed outputs, and outputs that occur once in 100,000 draws, to ``pool``.
+    """Adds the outputs that the user lists, and rare ones (with probabilities of about 1e-5) from
+    further draws, to ``pool``.
 
     Outputs are drawn in blocks, and only the different outputs of a block are stored.
     """
@@ -254,7 +270,9 @@ def _seldom_too(
 
 
 def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
-    """Values of a grid between the ends of ``column``, or ``column`` if there are too many."""
+    """Grid values origin + step * n between the ends of ``column``; ``column`` itself if there is
+    no grid or too many values.
+    """
     if not step or (column[-1] - column[0]) / step >= _MOST:
         return column
     first, last = (round((float(end) - origin) / step) for end in (column[0], column[-1]))
@@ -268,8 +286,8 @@ def sums_to_one(log_probs: Floats) -> bool:
 
 
 def _by_simplicity(outputs: NDArray[Any]) -> list[Any]:
-    """The outputs ordered by the sum of the absolute values of their entries. Names keep their
-    order.
+    """The outputs in ascending order of the sum of the absolute values of their entries. Names keep
+    their order.
     """
     if outputs.dtype.kind not in "biuf":
         return list(outputs)

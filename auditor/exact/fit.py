@@ -1,5 +1,5 @@
-"""Results of checks of a randomizer, and the check that its outputs follow the distribution that it
-claims.
+"""Results of checks of a randomizer, and the check that drawn outputs follow the distribution that
+the randomizer claims.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Result of a check of a randomizer for faults that log-ratios cannot show.
+    """Result of a check of a randomizer for a fault, such as a sampler that does not follow its
+    claimed probabilities.
 
     - ``name``: name of the check, set by the code that runs it.
     - ``status``: passed, failed or not run.
     - ``reason``: one or two sentences: the evidence, the remedy of a failure, or the reason why the
       check was not run.
-    - ``bound``: lower bound on epsilon, if a failed check counted outputs that distinguish inputs.
+    - ``bound``: lower bound on epsilon, if a failed check counted outputs that distinguish inputs;
+      otherwise None.
     """
 
     name: str = ""
@@ -58,7 +60,9 @@ class Check:
 
     @classmethod
     def failed(cls, reason: str, bound: Bound | None = None) -> Check:
-        """Builds the result of a check that ran and found a fault."""
+        """Builds the result of a check that ran and found a fault; ``bound`` is a lower bound on
+        epsilon that it measured, if any.
+        """
         return cls(status=Status.FAILED, reason=reason, bound=bound)
 
     @classmethod
@@ -81,8 +85,13 @@ _DIGIT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """Events with lower and upper limits of their claimed probabilities, and their observed
-    counts.
+    """Binomial tests of events: limits of their claimed probabilities, and their observed counts.
+
+    - ``low``, ``high``: lower and upper limits of the claimed probabilities, (events,).
+    - ``count``: how often each event was observed, (events,).
+    - ``trials``: number of draws in which each event could occur, (events,).
+    - ``words``: function that describes an event as text, given its index.
+    - ``where``: beginning of the sentence about an event.
     """
 
     low: Floats
@@ -93,7 +102,9 @@ class _Test:
     where: str
 
     def p_values(self) -> Floats:
-        """Exact two-sided binomial p-values: twice the smaller tail."""
+        """Exact two-sided binomial p-values of the events, (events,): twice the smaller tail, at
+        most 1.
+        """
         over = stats.binom.sf(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
         under = stats.binom.cdf(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
         return np.minimum(1.0, 2.0 * np.minimum(over, under))
@@ -107,15 +118,16 @@ def check_fit(
     samples: int,
     seed: np.random.SeedSequence,
 ) -> Check:
-    """Tests whether the outputs of ``sampler`` follow ``dist.log_prob``. A correct sampler fails
-    with probability at most 1e-6.
+    """Tests whether the outputs of ``sampler`` follow the probabilities that the randomizer claims
+    (``dist.log_prob``). A correct sampler fails with probability at most 1e-6.
 
-    For discrete outputs and for numbers, the function tests the counts of cells and the cumulative
-    counts of cells (as Kolmogorov and Smirnov's statistic does) against the claimed masses.
-    Densities are integrated, and must integrate to 1. For all outputs, including vectors, the
-    claimed log-ratio of two inputs must be calibrated: if the input is chosen with probability 1/2,
-    an output y comes from the first input with probability 1/(1 + e^-llr(y)). If a drawn output is
-    impossible according to ``dist``, the check fails.
+    For discrete outputs and for numbers, the function divides the outputs into cells, and tests the
+    counts of cells and their cumulative counts (as Kolmogorov and Smirnov's statistic does) against
+    the claimed masses. Densities are integrated, and must integrate to 1. For all outputs,
+    including vectors, the claimed log-ratio of two inputs must be calibrated: if the input is
+    chosen with probability 1/2, an output y with log-ratio llr(y) comes from the first input with
+    probability 1/(1 + e^-llr(y)). If a drawn output is impossible according to ``dist``, the check
+    fails.
 
     All tests are exact binomial tests, because a chi-square test with 5 expected counts is wrong by
     a factor of hundreds at p-values this small. ``samples`` outputs are drawn for each of
@@ -163,7 +175,12 @@ def check_fit(
 def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
-    """Tests of the draws of one input: counts and cumulative counts of cells."""
+    """Tests the outputs ``drawn`` under one input: counts and cumulative counts of cells. ``log``
+    has their claimed log-probabilities.
+
+    Raises InputError if a drawn output is impossible, or if the claimed distribution does not sum
+    or integrate to 1.
+    """
     where = f"Under the input {value_text(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
@@ -224,8 +241,8 @@ def _test_input(
 
 
 def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
-    """Whether outputs are names, integers or points of a grid, or the doubles next to them are
-    impossible.
+    """Whether drawn outputs are discrete: names, integers, points of a grid, or doubles next to
+    which other doubles are impossible.
     """
     if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
         return True
@@ -237,7 +254,7 @@ def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
-    """Number of draws equal to each of ``outputs``, which are all different."""
+    """Number of draws equal to each of ``outputs``, (outputs,). The outputs are all different."""
     if not len(outputs):
         return np.zeros(0, dtype=np.int64)
     _, codes = np.unique(np.concatenate([outputs, drawn]), axis=0, return_inverse=True)
@@ -248,10 +265,11 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
 def _intervals(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Edges between quantiles of ``drawn``, with lower and upper limits of the mass of every
+    """Edges between quantiles of ``drawn``, and lower and upper limits of the claimed mass of every
     interval.
 
-    Raises InputError if the density, together with the mass of ``atoms``, does not integrate to 1.
+    Raises InputError if the density, together with the total mass ``atoms`` of repeated outputs,
+    does not integrate to 1.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
@@ -287,13 +305,14 @@ def _calibration(
     j: int,
     rng: np.random.Generator,
 ) -> _Test:
-    """Tests how often the i-th input produced an output, against the claimed log-ratios.
+    """Tests how often the i-th of two inputs produced an output, against the claimed log-ratios of
+    the i-th and the j-th input.
 
-    Outputs are sorted by their log-ratio. The tests are on blocks of them, and on all outputs
+    Outputs are sorted by their log-ratio llr. The tests are on blocks of them, and on all outputs
     beyond some ranks at either end. Given the outputs, the inputs that produced them are
-    independent with probabilities 1/(1 + e^-llr). The number of i-th inputs has lighter tails than
-    the binomial distribution of the mean probability (Hoeffding 1956, Theorem 4), so a binomial
-    p-value is valid.
+    independent with probabilities 1/(1 + e^-llr). The number of outputs of the i-th input has
+    lighter tails than the binomial distribution of the mean probability (Hoeffding 1956, Theorem
+    4), so a binomial p-value is valid.
     """
     n = len(drawn[i])
     heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))
@@ -330,7 +349,9 @@ def _calibration(
 
 
 def _pairs(inputs: int) -> list[tuple[int, int]]:
-    """All pairs of inputs if there are few inputs, otherwise each input with the next one."""
+    """Index pairs of inputs: all pairs if there are few inputs, otherwise each input with the next
+    one.
+    """
     if inputs <= _ALL_PAIRS:
         return list(itertools.combinations(range(inputs), 2))
     return [(i, (i + 1) % inputs) for i in range(inputs)]

@@ -1,4 +1,6 @@
-"""Exact lower bound on epsilon, and exact delta, of a mechanism with known output probabilities."""
+"""Lower bound on the epsilon, and delta, of a mechanism with known output probabilities, computed
+without sampling error.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ _LARGEST = 2.0**1022
 
 
 def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
-    """Whether ``exact_lower_bound`` can compute a bound at ``delta``. At delta 0 it always can."""
+    """Whether ``exact_lower_bound`` can compute a lower bound on the epsilon of ``mechanism`` at
+    ``delta``.
+
+    At delta 0 it always can. Otherwise the mechanism needs finitely many outputs or a privacy
+    curve.
+    """
     if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True
     worst_case = mechanism.worst_case()
@@ -23,22 +30,24 @@ def has_exact_bound(mechanism: Mechanism, delta: float) -> bool:
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
-    """Computes a certain lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
-    probabilities.
+    """Computes a lower bound on the epsilon of ``mechanism`` at ``delta`` from its output
+    probabilities, without sampling error.
 
     - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs,
-      times the number of copies that may have the worst pair at once. The bound is infinite if an
-      output is possible under one input and impossible under another, or if the log-ratio is
-      unbounded.
+      times the number of independent copies of the mechanism that may have this pair of inputs at
+      once. The bound is infinite if an output is possible under one input and impossible under
+      another, or if the log-ratio is unbounded.
     - At delta > 0 the bound is the smallest epsilon at which the hockey-stick divergence of the
       worst pair is at most delta. This requires finitely many outputs, or a mechanism that is a
       ``PrivacyCurve``. Otherwise InputError is raised.
 
-    The bound equals the exact epsilon except in two cases, which its source names. Several copies
-    of outputs with more than two different ratios are composed into a lower bound, without a
-    witness. If copies may have different pairs of inputs, only equal pairs are tried. A single
-    asymmetric pair is also tried with its inputs exchanged in some of the copies, for as many
-    numbers of copies as time allows. The witness names the pair.
+    The bound equals the exact epsilon except in three cases at delta > 0. First, if outputs of
+    several copies have more than two different probability ratios, the composition itself is a
+    lower bound, without a witness. Second, if copies may have different pairs of inputs, only equal
+    pairs are tried; if there are only two inputs, they are also exchanged in some of the copies.
+    The source of the bound names these two cases. Third, the privacy curve of some mechanisms is
+    itself a lower bound. The witness of the bound names the pair of inputs and a distinguishing
+    output or event.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -64,12 +73,15 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
 
 
 def delta_at(mechanism: Mechanism, epsilon: float) -> float:
-    """Computes the smallest delta at which ``mechanism`` is (``epsilon``, delta)-DP, exactly.
+    """Computes the smallest delta at which ``mechanism`` is (``epsilon``, delta)-DP, without
+    sampling error.
 
-    The result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
-    inputs. Raises InputError unless the mechanism is a ``PrivacyCurve`` or has finitely many
-    outputs. Several copies must also have at most two different ratios, and all combinations of
-    their pairs must be tried.
+    For a ``PrivacyCurve`` whose own method ``delta`` is a lower bound, the result is this lower
+    bound. Otherwise the result is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over
+    ordered pairs of inputs, whose output distributions are P and Q. Raises InputError unless the
+    mechanism is a ``PrivacyCurve`` or has finitely many outputs. If the mechanism consists of
+    several copies, their outputs must also have at most two different probability ratios, and if
+    copies may have different pairs of inputs, there must be only two inputs and few copies.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
@@ -82,7 +94,9 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
 
 
 def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
-    """Lower bound on the smallest epsilon of a known privacy curve at ``delta``."""
+    """Lower bound on the epsilon at ``delta`` that follows from the mechanism's privacy curve
+    (delta as a function of epsilon).
+    """
 
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - ROUNDING_ERROR) <= delta
@@ -101,7 +115,9 @@ def _exhaustive(mechanism: Mechanism) -> WorstCase:
 
 
 def _table(mechanism: Mechanism, worst_case: WorstCase) -> ProbabilityTable:
-    """Table of the log-probabilities of one copy, for worst-case inputs and worst-case outputs."""
+    """Table of the log-probabilities of one copy of the mechanism, for its worst-case inputs and
+    outputs.
+    """
     part = worst_case.one_copy or mechanism
     return ProbabilityTable(
         part.log_prob(worst_case.outputs[None], worst_case.inputs[:, None]),

@@ -1,4 +1,4 @@
-"""Randomizers together with the output probabilities that they claim."""
+"""Randomizers (samplers) together with the output probabilities that they claim."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """Pair of functions: a sampler and its log-probability.
+    """A randomizer given by two functions: a sampler, and the log-probability of its outputs.
 
     - ``sample``: takes (value, rng) or (value, rng, size), where ``value`` is an input, and draws
       an output.
     - ``log_prob``: takes (output, value) and returns the logarithm of the probability, or of the
-      density, of one output or of many outputs along the first axis. It takes single outputs only
-      if outputs are not arrays but, for example, dictionaries.
-    - ``domain``: the possible inputs. Without it, the caller must give inputs.
-    - ``outputs``: all possible outputs along the first axis, if they can be listed. With a list,
-      even the rarest output is examined.
+      density, of one output or of many outputs along the first axis. If outputs are not arrays but,
+      for example, dictionaries, it takes single outputs only.
+    - ``domain``: the possible inputs, or None. Without a domain, the caller must give inputs.
+    - ``outputs``: all possible outputs along the first axis, if they can be listed; otherwise None.
+      With a list, even the rarest output is examined.
     """
 
     sample: Callable[..., Any]
@@ -59,18 +59,19 @@ class Density:
 class OutputDistribution:
     """Sampler of a randomizer together with the output probabilities that it claims for each input.
 
-    - ``origin``: the object from which this was made.
+    - ``origin``: the mechanism or sampler that is wrapped.
     - ``sampler``: draws outputs.
     - ``density``: function that returns log-probabilities of outputs, given the input.
-    - ``domain``: the possible inputs, if known.
-    - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``density`` confirms
-      them.
-    - ``is_unbounded``: true if the origin states that its log-ratios have no maximum.
-    - ``outputs``: all possible outputs, if the origin lists them.
+    - ``domain``: the possible inputs, or None if unknown.
+    - ``worst_case``: inputs and outputs among which the largest log-ratio occurs, as far as
+      ``density`` confirms them; otherwise None.
+    - ``is_unbounded``: true if the origin states that the log-ratios of its output probabilities
+      have no maximum.
+    - ``outputs``: all possible outputs, if the origin lists them; otherwise None.
     - ``batch_density``: ``density`` of many outputs that are not arrays, if the origin has such a
-      function.
-    - ``atoms``: numbers with a positive probability, if other numbers have a density and the origin
-      knows which.
+      function; otherwise None.
+    - ``atoms``: numbers with a positive probability, if all other numbers have a density and the
+      origin states these atoms.
     """
 
     origin: Any
@@ -85,7 +86,8 @@ class OutputDistribution:
 
     @classmethod
     def of(cls, origin: Any) -> OutputDistribution:
-        """Wraps a ``Mechanism``, a ``Density``, or any object with a sampler and ``log_prob``.
+        """Wraps ``origin``: a ``Mechanism``, a ``Density``, or any object that samples outputs and
+        has a method ``log_prob`` for their log-probabilities.
 
         Raises InputError for other objects.
         """
@@ -120,7 +122,8 @@ class OutputDistribution:
         """Returns log-probabilities (n,) of drawn ``outputs`` (n, *output shape) under the input
         ``value``.
 
-        Raises InputError if the function raises an error, or returns NaN, +inf or another shape.
+        Raises InputError if the user's function raises an error, or returns NaN, +inf or another
+        shape.
         """
         try:
             log_probs = self._ask(outputs, value)
@@ -139,10 +142,11 @@ class OutputDistribution:
         return log_probs
 
     def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> Floats:
-        """Returns log-probabilities (inputs, n), under each of ``inputs``, of ``outputs`` that were
-        not drawn.
+        """Returns log-probabilities of ``outputs`` that were not drawn, under each of ``inputs``,
+        (inputs, n).
 
-        The entry is NaN for an output on which the function fails.
+        The entry is NaN for an output on which the user's function fails. ``log_prob``, in
+        contrast, raises an error.
         """
         rows = []
         for value in inputs:
@@ -154,10 +158,11 @@ class OutputDistribution:
         return np.stack(rows)
 
     def with_encoding(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """Returns a copy that represents outputs as words if some outputs for ``inputs`` are not
-        arrays.
+        """Returns a copy that represents outputs by texts if they are neither arrays nor text, but,
+        for example, dictionaries.
 
-        See ``Fields``. ``log_prob`` still receives the original outputs.
+        The type of the outputs is learned from draws under ``inputs`` with ``seed``. The function
+        ``log_prob`` of the user still receives the original outputs.
         """
         if self.worst_case is not None:
             return self
@@ -165,23 +170,25 @@ class OutputDistribution:
 
     @property
     def encoder(self) -> Fields | None:
-        """Object that converts outputs to words if they are not arrays; otherwise None."""
+        """Object that converts outputs such as dictionaries, which are not arrays, to texts and
+        back; None if no conversion is needed.
+        """
         return self.sampler.encoder
 
     @property
     def named(self) -> WorstCase | None:
-        """Worst case that the mechanism states, if it lists whole inputs and outputs and can name
-        them; otherwise None.
+        """Worst-case inputs and outputs of the mechanism, with functions that name them in texts;
+        None if unknown, or if stated only for one of several copies.
         """
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.one_copy is not None else worst_case
 
     def name_input(self, value: Any) -> str:
-        """Returns the text of an input, in the mechanism's own words if it defines any."""
+        """Returns the input ``value`` as text, by the mechanism's own function if it has one."""
         return self.named.name_input(value) if self.named else value_text(value)
 
     def name_output(self, output: Any) -> str:
-        """Returns the text of an output, in the mechanism's own words if it defines any."""
+        """Returns ``output`` as text, by the mechanism's own function if it has one."""
         return self.named.name_output(output) if self.named else value_text(output)
 
     def check_input(self, value: Any) -> Any:
@@ -200,7 +207,7 @@ class OutputDistribution:
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
     def _with_all(self, outputs: list[Any]) -> OutputDistribution:
-        """A copy with the list of all outputs."""
+        """A copy with the list of all outputs, encoded if necessary."""
         reader = Fields.of(outputs, whole=True)
         every = check_outputs(
             outputs if reader is None else reader.encode(outputs),
@@ -222,8 +229,8 @@ class OutputDistribution:
         return found
 
     def _singly(self, outputs: NDArray[Any], value: Any) -> Floats:
-        """Log-probabilities, computed output by output as Python scalars, once per different
-        output.
+        """Log-probabilities (n,) of outputs, computed one output at a time as Python scalars, once
+        per different output.
         """
         if outputs.ndim > 1:
             return np.array([float(self.density(output, value)) for output in outputs])
@@ -244,7 +251,9 @@ class OutputDistribution:
 
 
 def input_key(value: Any) -> Hashable:
-    """Returns a dictionary key that distinguishes inputs to the last bit and by their type."""
+    """Returns a dictionary key for an input, which is equal only for inputs of one type that agree
+    to the last bit.
+    """
     array = np.asarray(value)
     bits: Hashable = repr(value) if array.dtype.kind == "O" else array.tobytes()
     return type(value).__name__, array.dtype.str, array.shape, bits
@@ -253,7 +262,8 @@ def input_key(value: Any) -> Hashable:
 def _confirmed(
     mechanism: Mechanism, domain: Domain | None, worst_case: WorstCase
 ) -> WorstCase | None:
-    """``worst_case`` as far as the mechanism's ``log_prob`` confirms it; None if it does not.
+    """The ``worst_case`` that a mechanism states, as far as its ``log_prob`` confirms it; None if
+    it does not.
 
     The log-probability of the whole mechanism must be the sum over its copies. Outputs count as
     exhaustive only if they differ and their probabilities sum to 1.
@@ -276,8 +286,11 @@ def _confirmed(
 
 
 def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: Floats) -> bool:
-    """Whether the mechanism's log-probability of ``copies`` outputs is the sum of the
-    log-probabilities of its part.
+    """Whether the mechanism's log-probability of an output is the sum over its copies of the
+    log-probabilities of ``part``.
+
+    ``part`` is the mechanism of one copy, and ``table`` has its log-probabilities, (inputs,
+    outputs).
     """
     copies, shape = worst_case.copies, mechanism.output_shape
     outer = len(shape) - len(part.output_shape)
@@ -295,13 +308,13 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
 
 
 def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """Returns ``log_probs`` (inputs, outputs) without ratios that exist only because of underflow.
+    """Returns log-probabilities (inputs, outputs) with values raised that may come from underflow,
+    so that they cannot refute the claim of ``epsilon`` wrongly.
 
-    A log-probability computed as log(p) is -inf if p is below the smallest double. So -inf (or a
-    value just above the smallest double, which has few digits) counts only if a claim of
-    ``epsilon`` forbids a probability this small. Otherwise it is raised until the claim allows it.
-    A log-probability computed in logarithms can be smaller than that, and is used unchanged unless
-    it is -inf.
+    A log-probability computed as log(p) is -inf if p is below the smallest double, and has few
+    digits just above it. Such a value is kept only if, by the claim and the probability of the same
+    output under another input, the true value must be above -600. Otherwise it is raised to at most
+    -600. Finite values below ln of the smallest double were computed in logarithms, and are kept.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
@@ -310,7 +323,9 @@ def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
 
 
 def is_single_precision(log_probs: Floats) -> bool:
-    """Whether log-probabilities were computed in single precision, according to their bits."""
+    """Whether log-probabilities were computed in single precision, according to the bits of their
+    values.
+    """
     finite = log_probs[np.isfinite(log_probs)]
     with np.errstate(over="ignore"):
         fit = np.array_equal(finite.astype(np.float32), finite)

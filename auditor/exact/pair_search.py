@@ -1,5 +1,5 @@
-"""Search for the pair of inputs with the largest log-ratio or, at delta > 0, hockey-stick
-divergence.
+"""Search for the pair of inputs of a randomizer with the largest log-ratio or, at delta > 0, the
+largest hockey-stick divergence.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _ENDLESS = 1e5
 
 @dataclass(frozen=True, slots=True)
 class PairEpsilon:
-    """Lower bound on epsilon that two inputs show, with its witness.
+    """Lower bound on epsilon that one pair of inputs shows, with its witness (evidence as text).
 
-    - ``epsilon``: the lower bound; -inf if the pair shows nothing.
-    - ``witness``: the inputs and the output, as text.
-    - ``a``, ``b``, ``output``: for the log-ratio of a single output, that output, which is more
-      probable under ``a`` than under ``b``.
-    - ``typical_log_p``: typical log-probability of outputs drawn under the pair, if further outputs
+    - ``epsilon``: the lower bound; -inf if the pair shows none.
+    - ``witness``: the inputs and the output, as text, or None.
+    - ``a``, ``b``, ``output``: if the bound is the log-ratio of a single output, this output and
+      the two inputs; it is more probable under ``a`` than under ``b``. Otherwise None.
+    - ``typical_log_p``: median log-probability of outputs drawn under the pair, if further outputs
       may exist; otherwise None.
     """
 
@@ -70,8 +70,8 @@ class PairEpsilon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSearch(ABC):
-    """Search for the largest epsilon at ``delta`` over pairs of inputs, to be compared with a
-    claim.
+    """Search for the largest epsilon at ``delta`` over pairs of inputs of a randomizer, to be
+    compared with a claim.
 
     - ``dist``: the output probabilities.
     - ``inputs``, ``outputs``: candidate inputs and outputs.
@@ -80,9 +80,9 @@ class PairSearch(ABC):
     - ``seed``: seed of all draws and of Hypothesis.
     - ``cache``: results by pair of inputs.
 
-    A subclass defines ``score_name``, the name of the score of a pair; ``has_singles``, whether
-    Hypothesis also proposes single outputs; and ``max_examples``, the largest number of Hypothesis
-    examples.
+    A subclass defines ``score_name``, the name of the maximized quantity in texts; ``has_singles``,
+    whether Hypothesis also proposes single outputs; and ``max_examples``, the largest number of
+    Hypothesis examples.
     """
 
     dist: OutputDistribution
@@ -98,9 +98,11 @@ class PairSearch(ABC):
     max_examples: ClassVar[int]
 
     def find_bound(self) -> Bound:
-        """Runs the search and returns the largest epsilon as a lower bound.
+        """Runs the search and returns the largest epsilon found as a lower bound, with a witness
+        (two inputs and an output that show it).
 
-        Its witness is the simplest pair that exceeds the claim.
+        If the bound exceeds the claim, the witness is the simplest pair of inputs that exceeds the
+        claim.
         """
         from hypothesis import strategies as st
 
@@ -137,11 +139,10 @@ class PairSearch(ABC):
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in both directions,
-        also at ``output`` if it is given.
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, in either order; a
+        subclass may also compare their probabilities of ``output``.
 
-        The result of a pair is cached, because the search returns to a pair with other outputs and
-        when it simplifies.
+        The result of a pair is cached.
         """
         key = input_key(self.dist.check_input(a)), input_key(self.dist.check_input(b))
         if key not in self.cache:
@@ -155,35 +156,45 @@ class PairSearch(ABC):
 
     @abstractmethod
     def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """Returns the largest epsilon that the inputs ``a`` and ``b`` show on ``outputs`` with
-        log-probabilities ``log_probs``, (2, outputs).
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, computed from the given
+        ``outputs`` alone.
+
+        ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
         """
 
     @abstractmethod
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """Returns the largest epsilon that the inputs ``a`` and ``b`` show if the set of possible
-        outputs is unknown.
+        """Returns the largest epsilon that the inputs ``a`` and ``b`` show, computed from outputs
+        that this method generates.
+
+        The method is used if the set of all possible outputs is unknown.
         """
 
     @abstractmethod
     def summarize(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the epsilon to report for the best pair, and the beginning of the text of its
-        source.
+        """Returns the epsilon to report for the result of the best pair, and the beginning of a
+        text on how the bound was found.
         """
 
     def refine(self, best: PairEpsilon) -> PairEpsilon:
-        """Returns a result with a larger epsilon than the ``best`` result, for similar outputs, or
-        ``best`` itself.
+        """Tries outputs similar to that of the ``best`` result, and returns the result with the
+        largest epsilon; may be ``best`` itself.
+
+        This base method returns ``best``.
         """
         return best
 
     def make_witness(self, result: PairEpsilon) -> Witness | None:
-        """Returns the witness of a result, with the event whose probabilities it states."""
+        """Returns the evidence for a result as texts: its two inputs, and an output or event with
+        its probabilities. None if the result has no evidence.
+        """
         return result.witness
 
     def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
-        """Returns a result for the same pair of inputs with the simplest output whose epsilon
-        exceeds ``above``.
+        """Returns a result for the pair of inputs of ``result``, with the simplest output whose
+        epsilon exceeds ``above``.
+
+        This base method returns ``result`` itself.
         """
         return result
 
@@ -191,8 +202,15 @@ class PairSearch(ABC):
 def simplest_witness(
     simplest: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
 ) -> Witness | None:
-    """Returns the witness of the simplest pair that exceeds a claim, with a note on the largest
-    epsilon.
+    """Returns the witness (two inputs and an output) of the simplest pair of inputs that exceeds a
+    claim.
+
+    - ``simplest``: result for the simplest pair of inputs that exceeds the claim.
+    - ``best``: result for the pair with the largest epsilon.
+    - ``measure``: name of the maximized quantity.
+
+    A note on the witness states both values of this quantity. If only one result has a witness,
+    this one is returned; None if neither has one.
     """
     if simplest.witness is None or best.witness is None or not simplest.epsilon < best.epsilon:
         return simplest.witness or best.witness
@@ -215,8 +233,10 @@ _LESS, _HALVINGS = 1e-3, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatio(PairSearch):
-    """Search at delta 0 by log-ratios of drawn outputs, of outputs beyond them, and of outputs that
-    Hypothesis proposes.
+    """Search for the largest epsilon at delta 0, by log-ratios of output probabilities under two
+    inputs.
+
+    The outputs are drawn, lie beyond the drawn ones, or are proposed by Hypothesis.
     """
 
     score_name = "log-ratio"
@@ -224,8 +244,14 @@ class LogRatio(PairSearch):
     max_examples = 200
 
     def evaluate(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """Returns the largest log-ratio of the inputs ``a`` and ``b``, also at ``output`` unless
-        all outputs were already compared.
+        """Returns the largest log-ratio found of output probabilities under the inputs ``a`` and
+        ``b``, in either order.
+
+        All possible outputs are compared if they are known; otherwise drawn outputs, outputs
+        outside their range, and ``output``.
+
+        ``output`` is a further output to compare, or None. It is ignored if all possible outputs
+        are known.
         """
         result = PairSearch.evaluate(self, a, b)
         if output is None or result.typical_log_p is None:
@@ -236,11 +262,12 @@ class LogRatio(PairSearch):
     def evaluate_on(
         self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
-        """Returns the largest log-ratio of the inputs ``a`` and ``b`` among ``outputs``, in both
-        directions.
+        """Returns the largest log-ratio of the probabilities of one of ``outputs`` under the inputs
+        ``a`` and ``b``, in either order.
 
-        ``typical`` is the typical log-probability of drawn outputs, to exclude outputs that
-        are too rare, or None for drawn outputs.
+        - ``log_probs``: log-probabilities of the outputs under the two inputs, (2, outputs).
+        - ``typical``: typical log-probability of drawn outputs; outputs far less probable are
+          excluded. None to exclude none.
         """
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
@@ -264,8 +291,8 @@ class LogRatio(PairSearch):
         return PairEpsilon(epsilon, witness, u, v, outputs[k])
 
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """Returns the largest log-ratio of the inputs ``a`` and ``b`` over drawn outputs and
-        outputs beyond them.
+        """Returns the largest log-ratio of output probabilities under the inputs ``a`` and ``b``,
+        over drawn outputs and outputs outside their range.
         """
         drawn_a, drawn_b, far = self._drawn(a, b)
         drawn = np.concatenate([drawn_a, drawn_b])
@@ -277,10 +304,11 @@ class LogRatio(PairSearch):
         return replace(max(ratios, key=lambda each: each.epsilon), typical_log_p=typical)
 
     def summarize(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the largest log-ratio and the beginning of the text of its source.
+        """Returns the log-ratio of the best result, and the beginning of a text on how it was
+        found.
 
-        The log-ratio is infinite if the mechanism states so and the ratio still grows at the limit
-        of the search.
+        The returned log-ratio is infinite if the mechanism states that it has no bound, and it
+        still grows at the limit of the search.
         """
         if best.witness is None:
             return 0.0, "no ratio found,"
@@ -292,8 +320,13 @@ class LogRatio(PairSearch):
         return best.epsilon, "the largest log-ratio found,"
 
     def refine(self, best: PairEpsilon) -> PairEpsilon:
-        """Replaces entries of the best output by their values in other outputs, as long as the
-        log-ratio increases.
+        """Returns a result for the inputs of ``best`` with an output of equal or larger log-ratio.
+
+        Outputs are vectors. Entries of the output of ``best`` are replaced by entries at the same
+        positions in a few drawn and a few extreme outputs, while the log-ratio increases. At most
+        four rounds of replacements are made. ``best`` itself is returned if all possible outputs
+        are known, or if an output has one entry or too many. If the log-ratio of ``best`` is not
+        above 0, the result is empty (epsilon -inf).
         """
         if not best.epsilon > 0.0:
             return PairEpsilon()
@@ -322,16 +355,17 @@ class LogRatio(PairSearch):
         return best
 
     def make_witness(self, result: PairEpsilon) -> Witness | None:
-        """Returns the witness, for a density with an interval around the output instead of the
-        single number.
+        """Returns the evidence for a result (two inputs, and an output with its probabilities), or
+        None.
 
-        The interval is the widest whose log-ratios are almost as large, and its probabilities are
-        integrals of the density.
+        If outputs are numbers with a density, the output is replaced by an interval around it: the
+        widest of several on which all log-ratios are almost as large as at the output. The
+        probabilities of the interval are integrals of the density.
         """
         witness = result.witness
         if witness is None or not self.outputs.is_continuous:
             return witness
-        note = "; ".join(filter(None, (witness.note, "densities, which are no probabilities")))
+        note = "; ".join(filter(None, (witness.note, "densities, which are not probabilities")))
         densities = replace(witness, note=note)
         if self.outputs.shape:
             return densities
@@ -361,8 +395,8 @@ class LogRatio(PairSearch):
         return densities
 
     def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
-        """Returns a result for the same pair of inputs with the simplest output whose log-ratio
-        exceeds ``above``.
+        """Returns a result for the pair of inputs of ``result``, with the simplest output whose
+        log-ratio exceeds ``above``.
         """
 
         def at(output: Any) -> PairEpsilon:
@@ -378,7 +412,9 @@ class LogRatio(PairSearch):
         return at(output) if epsilon > above else result
 
     def _grows(self, best: PairEpsilon) -> bool:
-        """Whether the log-ratio of the pair still grows towards the least probable outputs."""
+        """Whether the log-ratio of the best pair of inputs still grows towards the least probable
+        outputs.
+        """
         drawn_a, _, far = self._drawn(best.a, best.b)
         log_probs = self.dist.try_log_probs(far, (best.a, best.b))
         depth = float(np.median(self.dist.log_prob(drawn_a, best.a))) - log_probs.max(axis=0)
@@ -390,7 +426,9 @@ class LogRatio(PairSearch):
         return bool(deep > 1.2 * near)
 
     def _drawn(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Draws under both inputs, and outputs around and far beyond them."""
+        """Draws outputs under the input ``a`` and under ``b``, and makes outputs that were not
+        drawn, around and far beyond them.
+        """
         size = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
         drawn_a, drawn_b = (self.dist.draw(value, size, self.seed) for value in (a, b))
         return drawn_a, drawn_b, self.outputs.unobserved(drawn_a, drawn_b, a, b)
@@ -401,7 +439,8 @@ class LogRatio(PairSearch):
         return self.evaluate_on(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
     def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
-        """Log-ratio of each output, first input over second; -inf if the output does not count.
+        """Log-ratio of each output, first input over second, (outputs,); -inf if the output does
+        not count.
 
         An output that was not drawn counts only if its log-probability, as the claim permits it, is
         near the ``typical`` log-probability of drawn outputs. Further out, doubles underflow.
@@ -416,7 +455,7 @@ class LogRatio(PairSearch):
 
 
 def _exp(log: float) -> float:
-    """e^log; infinite for a density above the largest double."""
+    """e^log; infinite if this is above the largest double, as for some densities."""
     return math.exp(log) if log < 709 else math.inf
 
 
@@ -426,19 +465,19 @@ _UNDERFLOW = -690.0
 
 
 class NoCurveError(InputError):
-    """Error for outputs whose hockey-stick divergence cannot be computed. The sampler can still be
-    measured.
+    """Error for outputs whose hockey-stick divergence cannot be computed from ``log_prob``. Epsilon
+    can still be measured from draws.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence(PairSearch):
-    """Search at ``delta`` > 0 by hockey-stick divergences that are never above the true
-    divergences.
+    """Search for the largest epsilon at ``delta`` > 0, by hockey-stick divergences that are never
+    above the true ones.
 
-    They are summed over all outputs if these are known, or over drawn outputs and their neighbours
-    if outputs are discrete. They are integrated over cells of the line if outputs are numbers with
-    a density. Raises NoCurve for vectors with a density.
+    The divergences are summed over all outputs if these are known, or over drawn outputs and their
+    neighbours if outputs are discrete. They are integrated over cells of the line if outputs are
+    numbers with a density. Raises NoCurveError for vectors with a density.
     """
 
     score_name = "epsilon"
@@ -446,13 +485,18 @@ class Divergence(PairSearch):
     max_examples = 60
 
     def summarize(self, best: PairEpsilon) -> tuple[float, str]:
-        """Returns the largest epsilon and a text on how it was computed."""
+        """Returns the epsilon of the ``best`` result, and a text on how its divergence was
+        computed.
+        """
         how = "integrated from below" if self.outputs.is_continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
     def evaluate_on(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
-        ``delta``)-DP on ``outputs``.
+        delta)-DP, as far as the given ``outputs`` show.
+
+        ``log_probs`` has the log-probabilities of the outputs under the two inputs, (2, outputs).
+        Raises InputError if the probabilities sum to more than 1.
         """
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
@@ -461,11 +505,11 @@ class Divergence(PairSearch):
         return self._smallest_epsilon(log_probs, a, b, self.delta)
 
     def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
-        """Returns the smallest epsilon for which ``a`` and ``b`` satisfy (epsilon, ``delta``)-DP on
-        drawn outputs and their neighbours.
+        """Returns the smallest epsilon for which the inputs ``a`` and ``b`` satisfy (epsilon,
+        delta)-DP, as far as drawn outputs and combinations of their values show.
 
-        Outputs with a density are integrated over cells of the line. Raises NoCurve if this is
-        impossible.
+        If outputs are numbers with a density, the density is integrated. Raises NoCurveError for
+        vectors with a density.
         """
         if self.outputs.is_continuous and self.outputs.shape:
             raise NoCurveError(

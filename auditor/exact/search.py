@@ -1,5 +1,5 @@
-"""Search for the largest epsilon that a randomizer's claimed output probabilities show, exhaustive
-or by Hypothesis.
+"""Search for the largest epsilon that the claimed output probabilities of a randomizer show,
+exhaustive or by Hypothesis.
 """
 
 from __future__ import annotations
@@ -46,23 +46,25 @@ def exact_search(
     seed: np.random.SeedSequence,
     samples: int = RARE_DRAWS,
 ) -> Bound:
-    """Computes an exact lower bound on epsilon at ``delta`` from the output probabilities that a
-    mechanism states.
+    """Computes a lower bound on epsilon at ``delta``, without sampling error, from the output
+    probabilities that a mechanism states.
 
     - ``mechanism``: any object that ``OutputDistribution.of`` accepts.
-    - ``epsilon``, ``delta``: the claim.
+    - ``epsilon``, ``delta``: the claim with which the bound is compared.
     - ``inputs``: list of inputs or Hypothesis strategy to which the search is restricted, or None
       for all inputs.
     - ``seed``: seed of draws and of Hypothesis.
-    - ``samples``: number of draws for each of some inputs (at most 2^21 numbers in total) if
-      outputs are few and repeat, so that rare outputs are found.
+    - ``samples``: number of draws under each of some inputs, made to find rare outputs if outputs
+      are few and repeat. At most 2^21 numbers are drawn in total.
 
-    The search is exhaustive and exact if there are finitely many inputs and outputs. Otherwise the
-    bound is the largest ratio among the mechanism's worst-case inputs and outputs, as far as
-    ``log_prob`` confirms them, and among those that Hypothesis finds. If the bound exceeds the
-    claim, the witness is the simplest pair that does so. At delta > 0 the bound follows from the
-    hockey-stick divergence: from the mechanism's own privacy curve, from a sum over all or many
-    discrete outputs, or from an integral over numbers, bounded from below.
+    The search is exhaustive and exact if all inputs and outputs are known and few enough, and
+    ``log_prob`` has double precision. All outputs are known if the mechanism lists them, or if the
+    probabilities of drawn outputs and similar ones sum to 1 within 1e-9. Otherwise the bound at
+    delta 0 is the largest log-ratio among two sets: the mechanism's worst-case inputs and outputs,
+    as far as ``log_prob`` confirms them, and the examples of Hypothesis. If the bound exceeds the
+    claim, the witness is the simplest pair of inputs that exceeds the claim. At delta > 0 the bound
+    follows from the hockey-stick divergence: from the mechanism's own privacy curve, from a sum
+    over all or many discrete outputs, or from an integral over numbers, bounded from below.
 
     Raises InputError for inputs outside the domain, if there are neither inputs nor a domain, and
     at delta > 0 for vectors of continuous outputs without a privacy curve.
@@ -95,8 +97,14 @@ def _exhaustive(
     epsilon: float,
     delta: float,
 ) -> Bound:
-    """Bound over all inputs and all outputs. The witness is the first pair that exceeds the claim,
-    if any.
+    """Lower bound over all inputs and all outputs. Its witness is the first pair of inputs that
+    exceeds the claim, if any.
+
+    - ``every``: all outputs.
+    - ``log_probs``: their log-probabilities, (inputs, outputs).
+    - ``epsilon``, ``delta``: the claim.
+
+    If no pair exceeds the claim, the witness is the pair with the largest epsilon.
     """
     listed = inputs.all_inputs or []
 
@@ -128,8 +136,10 @@ def _exhaustive(
 
 
 def _known(dist: OutputDistribution, delta: float) -> Bound | None:
-    """Bound from the mechanism's own privacy curve or worst-case sets, if ``log_prob`` confirms
-    them; otherwise None.
+    """Lower bound on epsilon that the mechanism itself states; None if it states none.
+
+    The bound follows from the mechanism's privacy curve, or from its worst-case inputs and outputs
+    if ``log_prob`` confirms them.
     """
     is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
     if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
@@ -138,12 +148,13 @@ def _known(dist: OutputDistribution, delta: float) -> Bound | None:
 
 
 def _larger(first: Bound | None, second: Bound) -> Bound:
-    """Returns the larger of two bounds. If they are equal, it is the ``second``, whose witness is
-    the simplest.
+    """Returns the larger of two lower bounds. If they are equal, the result is ``second``, whose
+    witness is the simplest.
 
-    The ``first`` is the mechanism's own bound, if it is known. If the probabilities of the second
-    witness are below the smallest double, the first witness is used, because it states the same
-    event for one copy in representable numbers.
+    A witness consists of the inputs and the output that show the bound. ``first`` is the bound that
+    the mechanism itself states, or None if it is unknown. If the probabilities of the second
+    witness are below the smallest double, the first witness is used, because it states the event
+    for one copy in representable numbers.
     """
     if first is None:
         return second

@@ -1,3 +1,4 @@
-"""Games are experiments that compare an adversary's guesses with a truth that the adversary does
-not see.
+"""Games are experiments in which an adversary guesses a hidden truth.
+
+A game scores an attack on a federated training, or bounds epsilon from below.
 """

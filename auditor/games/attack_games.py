@@ -1,4 +1,6 @@
-"""Functions that score an attack on a training, one per family of attacks."""
+"""Table of the functions that score an attack on a federated training, one per family of attacks
+(attribute inference, membership inference, ...).
+"""
 
 from __future__ import annotations
 

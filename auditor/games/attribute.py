@@ -1,5 +1,5 @@
-"""Scores attribute inference: the adversary knows the attribute of some users and guesses that of
-others.
+"""Scores attribute inference: the adversary knows the attribute (such as gender) of some users, and
+guesses the attribute of all other users from their uploads.
 """
 
 from __future__ import annotations
@@ -39,22 +39,20 @@ from fedrec_auditor.targets.transcript import View
 KNOWN_SHARES, QUICK_KNOWN_SHARES = (0.1, 0.2, 0.3), (0.3,)
 N_DRAWS, QUICK_N_DRAWS = 10, 3
 QUICK_MAX_COLUMNS = 20_000
-_MAX_SHARED = 1024  # maximum number of senders whose tables are kept for the next attack
+_MAX_SHARED = 1024  # maximum number of senders whose tables are stored for the next attack
 _READINGS = 14
-_FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer come first
+_FIRST = ("gender", "age_group")  # attributes that Zhang et al. infer; their rows come first
 _ALL, _TRUE = "all uploads", "true interaction set"
 _NO_READING = "No rows or columns of the messages move as its categories would, or several do."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """One attribute to infer, and draws of the users whose class the adversary knows.
+    """One attribute to infer, and random draws of the users whose class the adversary knows.
 
-    ``key``: name of the attribute.
-    ``attribute``: class of each user.
-    ``share``: share of the subjects whose class is known.
-    ``subjects``: users whose class is known or guessed (n,).
-    ``backgrounds``: knowledge of the adversary in each draw.
+    ``share``: share of ``subjects`` whose class the adversary knows, in (0, 1).
+    ``subjects``: indices of the n users whose class is either known or guessed (n,).
+    ``backgrounds``: knowledge of the adversary, one per draw of the known users.
     """
 
     key: str
@@ -65,19 +63,21 @@ class _Question:
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attribute attack: returns one row per attribute and share of known users.
+    """Scores an attribute attack: returns one row of the report, or several, per attribute and
+    share of known users.
 
-    The subjects are the users who have a value of the attribute and whose messages the attack
-    reads. If each round samples users, these are senders of the first and last rounds, at most as
-    many as fit into the attack's memory. The metric is macro F1 over the subjects whose class is
-    not known.
+    A known user is a user whose class the adversary knows. The metric is macro F1 over the users
+    whose class is not known, among the users who have a value of the attribute and whose messages
+    the attack reads. If each round samples users, these are senders of the first and last rounds,
+    at most as many as fit into the attack's memory.
 
     An attack that learns from known users runs at several shares of known users, and selects the
     tables of the uploads that it uses by cross-validation. At the largest share, unless the audit
-    is quick, each table (of all components, or of one group of components) is also attacked by
+    is quick, each table (of all message arrays, or of one group of them) is also attacked by
     itself, which shows the source of a leak. An attack that does not learn runs once, without known
-    users. It may have a second row for the users whose attribute it infers with certainty. An
-    attribute that cannot be attacked has a row with the reason.
+    users. This attack may have a second row for the users whose attribute it infers with certainty.
+    An attribute that cannot be attacked has a row with the reason. The result is empty if the
+    attack cannot read the view (the messages and public parameters that the adversary sees).
 
     Zhang et al., whose attacks these are, do not say how they average F1 over classes. Macro F1 is
     used, because other averages are close to the share of the majority class for an adversary who
@@ -125,11 +125,13 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def max_memory(users: int, width: int) -> float:
-    """Maximum memory of an attribute attack in bytes, for ``users`` users who send ``width``
-    numbers each.
+    """Maximum memory of an attribute attack in bytes.
 
-    The memory consists of one table of the uploads, a copy of its rows of known users, and the
-    inner products of the rows of all tables.
+    ``users``: number of users who send messages.
+    ``width``: number of numbers that each user sends.
+
+    The memory consists of one table of the uploads, a copy of its rows of users whose class is
+    known, and the inner products of the rows of all tables.
     """
     numbers, max_users = max_input_size(users)
     size = 4.0 * (2 + max(KNOWN_SHARES)) * min(numbers, users * width)
@@ -137,7 +139,10 @@ def max_memory(users: int, width: int) -> float:
 
 
 def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
-    """Reason why the attribute of ``subjects`` (n,) cannot be guessed, or an empty string."""
+    """Reason why the attribute cannot be guessed, as text; empty if it can be guessed.
+
+    ``subjects``: indices of the users whose messages the attack reads (n,).
+    """
     n = len(subjects)
     if n < 2:
         return f"the attack reads messages of {n} users, and needs two."
@@ -147,8 +152,10 @@ def _why_impossible(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
 
 
 def _condense_uploads(game: Game) -> ViewWithInputs:
-    """Tables of the uploads. They are kept for the next attack if they have at most ``_MAX_SHARED``
-    rows.
+    """The view with tables of the uploads (one row per user), from which classifiers learn.
+
+    Tables of at most ``_MAX_SHARED`` rows are stored in ``game.upload_tables``, so that the next
+    attack on the same training does not compute them again.
     """
     if _ALL not in game.upload_tables:
         readings = add_inputs(game.view)
@@ -163,22 +170,26 @@ def _condense_uploads(game: Game) -> ViewWithInputs:
 def _rows_by_learning(
     game: Game, whole: ViewWithInputs, subjects: NDArray[np.int64], key: str
 ) -> Iterator[AttackRow | SkippedRow]:
-    """Yields the rows of attribute ``key`` for an attack that learns from known users."""
+    """Yields the rows of one attribute for an attack that learns from users whose class the
+    adversary knows.
+
+    ``subjects``: indices of the users who have a value of the attribute (n,).
+    """
     usable = [name for name, one in whole.inputs.items() if not one.defect]
     for name, each in whole.inputs.items():
         if each.defect:
-            yield game.skipped(f"{key}, {name}: {each.defect}")
+            yield game.skipped(f"{key} from {name}: {each.defect}")
     wide = _too_wide_readings(game, whole, usable)
     for name in wide:
         yield game.skipped(
-            f"{key}, {name}: a quick audit does not sort its {whole.inputs[name].width:,} columns. "
+            f"{key} from {name}: a quick audit does not sort {whole.inputs[name].width:,} columns. "
             "Audit without --quick."
         )
     usable = [name for name in usable if name not in wide]
     if not usable:
         return
     if why := _why_not_from_truth(game, subjects):
-        yield game.skipped(f"{key}, {_TRUE}: {why}")
+        yield game.skipped(f"{key} from {_TRUE}: {why}")
     whole = whole.with_inputs({name: whole.inputs[name] for name in usable})
     shares = QUICK_KNOWN_SHARES if game.quick else KNOWN_SHARES
     for share in shares:
@@ -198,8 +209,10 @@ def _rows_by_learning(
 
 
 def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> list[str]:
-    """Names of tables that a quick audit leaves out, because the attack would sort too many
+    """Names of the tables that a quick audit leaves out, because the attack would sort too many
     columns.
+
+    ``usable``: names of the tables of ``whole`` that can be attacked.
 
     The narrowest table is never left out.
     """
@@ -212,7 +225,7 @@ def _too_wide_readings(game: Game, whole: ViewWithInputs, usable: list[str]) -> 
 
 
 def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
-    """Reason why the attack does not run on the true interactions, or an empty string if it does.
+    """Reason why the attack does not run on the true interactions, as text; empty if it does.
 
     An attack that sorts columns has a maximum table size. Other attacks read inner products only,
     which are computed for any number of columns, one block at a time.
@@ -222,13 +235,14 @@ def _why_not_from_truth(game: Game, subjects: NDArray[np.int64]) -> str:
         return ""
     return (
         f"the true interaction set has {size:,} entries, and the attack sorts {MAX_ENTRIES:,} at "
-        "most. The rows have no figure from it."
+        "most. The rows have no result from it."
     )
 
 
 def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: float) -> _Question:
-    """Draws the known users. ``backgrounds`` is empty if the known users of each draw have a single
-    class.
+    """Draws a ``share`` of the users ``subjects``, whose class the adversary knows, several times.
+
+    ``backgrounds`` of the result is empty if, in every draw, all known users are of one class.
     """
     attribute, n = game.interactions.attributes[key], len(subjects)
     count = min(max(1, round(share * n)), n - 1)
@@ -255,7 +269,11 @@ def _make_question(game: Game, subjects: NDArray[np.int64], key: str, share: flo
 
 
 def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Counter[str]]:
-    """The attack's guesses in every draw, and the number of draws in which it used each table."""
+    """The attack's guesses in every draw of the users whose class the adversary knows, and how
+    often it used each table of the uploads.
+
+    The counts are numbers of draws, by name of the table.
+    """
     attack, backgrounds, subjects = game.attack, question.backgrounds, question.subjects
     draws: tuple[Labels, ...]
     if isinstance(attack, LearningAttack):
@@ -282,7 +300,7 @@ def _guess_all(game: Game, view: View, question: _Question) -> tuple[Guesses, Co
 
 
 def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses]:
-    """Guesses without uploads, by name of the baseline."""
+    """Guesses of every baseline, which uses no uploads, by name of the baseline."""
     blind, _ = _guess_all(game, view.without_uploads(), question)
     labels = [background.classes for background in question.backgrounds]
     return _frequency_guesses(blind, [each for each in labels if each is not None]) | {
@@ -291,8 +309,10 @@ def _baselines(game: Game, view: View, question: _Question) -> dict[str, Guesses
 
 
 def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) -> dict[str, Guesses]:
-    """Guesses by the frequencies of the classes in ``labels``, which holds one array (k,)
-    per draw.
+    """Guesses of the baselines ``majority`` (most frequent class) and ``random`` (class drawn by
+    frequency), by name.
+
+    ``labels``: for each draw, class codes (k,) whose frequencies the baselines use.
     """
     shares = np.stack(
         [np.bincount(each, minlength=guesses.n_classes) / len(each) for each in labels]
@@ -305,7 +325,9 @@ def _frequency_guesses(guesses: Guesses, labels: Sequence[NDArray[np.int64]]) ->
 
 
 def _from_interactions(game: Game, view: View, question: _Question) -> float | None:
-    """Mean macro F1 of the attack on the true interactions; None if it does not run on them."""
+    """Mean macro F1 of the attack on the true interactions in place of uploads; None if the attack
+    cannot run on these.
+    """
     if not isinstance(game.attack, LearningAttack) or _why_not_from_truth(game, question.subjects):
         return None
     name = f"{_TRUE} {hash(question.subjects.tobytes())}"
@@ -324,8 +346,10 @@ def _row(
     baselines: Mapping[str, Guesses],
     from_interactions: float | None,
 ) -> AttackRow:
-    """The row of one question. ``part`` names the table of ``view`` in the row; empty for all
-    tables.
+    """Makes the row of the report for one attribute and share of users whose class the adversary
+    knows.
+
+    ``part``: text that names the single table of ``view``; empty if ``view`` has all tables.
     """
     guesses, read = _guess_all(game, view, question)
     key, share, draws = question.key, question.share, len(question.backgrounds)
@@ -333,14 +357,14 @@ def _row(
         "" if question.backgrounds[0].attributes is None else " and all users' other attributes"
     )
     note = (
-        f"The adversary knows the attribute of {share:.0%} of users{others}. The figure is a mean "
-        f"over {draws} draws of the known users. Its interval is over users and draws."
+        f"The adversary knows the attribute of {share:.0%} of users{others}. The result is a mean "
+        f"over {draws} draws of the known users. The interval covers users and draws."
     )
     if not part and any(read):
-        used = ", ".join(f"{name} ({count})" for name, count in read.most_common())
+        used = "; ".join(f"{name} ({count})" for name, count in read.most_common())
         note += (
             " The attack uses the features of uploads that classify the known users best in cross-"
-            "validation. If no features help, it guesses without uploads. "
+            "validation. If no features help, the attack guesses without uploads. "
             f"Features used (number of draws): {used}."
         )
         if game.quick:
@@ -358,7 +382,7 @@ def _row_with_gain(
     note: str,
     from_interactions: float | None = None,
 ) -> AttackRow:
-    """The row of macro F1, with the gain over the best of ``baselines``."""
+    """Makes the row of macro F1, with the gain over the best of ``baselines``."""
     means = {name: mean_macro_f1(one) for name, one in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     figures = estimate_all(guesses, confidence=game.confidence, rng=game.rng, baseline=best)
@@ -374,19 +398,24 @@ def _row_with_gain(
 
 
 def _by_user(game: Game, guesses: Guesses, question: _Question) -> UsersRow:
-    """Success for each user: the share of right guesses among the draws in which the class is not
+    """Summary of the attack's success over users.
+
+    A user's success is the share of right guesses, among the draws in which the user's class is not
     known.
     """
     is_unknown = guesses.guessed_codes != KNOWN_CLASS_CODE
     right = np.count_nonzero(is_unknown & (guesses.guessed_codes == guesses.true_codes), axis=0)
     count = np.count_nonzero(is_unknown, axis=0)
     share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
-    return users_row(game, question.subjects, share, "share of right guesses of a user's class")
+    return users_row(game, question.subjects, share, "share of right guesses about one user")
 
 
 def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tuple[AttackRow, ...]:
-    """The rows of attribute ``key`` if no user's class is known; empty if the attack guesses
+    """Rows of one attribute for an adversary who knows no user's class; empty if the attack guesses
     nothing.
+
+    ``subjects``: indices of the users to infer about (n,).
+    ``key``: name of the attribute.
     """
     attribute = game.interactions.attributes[key]
     codes, classes, rows = attribute.codes, len(attribute.classes), len(attribute.categories)
@@ -409,7 +438,7 @@ def _rows_without_known(game: Game, subjects: NDArray[np.int64], key: str) -> tu
 
 
 def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -> AttackRow:
-    """The row of the share of ``subjects`` (n,) whose attribute is inferred with certainty and
+    """Makes the row of the share of users whose attribute is inferred both with certainty and
     correctly.
 
     The baseline is 0, because without messages no attribute can be certain. If an inference that
@@ -432,7 +461,9 @@ def _certain_row(game: Game, guess: Labels, subjects: NDArray[np.int64], key: st
 
 
 def _other_attributes(interactions: Interactions, key: str) -> NDArray[np.float64] | None:
-    """One-hot codes of all attributes except ``key``: (n_users, number of categories), or None."""
+    """One-hot codes of all attributes except ``key``, as floats (n_users, number of categories);
+    None if there is no other attribute.
+    """
     parts = [
         np.eye(len(other.categories))[other.codes]
         for name, other in sorted(interactions.attributes.items())

@@ -1,5 +1,7 @@
-"""Canaries: designed users with two alternative histories each, as one canary or many in one
-training.
+"""Canaries: designed users, each with two alternative histories (sets of ratings) that a game has
+to distinguish.
+
+A data set has one canary, or many canaries in the same training.
 """
 
 from __future__ import annotations
@@ -29,15 +31,18 @@ UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """One or more canaries: designed users that join a ``crowd``, each with one of two histories.
+    """A number m of canaries: designed users, each with two alternative histories (sets of
+    ratings).
 
-    ``pair_names``: descriptions of the two histories.
-    ``histories``: one row per history over the catalogue of the crowd: the first histories of all m
-        canaries, then their second histories.
-    ``crowd``: the users who are not canaries.
-    ``n_known``: number of items that are not new. Items with larger indices are new.
+    ``pair_names``: descriptions of the first and of the second history, for reports.
+    ``histories``: data set of 2 m rows, over the item catalogue of ``crowd``: the first histories
+        of all m canaries, then their second histories.
+    ``crowd``: data of the users who are not canaries.
+    ``n_known``: number of items at the start of the catalogue that do not count as new. New items
+        are meant for canaries only. If it is 0, all items count as new.
 
-    The number of users is the same for both histories, because papers take this number as public.
+    A population has the same number of users with either history, because papers take this number
+    as public.
     """
 
     pair_names: tuple[str, str]
@@ -53,15 +58,15 @@ class Canaries:
         histories: Sequence[NDArray[np.float32]],
         flipped: tuple[str, ...] = (),
     ) -> Self:
-        """Makes one canary.
+        """Makes a set of one canary (designed user with two alternative histories).
 
-        ``crowd``: all other users.
+        ``crowd``: data of all other users.
         ``names``: descriptions of the two histories.
         ``histories``: ratings (n_items,) of each of the two histories, 0 for items without a
             rating.
         ``flipped``: names of attributes that have their first category in the first history and
             their last category in the second history. All other attributes have their first
-            category in both.
+            category in both histories.
         """
         nobody = crowd.take_users(np.arange(0))
         both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
@@ -73,7 +78,8 @@ class Canaries:
 
     @cached_property
     def own_items(self) -> NDArray[np.intp]:
-        """Indices of the items that are in at least one history of each canary (m, k).
+        """Indices of the items that a canary (designed user) has in at least one of its two
+        histories, one row per canary (m, k).
 
         All canaries must have the same number k of such items.
         """
@@ -83,10 +89,11 @@ class Canaries:
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
     def join_crowd(self, first: NDArray[np.bool_]) -> Interactions:
-        """Users of the crowd and all canaries, as one data set.
+        """Joins all other users and all canaries (designed users) into one data set, with a chosen
+        history for each canary.
 
-        ``first``: whether each canary has its first history (m,). If false, it has its second
-            history.
+        ``first``: whether each canary has its first history (m,). If false, the canary has its
+            second history.
         """
         return join_users(
             self.crowd, self.histories.take_users(np.arange(len(self)) + len(self) * ~first)
@@ -94,37 +101,50 @@ class Canaries:
 
     @property
     def populations(self) -> tuple[Interactions, Interactions]:
-        """The population with the first histories of all canaries, and the population with the
-        second histories.
+        """Two data sets: all other users with the first histories of all canaries (designed users),
+        and with their second histories.
         """
         every = np.ones(len(self), np.bool_)
         return self.join_crowd(every), self.join_crowd(~every)
 
     def is_item_table(self, shape: tuple[int, ...]) -> bool:
-        """Whether a table of this ``shape`` has one row per item."""
+        """Whether a table of this ``shape`` has one row per item of the catalogue."""
         return len(shape) > 0 and shape[0] == self.crowd.n_items
 
     def first_new_row(self, shape: tuple[int, ...]) -> int:
-        """Index of the first new item in an item table, or of the first canary in a user table;
-        otherwise 0.
+        """Index of the first row of a table that belongs to a new item or to a canary (designed
+        user).
+
+        ``shape``: shape of the table.
+
+        In an item table (one row per item), the index is that of the first new item. In a user
+        table (one row per user), the index is that of the first canary. For all other shapes the
+        index is 0.
         """
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
         return self.n_known if self.is_item_table(shape) else users * of_users
 
     def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of ``new_rows`` of a table with this ``shape``."""
+        """Shape of a table that is restricted to the rows of new items or of canaries (designed
+        users).
+
+        ``shape``: shape of the whole table, with one row per item or per user. A table of any other
+            shape keeps all rows.
+        """
         return (shape[0] - self.first_new_row(shape), *shape[1:]) if shape else ()
 
     def new_rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """Rows of new items if ``part`` is an item table, of canaries if it is a user table;
-        otherwise all rows.
+        """Selects rows of the array ``part``: those of new items if it has one row per item; those
+        of canaries (designed users) if it has one row per user; otherwise all rows.
         """
         return part[self.first_new_row(part.shape) :] if np.ndim(part) else part
 
     def new_rows_total(self, sent: Component) -> NDArray[Any]:
-        """Sum over senders of the messages ``sent``, restricted to ``new_rows``. Other rows are not
-        computed.
+        """Sum of the messages ``sent`` over all senders, in the rows of new items or of canaries
+        (designed users) only.
+
+        A table with another number of rows keeps all rows.
         """
         first = self.first_new_row(sent.shape)
         return (sent.drop_rows(first) if first else sent).total()
@@ -136,10 +156,10 @@ def small_population(
     """Selects a small, dense part of the data, and appends ``NEW_ITEMS`` items that nobody has
     rated.
 
-    ``n_items``: number of items to keep; the items with the most ratings are kept.
     ``n_users``: number of users to keep; the users with the most ratings of the kept items are
-        kept. Users who rated more than half of these items come last, so that negatives can be
-        drawn.
+        kept. Users who rated more than half of these items come last, so that items that a user did
+        not rate can be drawn.
+    ``n_items``: number of items to keep; the items with the most ratings are kept.
     ``catalogue``: number of items of a catalogue that cannot change, or None. If given, all items
         are kept, and the last ``NEW_ITEMS`` items lose their ratings and count as new.
 
@@ -177,17 +197,23 @@ def small_population(
 
 
 def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
-    """Indices of ``count`` users with the largest ``sizes``; users with over half of the items come
-    last.
+    """Indices of the ``count`` users with the most items, in ascending order.
+
+    ``sizes``: number of items of each user.
+    ``n_items``: number of items of the catalogue. Users who have more than half of them come last.
     """
     return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
 def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields canaries that may be easy to distinguish in ``scope``, whose unit is in ``UNITS`` or
-    an attribute.
+    """Yields canaries (designed users) whose two histories differ as strongly as ``scope`` allows,
+    so that they may be easy to distinguish.
 
-    Their histories have extreme ratings of new items. If a user is added or removed, the second
+    ``scope``: scope of the claim: what it protects (in ``UNITS`` or an attribute), and the
+        adjacency.
+    ``population``: data with ``NEW_ITEMS`` new items at the end of the catalogue.
+
+    The histories have extreme ratings of new items. If a user is added or removed, the second
     history is empty. If a user is replaced, some of the second histories are empty.
     """
     ratings = population.ratings.data
@@ -213,19 +239,19 @@ def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canarie
         for name in several:
             first, *_, last = population.attributes[name].classes
             for ratings in (nothing, history(new), history(known)):
-                names = f"the canary's {name} is {first}", f"it is {last}"
+                names = f"the canary's {name} is {first}", f"the canary's {name} is {last}"
                 yield canary(names, (ratings, ratings), (name,))
     elif scope.is_value:
         if high > low:
             lowest = history(single, value=low)
-            yield pair(f"{text} {high:g}", f"it {low:g}", history(single), lowest)
-            names = f"{text} {high:g} and {old} other items", f"it {low:g}"
-            yield pair(*names, history(single, known), history(known) + lowest)
+            yield pair(f"{text} with {high:g}", f"{text} with {low:g}", history(single), lowest)
+            first, last = (f"{text} with {end:g} and {old} other items" for end in (high, low))
+            yield pair(first, last, history(single, known), history(known) + lowest)
     elif scope.unit is not Unit.USER and scope.adjacency is Adjacency.REPLACE:
         yield pair(text, "another new item", history(single), history(another))
     elif scope.unit is not Unit.USER:
         yield pair(text, "nothing", history(single), nothing)
-        yield pair("two new items", "one of them", history(single, another), history(another))
+        yield pair("two new items", "one new item", history(single, another), history(another))
         both = history(single, known), history(known)
         yield pair(f"{text} and all {old} other items", "only the other items", *both)
     else:
@@ -244,11 +270,11 @@ def extreme_canaries(scope: Scope, population: Interactions) -> Iterator[Canarie
 
 
 def candidates_from_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields canaries that have the histories of users in ``population``, if the unit of ``scope``
-    is a user.
+    """Yields designed users (canaries) with two histories copied from real users in ``population``.
 
     The first history is that of the user with the most items. The second history is empty, or that
-    of the user who shares the fewest items with the first.
+    of the user who shares the fewest items with the first. Nothing is yielded unless ``scope`` (the
+    kind of change that a claim hides) is about a user.
     """
     ratings = population.ratings.toarray().astype(np.float32)
     if scope.unit is not Unit.USER or not ratings.any():
@@ -256,14 +282,15 @@ def candidates_from_data(scope: Scope, population: Interactions) -> Iterator[Can
     first = ratings[np.argmax(np.count_nonzero(ratings, axis=1))]
     common = np.count_nonzero(ratings[:, first != 0], axis=1)
     second = ratings[np.lexsort((-np.count_nonzero(ratings, axis=1), common))[0]]
-    names = "the canary has the ratings of a user of the data", "it has those of another user"
+    names = "the canary copies a user of the data", "the canary copies another user"
     if scope.adjacency is not Adjacency.ADD_REMOVE and (first != second).any():
         yield Canaries.make_single(population, names, (first, second))
-    yield Canaries.make_single(population, (names[0], "it rated nothing"), (first, 0 * first))
+    yield Canaries.make_single(population, (names[0], "a canary rated nothing"), (first, 0 * first))
 
 
 def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Yields one canary per item. Its first history consists of this item only.
+    """Yields one canary (designed user) per item. The first history of the canary is this item
+    only.
 
     The second history is empty, or consists of the next item if the adjacency of ``scope`` is
     replacement. Nothing is yielded unless the unit of ``scope`` is a user or an interaction.
@@ -273,7 +300,7 @@ def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
     is_replaced = scope.adjacency is Adjacency.REPLACE
     for item, first in enumerate(np.eye(population.n_items, dtype=np.float32)):
         second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
-        name = "it rated another item" if is_replaced else "it rated nothing"
+        name = f"the canary rated {'another item' if is_replaced else 'nothing'}"
         yield Canaries.make_single(
             population, (f"the canary rated item {item}", name), (first, second)
         )
@@ -282,8 +309,8 @@ def item_canaries(scope: Scope, population: Interactions) -> Iterator[Canaries]:
 def map_canaries(
     designed: Iterable[Canaries], read: Callable[[Canaries], _Read]
 ) -> tuple[list[tuple[Canaries, _Read]], list[InputError]]:
-    """Applies ``read`` to each of the canaries ``designed``; returns pairs of canary and result,
-    and errors.
+    """Applies ``read`` to each canary (designed user); returns pairs of canary and result, and the
+    errors of all other canaries.
 
     The errors are InputErrors of the client, whose code may refuse a history that no real user has.
     """
@@ -297,7 +324,8 @@ def map_canaries(
 
 
 def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -> str:
-    """Returns a text on the canaries that the client refuses, which is empty if it refuses none.
+    """Text on the canaries (designed users) at whose histories the client's code fails; empty if
+    there are none.
 
     ``refused``: errors of the client, one per refused canary.
     ``remaining``: canaries that are not refused.
@@ -313,8 +341,10 @@ def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -
 
 
 def population_of_claims(population: Interactions, n_features: int) -> Population:
-    """Numbers of users, items and features for which claims are computed: ``population`` and one
-    canary.
+    """Numbers of users, items and features for which the claims of a system are computed.
+
+    ``population``: the users except the canary (designed user), which is counted in addition.
+    ``n_features``: number of features of a user.
     """
     return Population(
         n_users=population.n_users + 1, n_items=population.n_items, n_features=n_features
@@ -324,10 +354,11 @@ def population_of_claims(population: Interactions, n_features: int) -> Populatio
 def add_user(
     population: Interactions, history: NDArray[np.float32], flipped: Collection[str] = ()
 ) -> Interactions:
-    """Appends one user to the population, with the ratings ``history`` (n_items,).
+    """Appends one user to the population.
 
-    The new user has the first category of each attribute, or the last category if it is in
-    ``flipped``.
+    ``history``: ratings of the new user (n_items,), 0 for items without a rating.
+    ``flipped``: names of the attributes of which the new user has the last category. The new user
+        has the first category of all other attributes.
     """
     rated, times = np.count_nonzero(history), population.timestamps
     user = replace(
@@ -372,15 +403,15 @@ N_CANARIES, QUICK_CANARIES = 1_000, 200
 def design_canaries(
     scope: Scope, interactions: Interactions, count: int, rng: np.random.Generator
 ) -> Canaries | None:
-    """Designs ``count`` canaries whose two histories differ in one change of ``scope``, in new
-    items.
+    """Designs ``count`` canaries (users with two alternative histories). The histories differ in
+    new items, by one change that ``scope`` (unit and adjacency of a claim) hides.
 
-    Each canary has new items of its own if that at most doubles the catalogue. Otherwise as many
-    new items are added as the catalogue has, each canary has at least two, and few canaries have
-    the same items. New items have random genres, and canaries have the attributes of random users,
-    so that models without item parameters also distinguish canaries. If a user or an interaction is
-    added or removed, the second history lacks the items that differ. Returns None if the unit is
-    the value of a rating and all ratings are equal.
+    Each canary has new items of its own if that at most doubles the catalogue. Otherwise, the
+    number of new items is that of the existing items; each canary then has at least two new items,
+    and few canaries have the same items. New items have random genres, and canaries have the
+    attributes of random users, so that models without item parameters also distinguish canaries. If
+    a user or an interaction is added or removed, the second history lacks the items that differ.
+    Returns None if the unit is the value of a rating and all ratings are equal.
     """
     data = interactions.ratings.data
     high, low = (float(data.max()), float(data.min())) if len(data) else (1.0, 1.0)
@@ -397,13 +428,13 @@ def design_canaries(
     common_items = words[:, width - common :]
     text = f"{first} new items" if first > 1 else "a new item"
     if scope.is_value:
-        second_items, names = first_items, (f"a new item {high:g}", f"it {low:g}")
+        second_items, names = first_items, (f"{text} with {high:g}", f"{text} with {low:g}")
     elif swapped:
         names = text, "other new items" if first > 1 else "another new item"
     else:
         names = text, "nothing"
     if common:
-        names = f"{names[0]} and a common one", f"{names[1]} and the common one"
+        names = f"{names[0]} and a common item", f"{names[1]} and the common item"
     grown, old = _add_items(interactions, pool, rng), interactions.n_items
     history = [
         _make_histories(
@@ -425,21 +456,26 @@ def design_canaries(
             for name, attribute in grown.attributes.items()
         },
     )
-    names = f"a canary rated {names[0]}", f"it rated {names[1]}"
+    names = f"a canary rated {names[0]}", f"the canary rated {names[1]}"
     return Canaries(pair_names=names, histories=profiles, crowd=grown, n_known=old)
 
 
 def default_canary_count(interactions: Interactions, quick: bool) -> int:
-    """Default number of canaries of a training on ``interactions``, at most twice the number of
-    users.
+    """Default number of canaries (designed users) of one training, at most twice the number of
+    users in ``interactions`` but at least ``MIN_CANARIES``.
+
+    ``quick``: whether the audit is quick, which has fewer canaries.
     """
     limit = QUICK_CANARIES if quick else N_CANARIES
     return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
 
 
 def _draw_rows(pool: int, count: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows (``count``, ``width``) of numbers below ``pool``; a number recurs only after all were
-    used.
+    """Draws ``count`` rows of ``width`` distinct numbers from 0 to ``pool`` - 1, shape (count,
+    width).
+
+    A number recurs only after all numbers were used, except for a remainder that does not fill a
+    row.
     """
     fitting = pool // width
     orders = (rng.permutation(pool)[: fitting * width] for _ in range(-(-count // fitting)))
@@ -447,8 +483,9 @@ def _draw_rows(pool: int, count: int, width: int, rng: np.random.Generator) -> N
 
 
 def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
-    """Histories (m, ``width``) in which the ``items`` (m, k) of each row have the ratings
-    ``values`` (k,).
+    """Sparse table of m histories with the same k ``values`` as ratings, shape (m, ``width``).
+
+    ``items``: indices of the rated items of each history (m, k).
     """
     count, size = items.shape
     numbers = np.tile(values.astype(np.float32), count), items.ravel(), np.arange(count + 1) * size
@@ -458,7 +495,9 @@ def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -
 
 
 def _add_items(interactions: Interactions, more: int, rng: np.random.Generator) -> Interactions:
-    """Appends ``more`` new items to the catalogue. Each has each genre with probability 1/2."""
+    """Appends ``more`` new items without ratings to the catalogue. Each new item has each genre
+    with probability 1/2.
+    """
     table, genres, titles = interactions.ratings, interactions.genres, interactions.titles
     width = interactions.n_items + more
     numbers = table.data, table.indices, table.indptr

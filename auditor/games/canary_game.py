@@ -1,5 +1,6 @@
-"""Games with a canary: they draw outputs of two worlds, bound epsilon from below and judge
-claims.
+"""Base of the games that test claims by a canary (designed user), and bound epsilon from below.
+
+A game draws outputs of two worlds (neighbouring inputs that differ in the data of a canary).
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ class SingleRemovalBound(Estimator):
     """Lower bounds for removing one user, derived by group privacy from bounds for removing two
     users.
 
-    ``estimator``: gives the bounds for two removals.
+    ``estimator``: estimator of the bounds for two removals.
     ``max_claim``: largest finite claimed epsilon, or infinity if no claim is finite.
 
     At a delta above 0, a bound is at most 1.1 * ``max_claim`` + 0.05, or 1 if ``max_claim`` is
-    infinite.
+    infinite. This limit sets the larger delta at which two removals are measured.
     """
 
     estimator: Estimator
@@ -82,12 +83,14 @@ class SingleRemovalBound(Estimator):
 
     @property
     def source(self) -> str:
-        """Source of the estimator, as named in bounds."""
+        """Source of the estimator, as stated in reports."""
         return self.estimator.source
 
     def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
-        """The delta of the bound for two removals, and a function that converts this bound to one
-        removal.
+        """The delta at which the bound for two removals is measured, and a function that converts
+        this bound to one removal.
+
+        ``delta``: delta of the bound for one removal.
         """
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
@@ -97,12 +100,13 @@ class SingleRemovalBound(Estimator):
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def observe(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """Draws outputs of two worlds that differ by two removals, as ``estimator`` does.
+        """Draws outputs of two worlds that differ by removing two users; returns lower bounds on
+        epsilon for removing one.
 
-        ``worlds``: the two worlds.
+        ``worlds``: the two worlds (inputs).
         ``asked``: number of draws per world, delta and error probability of the bound.
 
-        The limits of the returned observation are for one removal.
+        Outputs are drawn by ``estimator``, at the larger delta of two removals.
         """
         wide, half = self._convert(asked.delta)
         observation = self.estimator.observe(worlds, asked._replace(delta=wide), rng)
@@ -115,16 +119,21 @@ class SingleRemovalBound(Estimator):
         return Observation(observation.draws, limit, f"{observation.remark}; {text}")
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """Bound for one removal that ``JointBinomial`` expects from ``samples`` draws, at error
-        probability ``alpha``.
+        """Lower bound on epsilon, for removing one user, that the estimator ``JointBinomial``
+        expects from ``samples`` draws.
 
-        ``rates``: probabilities of an event in two worlds that differ by one removal.
+        ``rates``: probabilities of an event in two worlds (inputs that differ by this user).
+        ``delta``: delta of the bound.
+        ``alpha``: error probability of the bound.
         """
         return JointBinomial().expected_limit(samples, rates, delta=delta, alpha=alpha)
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Largest bound for one removal that ``samples`` draws can give, at error probability
-        ``alpha``.
+        """Lower bound on epsilon, for removing one user, if the estimator guesses the world of each
+        of ``samples`` draws per world right.
+
+        ``delta``: delta of the bound.
+        ``alpha``: error probability of the bound.
         """
         wide, half = self._convert(delta)
         return half(self.estimator.largest_limit(samples, delta=wide, alpha=alpha))
@@ -135,26 +144,37 @@ Features = Mapping[str, NDArray[np.float64]]
 
 
 class Simulation(Protocol):
-    """Simulates runs of each of two worlds. Instances are sent to worker processes."""
+    """Simulates runs of a system in each of two worlds (neighbouring inputs).
+
+    A run is one experiment, such as a training; its features are the numbers that the adversary
+    computes from its messages. Instances are sent to worker processes.
+    """
 
     @property
     def n_messages(self) -> int:
-        """Number of client messages that a run computes: of the canary, of the crowd, and copies
-        for means.
+        """Number of client messages that one run computes, from which its duration is estimated.
+
+        The number counts messages of the canary (designed user) and of all other users, and
+        repeated messages of which a mean is computed.
         """
         ...
 
     @property
     def votes(self) -> int:
-        """Number of features, at the end of each row, that may each serve as a decision rule by
-        itself.
+        """Number of features, the last ones of each run, that may each serve alone as the
+        adversary's score.
 
-        All other features are only used in combination.
+        Features are numbers that the adversary computes from the messages of a run. All other
+        features are only used in combination.
         """
         ...
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` runs of a world (0 or 1) and returns their features."""
+        """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
+
+        Returns features (``size``, f), which are numbers that the adversary computes from the
+        messages of a run, by vantage (name of the adversary who sees these messages).
+        """
         ...
 
 
@@ -163,40 +183,46 @@ Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[An
 
 
 class Store(Protocol):
-    """Storage of finished chunks of runs, from which an interrupted audit resumes."""
+    """Storage of finished chunks of simulated runs, from which an interrupted audit resumes."""
 
     def get(self, name: str) -> Features | None:
-        """Returns the features stored under ``name``, or None if there are none."""
+        """Returns the chunk of simulated runs that was stored under ``name``, or None.
+
+        A chunk has numbers computed from each of n runs (n, f), by adversary.
+        """
         ...
 
     def put(self, name: str, features: Features) -> None:
-        """Stores the features of a chunk under ``name``."""
+        """Stores numbers computed from simulated runs (``features``) under ``name``."""
         ...
 
 
 @dataclass(slots=True)
 class MemoryStore:
-    """Storage of chunks in the memory of this process.
+    """Storage of finished chunks of simulated runs in the memory of this process.
 
-    ``chunks``: the stored features, by name of the chunk.
+    ``chunks``: numbers that the adversary computes from the runs, by name of the chunk.
     """
 
     chunks: dict[str, Features] = field(default_factory=dict)
 
     def get(self, name: str) -> Features | None:
-        """Returns the features stored under ``name``, or None if there are none."""
+        """Returns the chunk of simulated runs that was stored under ``name``, or None.
+
+        A chunk has numbers computed from each of n runs (n, f), by adversary.
+        """
         return self.chunks.get(name)
 
     def put(self, name: str, features: Features) -> None:
-        """Stores the features of a chunk under ``name``."""
+        """Stores numbers computed from simulated runs (``features``) under ``name``."""
         self.chunks[name] = features
 
 
 def run_serially(
     function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
 ) -> Iterator[Any]:
-    """Calls ``function`` with each tuple of ``arguments`` in order, in this process (a
-    ``Parallel``).
+    """Calls ``function`` with each tuple of ``arguments``, one after the other in this process;
+    yields the results.
     """
     return (function(*each) for each in arguments)
 
@@ -205,12 +231,13 @@ def run_serially(
 class RunSampler:
     """Draws runs of a simulation in chunks, each chunk from its own seed.
 
-    ``simulation``: simulates the runs of each world.
-    ``name``: text that identifies the game and its setting in the names of stored chunks.
+    ``simulation``: simulates the runs of each of two worlds (neighbouring inputs).
+    ``name``: text that identifies the game and its experiment in the names of stored chunks.
     ``chunk_size``: number of runs per chunk.
-    ``run_chunks``: runs the chunks. The results do not depend on the number of processes.
-    ``store``: stores chunks, so that bounds for several vantages can use the same runs; None to
-        store nothing.
+    ``run_chunks``: function that computes the chunks, perhaps in several processes. The results do
+        not depend on the number of processes.
+    ``store``: stores chunks, so that bounds against several adversaries can use the same runs; None
+        to store nothing.
     """
 
     simulation: Simulation
@@ -222,10 +249,11 @@ class RunSampler:
     def draw_features(
         self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Simulates ``size`` runs of a world and returns their features, shape (``size``, f).
+        """Simulates ``size`` runs of a world (neighbouring input), and returns numbers (``size``,
+        f) that an adversary computes from each run.
 
-        ``source``: source of the features, such as a vantage.
-        ``world``: number of the world, 0 or 1.
+        ``source``: name of the adversary, such as "server".
+        ``world``: index of the world, 0 or 1.
         ``rng``: generator whose seed determines the runs. Its state does not change.
         """
         parent = rng.bit_generator.seed_seq
@@ -264,21 +292,23 @@ class RunSampler:
         budget: TestBudget,
         trees: bool = False,
     ) -> Worlds:
-        """Makes two worlds whose outputs are one number per run: the score of a fitted decision
-        rule.
+        """Makes two worlds (neighbouring inputs) whose output is one number per run: the score of a
+        fitted decision rule.
 
         ``names``: descriptions of the two worlds.
-        ``scope``: scope of the bound.
-        ``source``: source of the features, such as a vantage.
+        ``scope``: protected unit, adjacency, adversary and duration for which epsilon is bounded.
+        ``source``: name of the adversary, such as "server".
         ``statistic``: description of the score in reports.
-        ``pilot``: number of runs per world to which the rule is fitted. They are not used for the
-            bound.
-        ``budget``: number of draws, delta and error probability for which the rule is chosen.
-        ``trees``: whether the rule is fitted by ``learn_rule``; if false, by logistic
-        regression.
+        ``pilot``: number of runs per world to which the decision rule is fitted. These runs are not
+            used for the bound.
+        ``rng``: random generator of the pilot runs.
+        ``budget``: number of draws, delta and error probability for which the decision rule is
+            chosen.
+        ``trees``: whether the decision rule is fitted by ``learn_rule``; if false, by logistic
+            regression.
 
-        If one of the ``votes`` features of the simulation promises a larger bound within
-        ``budget``, this feature is the score.
+        If one of the last ``simulation.votes`` numbers of a run promises a larger bound than the
+        rule, this number is the score.
         """
         first, second = (
             self.draw_features(source, world, pilot, stream)
@@ -312,13 +342,14 @@ def _simulate(
     return name, features
 
 
-# Default runs per world: for runs of uploads only, and for runs with the server's steps.
+# Default runs per world (neighbouring input): of uploads only, and with the server's steps.
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 # Maximum seconds of a game whose messages are slow to compute, and minimum runs per world.
 MAX_SECONDS, MIN_RUNS = 300.0, 40
 # Factor by which the number of runs is divided in a quick audit.
 QUICK_RATIO = 10
-# Second delta at which a claim that is a formula is tested, for which a thousand runs suffice.
+# Second delta at which a claim that states epsilon as a function of delta is tested. A thousand
+# runs suffice for it.
 FORMULA_DELTA = 0.1
 NO_CHANGE = "no change of a canary's data changes its messages"
 _ALPHA = 0.05  # error probability of the bound for which a rule is chosen
@@ -327,17 +358,17 @@ _PILOTS, _MOST_PILOTS = 4, 2_000  # number of runs per pilot run, and maximum nu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameInputs:
-    """Inputs of a game: a target and the data of its users.
+    """Inputs of a game with a canary (designed user): a system, the data of its users, and options.
 
     ``target``: the system under audit.
     ``interactions``: the interactions of its users.
     ``shape``: number of users and number of items of the small population in which games are
-    played.
-    ``canaries``: number of canaries of the one-run game; None for the default.
+        played.
+    ``canaries``: number of canaries of the game that trains only once; None for the default.
     ``quick``: whether to make fewer runs.
     ``compute``: device and memory that trainings may use.
-    ``attack``: attack by which the adversary guesses in the round and training games; None for
-        projections.
+    ``attack``: attack whose guess is the adversary's score in the games of one round and of a
+        training; None to score messages by their projections on an expected difference.
     """
 
     target: Target
@@ -351,7 +382,10 @@ class GameInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Two worlds of a game, ready to be simulated, and the scopes in which epsilon is bounded.
+    """Two worlds (neighbouring inputs) that a game simulates, and the scopes in which it bounds
+    epsilon.
+
+    A scope is the protected unit, the adjacency, what the adversary sees, and the duration.
 
     ``target``: the system under audit.
     ``population``: numbers of users and items for which the claims of ``target`` are judged.
@@ -361,12 +395,14 @@ class Setting:
     ``run_text``: description of a run in reports.
     ``size_text``: number of users or items of a run, in words.
     ``statistic``: description of the adversary's score in reports.
-    ``max_runs``: default number of runs per world if a run draws uploads only, otherwise None.
+    ``max_runs``: largest number of runs per world that ``n_runs`` returns. None for
+        ``TRAINING_RUNS``, if a run includes the server's steps.
     ``chunk_size``: number of runs that are simulated together; None for the game's default.
-    ``is_halved``: whether ``SingleRemovalBound`` converts the bounds, because a user without items
-        sends a message that is not zero.
-    ``exact_bound``: function that traces the code of the two worlds and computes an exact bound at
-        a delta; None if the code is not available.
+    ``is_halved``: whether a measured bound is converted to the removal of one user
+        (``SingleRemovalBound``). A bound for replacing a user is then a bound for two removals,
+        because a user without items also sends a message that is not zero.
+    ``exact_bound``: function that traces the client's code in the two worlds and computes a lower
+        bound at a delta without sampling error; None if the code is not available.
     """
 
     target: Target
@@ -383,11 +419,14 @@ class Setting:
     exact_bound: Callable[[float], Proof] | None = None
 
     def n_runs(self, quick: bool) -> int:
-        """Default number of runs per world, without the pilot runs to which the decision rule is
-        fitted.
+        """Default number of runs per world (neighbouring input) for the bound; pilot runs, to which
+        the decision rule is fitted, are extra.
 
-        If messages are slow to compute, it is the number that one processor can make in
-        ``MAX_SECONDS``.
+        ``quick``: whether the audit is quick, which divides the number by ``QUICK_RATIO``.
+
+        If messages are slow to compute, the number is at most what one processor can simulate in
+        ``MAX_SECONDS`` (divided by ``QUICK_RATIO`` if ``quick``), or ``MIN_RUNS`` if that is
+        larger.
         """
         usual = (self.max_runs or TRAINING_RUNS) // (QUICK_RATIO if quick else 1)
         seconds = self.target.upload_seconds * self.simulation.n_messages * 2 * (1 + 1 / _PILOTS)
@@ -396,18 +435,26 @@ class Setting:
 
     @property
     def bound_scopes(self) -> list[tuple[Scope, float]]:
-        """Scope and delta of each bound that the game measures."""
+        """Scope (unit, adjacency, what the adversary sees, duration) and delta of each lower bound
+        on epsilon that the game measures.
+        """
         return [(scope, delta) for scope, deltas in self.scope_deltas.items() for delta in deltas]
 
     def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
-        """Returns the claims that a bound tests, and further claims that the bound can only refute.
+        """Returns the claims that a lower bound tests, and further claims that are reported only if
+        the bound refutes them.
 
-        Tested claims have the vantage and the unit of ``scope``. If some of them also have its
-        horizon, only these are tested. The bound can refute, but not support, two kinds of further
-        claims. For systems of other projects, whose claims hold for any population, they are claims
-        of the same unit with a longer horizon. If no claim has the same unit, they are all claims
-        that cover ``scope``. If ``delta`` is larger than the deltas of the claims, only claims that
-        are formulas are tested.
+        ``scope``: protected unit, adjacency, vantage (what the adversary sees) and horizon (round
+            or training) of the bound.
+        ``delta``: delta of the bound.
+
+        Tested claims have the vantage and the unit of ``scope``. If some of these claims also have
+        its horizon, only claims with this horizon are tested. If ``delta`` is larger than the
+        deltas of the claims, only claims that state epsilon as a function of delta are tested.
+
+        The further claims are, for systems of other projects, whose claims hold for any population,
+        claims of the same unit with a longer horizon. If no claim has the same unit, the further
+        claims are all claims that cover ``scope``.
         """
         covering = [
             scoped
@@ -429,9 +476,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Scopes in which a game makes no runs, and the reason.
+    """Scopes in which a game does not bound epsilon, and the reason.
 
-    ``scopes``: the scopes; empty for all scopes.
+    ``scopes``: the scopes (unit, adjacency, what the adversary sees, duration); empty if the reason
+        applies to the whole game.
     ``reason``: the reason, as stated in reports.
     """
 
@@ -441,10 +489,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameResult:
-    """Result of a game in one scope.
+    """Result of a game: a lower bound on epsilon, and the claims that it judges.
 
-    ``measured``: the measured lower bound.
-    ``findings``: the claims that are judged by this bound.
+    ``measured``: the measured lower bound of epsilon.
+    ``findings``: the judgements of claims by this bound.
     ``estimator``: the estimator of the bound.
     """
 
@@ -454,10 +502,12 @@ class GameResult:
 
 
 class CanaryGame(ABC):
-    """Game whose two worlds differ in the history of a canary. Subclasses define the worlds.
+    """Game whose two worlds (neighbouring inputs) differ in the data of a designed user (canary).
+
+    Subclasses define the worlds.
 
     ``name``: name of the game on the command line.
-    ``horizon``: time that the adversary observes.
+    ``horizon``: time that the adversary observes: one round, or a training.
     ``chunk_size``: number of runs that are simulated together.
 
     Claims that may rely on random sampling of users are tested on runs that sample users.
@@ -469,8 +519,7 @@ class CanaryGame(ABC):
     is_parallel = True
     """Whether a run simulates many clients, so that parallel runs keep all processes busy."""
     has_trees = False
-    """Whether a decision rule may be a single feature or boosted trees, see ``RunSampler.worlds``.
-    """
+    """Whether a decision rule may be a single feature or boosted trees, see ``make_worlds``."""
     allows_attack = False
     """Whether an attack may take the place of the adversary's score (``GameInputs.attack``)."""
     own_estimator: ClassVar[Estimator | None] = None
@@ -479,30 +528,45 @@ class CanaryGame(ABC):
 
     @abstractmethod
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
-        """Yields the worlds of the game, one setting for all scopes that need the same canary.
+        """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
+        simulate.
 
-        ``ground``: the target and the data of its users.
+        A ``Setting`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        that need the same canary (designed user). A ``Skipped`` names scopes without an experiment,
+        and the reason.
 
-        Raises InputError if the attack by which the adversary guesses can read no vantage.
+        ``ground``: the system under audit, its data, and options.
+        ``rng``: random generator for the search of the canary.
+
+        Raises InputError if an attack is to score the messages but cannot read any that an
+        adversary sees.
         """
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
-        """Checks that a claim is about a user, a rating or an interaction, and lies within the
-        paper's model.
+        """Whether the game can test a claim: the claim is about a user, a rating or an interaction,
+        and depends on no quantity that the paper leaves out.
         """
         return scoped.scope.unit in UNITS and not scoped.outside_model
 
     def scope_deltas(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
-        """Scopes of the bounds that test ``claims``, in the order of the claims, with the deltas of
-        the bounds.
+        """Returns the scopes in which the game bounds epsilon for ``claims``, and the deltas of the
+        bounds in each scope.
 
-        The horizon of every bound is that of the game. A claim of a training is also a claim of
-        each round, and a claim of a round is tested by the sum over a training. The adjacency "any
-        pair" becomes replacement, because the worlds are two histories. For a single interaction it
-        becomes add or remove, because the two values of an interaction are presence and absence. A
-        bound is measured at the largest delta of the claims in its scope, and also holds at smaller
-        deltas. If a claim is a formula, a second bound is measured at ``FORMULA_DELTA``, except in
-        the one-run game, whose bounds at a delta above 0 have less confidence.
+        A scope is a protected unit, an adjacency, what the adversary sees, and a horizon (one round
+        or a training). The scopes are those of the claims, in their order, with two changes:
+
+        - The horizon is that of the game. A claim about a training also holds for each round. For a
+          claim about one round, a game of trainings bounds epsilon, too, but this bound judges only
+          claims about a training.
+        - The adjacency "any pair" becomes replacement, because the game compares two histories. For
+          a single interaction it becomes add or remove, because an interaction is present or
+          absent.
+
+        A bound is measured at the largest delta of the claims in its scope, and also holds at
+        smaller deltas. If one of these claims states epsilon as a function of delta, a second bound
+        is measured at delta 0.1 (``FORMULA_DELTA``), provided that the first delta is smaller. The
+        game of a single training (``own_estimator``) has no second bound, because its bounds at a
+        delta above 0 have less confidence.
         """
         deltas, formulas = dict[Scope, float](), set()
         for scoped in filter(self.covers_claim, claims):
@@ -522,7 +586,7 @@ class CanaryGame(ABC):
         }
 
     def max_bounds(self, target: Target) -> int:
-        """Maximum number of bounds that the game measures for ``target``."""
+        """Maximum number of bounds of epsilon that the game measures for the system ``target``."""
         scopes = self.scope_deltas(target.scoped_claims(Population(n_users=2, n_items=8)))
         return sum(map(len, scopes.values()))
 
@@ -540,13 +604,21 @@ class CanaryGame(ABC):
         parallel: Parallel = run_serially,
         store: Store | None = None,
     ) -> GameResult:
-        """Bounds epsilon from below at ``delta`` in a scope of ``setting``, by ``runs`` runs of
-        each world.
+        """Bounds epsilon from below at ``delta`` in one scope of ``setting``, and judges the claims
+        of the system.
 
-        The claims of the target in this scope are judged, for the population of the setting, by
-        three results: the measured bound, the proofs of the ``accountants``, and the exact bound of
-        the two worlds if their code is traced. Calls with the same ``rng`` draw the same runs for
-        other scopes of the setting.
+        ``setting``: the two worlds (neighbouring inputs) to simulate.
+        ``scope``: protected unit, adjacency, adversary and duration of the bound.
+        ``estimator``: estimator of the bound.
+        ``runs``: number of runs of each world.
+        ``confidence``: confidence of the bound, in (0, 1).
+        ``accountants``: accountants that prove upper bounds.
+        ``parallel``: function that computes the chunks of runs.
+        ``store``: stores chunks of runs; None for the memory of this process.
+
+        The claims in this scope are judged, for the population of the setting, by three results:
+        the measured bound, the proofs of the ``accountants``, and an exact bound if the client's
+        code can be traced. Calls with the same ``rng`` use the same runs for several scopes.
         """
         claims, wider = setting.get_claims(scope, delta)
         if setting.is_halved:
@@ -589,13 +661,15 @@ class CanaryGame(ABC):
         draws_text: str,
         accountants: Sequence[Accountant],
     ) -> tuple[Finding, ...]:
-        """Judges the claims by the measured bound, and by an exact bound of the two worlds if there
-        is one.
+        """Judges ``claims`` by the measured bound, by the accountants' proofs, and by the exact
+        bound of the two worlds, if there is one.
+
+        ``draws_text``: numbers of runs, in words.
         """
         note = (
-            f"The {self.name} game draws {setting.run_text}. It compares input "
-            f"'{setting.world_names[0]}' with '{setting.world_names[1]}', in {draws_text}. "
-            f"It uses {setting.statistic}."
+            f"The {self.name} game simulates {setting.run_text}. An attack guesses which of two "
+            f"inputs an invented user (the canary) has, '{setting.world_names[0]}' or "
+            f"'{setting.world_names[1]}', {draws_text}. The guess uses {setting.statistic}."
         )
         if setting.is_halved:
             note += (
@@ -631,11 +705,16 @@ class CanaryGame(ABC):
     def make_worlds(
         self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """Makes the two worlds of ``scope`` with a fitted decision rule; also returns the numbers
-        of runs as text.
+        """Makes the two worlds (neighbouring inputs), whose runs a fitted decision rule scores;
+        also returns the numbers of runs as text.
 
-        The rule is fitted to pilot runs, which are not used for the bound. Their number per world
-        is a quarter of ``runs``, but at most 2,000.
+        ``draws``: draws runs of the two worlds.
+        ``setting``: descriptions of the two worlds, and the deltas of the bounds.
+        ``scope``: protected unit, adjacency, adversary and duration of the bound.
+        ``runs``: number of runs per world for the bound.
+
+        The decision rule is fitted to pilot runs, which are not used for the bound. Their number
+        per world is a quarter of ``runs``, but at most 2,000.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
         worlds = draws.make_worlds(
@@ -648,9 +727,13 @@ class CanaryGame(ABC):
             budget=TestBudget(draws=2 * runs, delta=setting.scope_deltas[scope][0], alpha=_ALPHA),
             trees=self.has_trees,
         )
-        return worlds, f"{runs:,} runs of each world and {pilot:,} more to fit the decision rule"
+        return worlds, f"in {runs:,} runs with each input, after {pilot:,} more to learn the guess"
 
 
 def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
-    """Distinct vantages of ``scopes``, in order of their first occurrence."""
+    """Distinct vantages (what the adversary sees) of ``scopes``, in order of their first
+    occurrence.
+
+    A scope is a protected unit with an adjacency, a vantage and a duration.
+    """
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))

@@ -1,4 +1,4 @@
-"""Instances of all games with a canary, by name."""
+"""Table of all games with a canary (local, round, training and one-run), by name."""
 
 from __future__ import annotations
 

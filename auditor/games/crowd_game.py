@@ -1,4 +1,6 @@
-"""Games with a canary in a small crowd of users, in one round or in a whole training."""
+"""Games with a canary (a designed user) in a small crowd of other users, in one round or in a whole
+training.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,13 @@ _COMPARED = 32  # messages of each canary whose means are compared to find the b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSimulator:
-    """Simulates trainings with a canary in one of two worlds. The canary is the last user.
+    """Simulates trainings in two worlds (neighbouring inputs) that differ in the history of a
+    canary (designed user).
 
     ``target``: the system.
-    ``canary``: the canary and its crowd.
-    ``vantages``: vantages for which features are returned. The features are those of
-        ``projection.training_features``, or the score of the attack ``attack``.
+    ``canary``: the canary, which is the last user, and all other users.
+    ``vantages``: adversaries, given by what they see. A training gives numbers for each adversary:
+        those of ``projection.training_features``, or the score of ``attack``.
     ``attack``: attack that scores the items in which the two histories differ, or None.
     ``compute``: device and memory of a training.
     """
@@ -71,14 +74,16 @@ class TrainingSimulator:
 
     @property
     def n_messages(self) -> int:
-        """Number of messages per run: two per round for each user of the crowd and each copy of the
-        canary.
+        """Number of messages per run: two per round for each other user and for each of ``_COPIES``
+        copies of the canary (designed user).
         """
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.crowd.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` trainings of a world (0 or 1) and returns their features by
-        vantage.
+        """Simulates ``size`` trainings of a world (neighbouring input 0 or 1).
+
+        Returns features (``size``, f), which are numbers that the adversary computes from the
+        messages of a training, by vantage (name of the adversary who sees these messages).
         """
         runs = [self._run(world, np.random.default_rng(each)) for each in seed.spawn(size)]
         return {str(v): np.stack([run[v] for run in runs]) for v in self.vantages}
@@ -108,7 +113,7 @@ class TrainingSimulator:
         return features
 
     def _score(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
-        """The attack's log-odds that the canary has the first history and not the second, shape
+        """The attack's log-odds that the canary has the first history rather than the second, shape
         (1,).
         """
         first, second = self.canary.histories.ratings.toarray()
@@ -123,33 +128,45 @@ class TrainingSimulator:
 def predicted_users(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Users of ``crowd`` whose messages the adversary has to predict.
+    """Users of ``crowd`` whose messages the adversary has to predict to isolate the message of the
+    canary (designed user).
 
-    The result is empty if the only vantage is the server's and messages are linked to single users.
+    ``crowd``: all users except the canary.
+    ``vantages``: adversaries, by what they see.
+
+    The result is empty if the only adversary is the server and messages are linked to single users;
+    otherwise it is ``crowd``.
     """
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.n_silos is None
     return crowd.take_users(np.arange(0)) if linked else crowd
 
 
 def limit_rounds(target: Target, quick: bool) -> Target:
-    """Cuts a training to ``MAX_ROUNDS`` rounds, or to a quarter of this number if ``quick``."""
+    """Returns ``target`` with at most ``MAX_ROUNDS`` rounds of training, or a quarter of this
+    number if ``quick``.
+    """
     return target.limit_rounds(MAX_ROUNDS // 4 if quick else MAX_ROUNDS)
 
 
 def first_round(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> Transcript:
-    """Runs one round of training with an honest server, and returns its transcript."""
+    """Runs one round of training with an honest server, and returns the transcript (all messages
+    and broadcasts).
+    """
     return target.limit_rounds(1).run(population, rng, None, compute).transcript
 
 
 def opening_with_canary(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> tuple[Interactions, Transcript]:
-    """Adds a canary to ``population`` and runs one round of training with an honest server.
+    """Adds a canary (designed user) to ``population`` and runs one round of training with an honest
+    server.
 
     The canary has no items. If the client's code fails at an empty history, the canary has the
-    items of the first user. Returns the population with the canary, and the transcript.
+    items of the first user instead. Returns the population with the canary, and all messages of the
+    round. Raises InputError if the code fails at this history, too, or if ``population`` has no
+    users.
     """
     nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
@@ -164,7 +181,8 @@ def opening_with_canary(
 
 def first_broadcast(opening: Transcript) -> Broadcast | None:
     """The server's broadcast in the first round of ``opening``, or None if nothing is
-    broadcast."""
+    broadcast.
+    """
     return opening.rounds[0].broadcast if opening.rounds else None
 
 
@@ -175,12 +193,14 @@ def find_best_canary(
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
 ) -> tuple[Canaries, int, str] | None:
-    """Finds the canary and the broadcast for which the mean messages of the two histories differ
-    most.
+    """Finds, among designed canaries (users) and ``broadcasts``, the pair for which the mean
+    messages of the canary's two histories differ most.
 
-    The canaries that are designed for ``scope`` are compared at each of ``broadcasts``. Returns the
-    canary, the index of the broadcast, and a text on canaries that the client refuses. Returns None
-    if no canary changes the mean message, or if no canary can be designed.
+    ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
+    ``broadcasts``: broadcasts at which every canary is tried.
+
+    Returns the canary, the index of the broadcast, and a text on canaries that the client refuses.
+    Returns None if no canary changes the mean message, or if no canary can be designed.
     """
     best, largest = None, 0.0
 
@@ -205,9 +225,9 @@ def find_best_canary(
 
 
 def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
-    """Copies of ``broadcast`` in which one part is set to 0, by description.
+    """The honest ``broadcast`` and copies of it in which one array is set to 0.
 
-    The honest broadcast itself is included with an empty description.
+    The keys are descriptions for reports; the key of the honest broadcast is empty.
     """
     sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in (broadcast or {}).items():
@@ -218,22 +238,38 @@ def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | N
 
 
 class CrowdGame(CanaryGame):
-    """Game with a canary in a small population of the data, from every vantage of the claims."""
+    """Game with a canary (designed user) among a few users of the data who have many ratings.
+
+    The game yields experiments that bound epsilon from below. An experiment simulates one round or
+    a training with either of two histories of the canary. Every adversary against whom the system
+    claims an epsilon is simulated; adversaries differ in what they see, such as single messages,
+    the sum of messages, or the model.
+    """
 
     allows_attack = True
 
     def limit_rounds(self, target: Target, quick: bool) -> Target:
-        """Shortens the target to the number of rounds that this game runs."""
+        """Returns the system ``target``, shortened to one round of training."""
         return target.limit_rounds(1)
 
     def draws_uploads_only(self, target: Target) -> bool:
-        """Whether the game may draw uploads at a fixed broadcast, without running the server's
-        steps.
-        """
+        """Whether uploads at a fixed broadcast may be simulated without the server's steps."""
         return True
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
-        """Yields the settings of the game, see ``CanaryGame.settings``."""
+        """Yields the experiments of the game, each with two worlds (neighbouring inputs) to
+        simulate.
+
+        A ``Setting`` is an experiment for all scopes (unit, adjacency, what the adversary sees)
+        that need the same canary (designed user). A ``Skipped`` names scopes without an experiment,
+        and the reason.
+
+        ``ground``: the system under audit, its data, and options.
+        ``rng``: random generator for the search of the canary.
+
+        Raises InputError if an attack is to score the messages but cannot read any that an
+        adversary sees.
+        """
         target, by = ground.target, ground.attack
         users = crowd_size(target, ground.shape[0], ground.interactions.n_users)
         population = canaries.small_population(
@@ -273,8 +309,12 @@ class CrowdGame(CanaryGame):
         of_uploads: bool,
         rng: np.random.Generator,
     ) -> Setting | Skipped:
-        """The setting of the best canary for ``scopes``; its runs are uploads if ``of_uploads``, or
-        trainings.
+        """Makes the setting of the canary that is easiest to distinguish, or the reason why there
+        is none.
+
+        ``scopes``: deltas of the bounds, by scope. All scopes need the same canary.
+        ``of_uploads``: whether a run draws uploads at a fixed broadcast; if false, a run is a
+            training.
         """
         target, by, short = (
             ground.target,
@@ -328,17 +368,20 @@ class CrowdGame(CanaryGame):
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """Yields settings of worst cases that are designed for the target. By default there are
+        """Yields experiments with worst-case inputs that are designed for the system; by default
         none.
 
-        ``deltas``: deltas of the bounds that the game measures, by scope.
+        ``ground``: the system, its data, and options.
+        ``deltas``: deltas of the bounds to measure, by scope (unit, adjacency, what the adversary
+            sees, duration).
         """
         return iter(())
 
 
 class RoundGame(CrowdGame):
-    """Game of one round of the crowd. It runs the server's step only if the adversary sees its
-    result.
+    """Game with a canary (designed user) in one round of training with few users of the data.
+
+    The server's step is simulated only if the adversary sees its result.
     """
 
     name = "round"
@@ -351,13 +394,18 @@ class RoundGame(CrowdGame):
         deltas: Mapping[Scope, tuple[float, ...]],
         rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """Yields the setting of all reports of a round, at the broadcast designed to separate two
-        users most.
+        """Yields the experiment with the inputs that a system of reports (randomized coordinates of
+        a gradient) designs as its worst case.
 
-        ``deltas``: deltas of the bounds that the game measures, by scope.
+        Yields nothing if the system has no such inputs.
 
-        The number of users is that of the data. All users except the canary have the second
-        history.
+        ``ground``: the system, the data of its users, and options.
+        ``deltas``: deltas of the bounds that the game measures, by scope (unit, adjacency, what the
+            adversary sees, duration).
+
+        The broadcast is designed to separate two histories most, and every user sends all reports
+        of the round. The number of users is that of the data. All users except one designed user
+        have the second history.
         """
         target, n_users = ground.target, ground.interactions.n_users
         scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.WITH_UPLOADS}
@@ -383,8 +431,9 @@ class RoundGame(CrowdGame):
 
 
 class TrainingGame(CrowdGame):
-    """Game of whole trainings of the crowd, or of independent rounds of uploads if clients keep no
-    state.
+    """Game with a canary (designed user) in a whole training with few users of the data.
+
+    If clients keep no state, independent rounds of uploads may take the place of the training.
     """
 
     name = "training"
@@ -392,15 +441,18 @@ class TrainingGame(CrowdGame):
     chunk_size = 8
 
     def limit_rounds(self, target: Target, quick: bool) -> Target:
-        """Shortens the target to at most ``MAX_ROUNDS`` rounds. Claims are judged for this number
-        of rounds.
+        """Returns the target (system under audit), shortened to at most ``MAX_ROUNDS`` rounds.
+        Claims are judged for this number of rounds.
+
+        ``quick``: whether a quarter of ``MAX_ROUNDS`` is the limit.
         """
         return limit_rounds(target, quick)
 
     def draws_uploads_only(self, target: Target) -> bool:
-        """Whether the game may draw single uploads at a fixed broadcast in place of trainings.
+        """Whether single uploads at a fixed broadcast may be simulated in place of whole trainings.
 
-        The server may choose the broadcast, so a bound for it is a bound for the training.
+        This requires that the server may choose the broadcast, so that a bound on epsilon at this
+        broadcast is a bound for the training.
         """
         return target.is_steerable
 
@@ -411,7 +463,10 @@ def _readable_scopes(
     deltas: Mapping[Scope, tuple[float, ...]],
     rng: np.random.Generator,
 ) -> dict[Scope, tuple[float, ...]]:
-    """The scopes whose vantages the attack can read. Raises InputError if there are none."""
+    """The part of ``deltas`` (deltas by scope) whose vantages the attack can read.
+
+    Raises InputError if ``deltas`` has scopes, but the attack can read none of their vantages.
+    """
     refused = {v: attack.refusal(opening.view(v, rng)) for v in vantages_of(deltas)}
     read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
     if deltas and not read:

@@ -1,4 +1,6 @@
-"""Defines ``Game``: one attack, its adversary view, and the true data that score its guesses."""
+"""Defines ``Game``: one attack, the messages that its adversary sees, and the true data that score
+its guesses.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,11 @@ MAX_HALVES_SECONDS, QUICK_MAX_HALVES_SECONDS = 3600.0, 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfRuns:
-    """Trainings on random halves of the users, for attacks that infer whether a user is present.
+    """Trainings on random halves of the users, for attacks that infer whether a user took part.
 
-    ``is_included``: whether each training includes each user (k, n_users).
-    ``views``: the adversary views of the k trainings, by vantage.
+    ``is_included``: whether each of k trainings includes each user (k, n_users).
+    ``views``: messages and public parameters that the adversary sees in each of the k trainings, by
+        vantage (adversary with access to certain messages).
     """
 
     is_included: NDArray[np.bool_]
@@ -58,11 +61,14 @@ class HalfRuns:
         user. If each user were in exactly half of the trainings, an adversary could infer a user's
         presence in one training by counting the user in all other trainings.
 
-        ``vantages``: vantages whose views are stored.
+        ``target``: the system to train.
+        ``interactions``: data of all users.
+        ``vantages``: adversaries (by what they see) for whom the messages of each training are
+            stored.
         ``count``: number k of trainings.
         ``compute``: device and memory of the trainings.
 
-        Raises InputError if the target refuses the data of a half.
+        Raises InputError if the system refuses the data of a half.
         """
         included = rng.random((count, interactions.n_users)) < 0.5
         included[:, 0] |= ~included.any(axis=1)
@@ -76,7 +82,7 @@ class HalfRuns:
         return cls(is_included=included, views={v: tuple(every) for v, every in views.items()})
 
 
-# Maximum attacked users in a full and a quick audit, and its smallest value with many items.
+# Maximum number of attacked users in a full and in a quick audit, and with very many items.
 MAX_USERS, QUICK_MAX_USERS, MIN_USERS = 2_000, 500, 100
 # Maximum product of attacked users and items. An attack holds a few tables of this size.
 MAX_ENTRIES = 2**23
@@ -90,19 +96,19 @@ _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """One attack, the adversary view that it sees, and the true data that score its guesses.
+    """One attack, the view that its adversary sees, and the true data that score its guesses.
 
-    ``target``, ``name``: names of the audited system and of the attack, as stated in the record.
+    ``target``, ``name``: names of the audited system and of the attack, as stated in the report.
     ``attack``: the attack.
     ``view``: the messages and public parameters that the attack sees.
     ``interactions``: the data on which the system was trained.
     ``user_vectors``: the user vectors that the training produced, or None.
-    ``halves``: trainings on halves of the users, for attacks that infer a user's presence.
+    ``halves``: trainings on halves of the users, for attacks that infer a user's presence; or None.
     ``quick``: whether to attack fewer users and to repeat draws less often.
-    ``per_user``: whether the rows of the record list the success for each user.
+    ``per_user``: whether the report lists the success for each user.
     ``attributes``: names of the attributes to infer; None for all attributes.
-    ``confidence``: confidence of the intervals.
-    ``rng``: random generator of the game.
+    ``confidence``: confidence of the intervals, in (0, 1).
+    ``rng``: random generator for the attack and the intervals.
     ``upload_tables``: tables of the uploads, shared by all attacks on the same training.
     """
 
@@ -128,10 +134,10 @@ class Game:
 
     @property
     def search_refusal(self) -> str:
-        """Reason why messages without senders are not attacked, or an empty string if they are
+        """Reason why messages without known senders are not attacked, as text; empty if they are
         attacked.
 
-        They are not attacked if the number of users times the number of items exceeds
+        These messages are not attacked if the number of users times the number of items exceeds
         ``MAX_SEARCHED``.
         """
         entries = self.interactions.n_users * self.interactions.n_items
@@ -143,16 +149,15 @@ class Game:
         )
 
     def skipped(self, reason: str) -> SkippedRow:
-        """Makes a row of the record that gives the reason why the attack, or a part of it, was not
-        run.
-        """
+        """Makes a row of the report that states why the attack, or a part of it, was not run."""
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
     def run_attack(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
         """Runs the attack on ``view`` and returns its guess.
 
         ``kind``: expected class of the guess.
-        ``background``: what the adversary knows besides the view.
+        ``background``: knowledge of the adversary besides the view.
+        ``view``: messages and public parameters that the adversary sees.
 
         Raises TypeError if the guess is of another class, and ArithmeticError if the guess contains
         NaN.
@@ -169,15 +174,16 @@ class Game:
         return guess
 
     def user_mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
-        """Estimates the mean over users of ``values`` (n,), each in [``min_value``, 1], with its
-        interval.
+        """Estimates the mean of ``values`` over users, with its confidence interval.
+
+        ``values``: value of each user (n,), in [``min_value``, 1].
         """
         return metrics.user_mean(
             values, confidence=self.confidence, rng=self.rng, min_value=min_value
         )
 
     def user_share(self, successes: NDArray[np.bool_]) -> Estimate:
-        """Estimates the share of users for whom an attack succeeded, with its interval.
+        """Estimates the share of users for whom an attack succeeded, with its confidence interval.
 
         ``successes``: whether the attack succeeded for each user (n,).
         """
@@ -191,13 +197,17 @@ class Game:
         fprs: Sequence[float],
         **more: Any,
     ) -> metrics.Roc:
-        """Computes the ROC curve of an attack's scores of m candidates, with intervals over users.
+        """Computes the ROC curve of an attack's scores of m candidates, with confidence intervals.
+
+        A candidate is a guess to be scored, such as a pair of user and item. A member is a
+        candidate that is true, such as an interaction in the data. The intervals are over random
+        users.
 
         ``scores``: score per candidate (m,).
         ``members``: whether each candidate is a member (m,).
-        ``users``: user of each candidate (m,).
+        ``users``: index of the user of each candidate (m,).
         ``fprs``: false positive rates at which the true positive rate is reported.
-        ``more``: further arguments of ``metrics.roc``.
+        ``more``: further arguments of ``metrics.roc_curve``.
         """
         return metrics.roc_curve(
             scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
@@ -215,14 +225,16 @@ class Game:
         from_interactions: float | None = None,
         further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
-        """Makes a row of the record.
+        """Makes a row of the report for one metric of the attack.
 
         ``metric``, ``estimate``: name and value of the row's metric.
         ``baselines``: value of the metric for each baseline, by name of the baseline.
         ``note``: text that explains the row.
-        ``pairs``: number of candidate pairs if the metric counts pairs; None if it counts users.
-        ``gain``: difference between the metric and the best of ``baselines``.
-        ``from_interactions``: value of the metric if the same attack sees the true interactions.
+        ``pairs``: number of candidate pairs (user, item) if the metric counts pairs; None if it
+            counts users.
+        ``gain``: difference between the metric and the best of ``baselines``, or None.
+        ``from_interactions``: value of the metric if the same attack sees the true interactions, or
+            None.
         ``further``: values of further metrics, by name.
         """
         every = self.interactions.n_users
@@ -252,7 +264,9 @@ class Game:
 
 
 def make_further_figure(estimate: Estimate) -> FurtherFigure:
-    """Converts an estimate into a further metric of a row of the record."""
+    """Converts an estimate into the form in which a report's row lists it: value and interval
+    only.
+    """
     return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 
@@ -271,18 +285,19 @@ _THIRDS = {
 def users_row(
     game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
-    """Summarises an attack's success over users by quantiles, the share of exposed users, and means
+    """Summarises an attack's success over users: quantiles, the share of exposed users, and means
     of groups.
 
-    ``game``: the game that was played.
+    ``game``: the attack, with the data that score its guesses.
     ``users``: indices of the attacked users (n,).
     ``success``: success per user in [0, 1] (n,). Users with NaN are left out.
-    ``name``: description of a user's success.
+    ``name``: words that say how a user's success is measured.
 
-    The intervals of quantiles are exact: their ends are order statistics, chosen by the binomial
-    distribution. The groups are thirds of the users by number of items and by popularity of these
-    items, and the classes of each attribute. The success of each user is stored only if
-    ``game.per_user``.
+    A user is exposed if the success is at least ``EXPOSED_AT``. The intervals of quantiles are
+    exact: their ends are order statistics, chosen by the binomial distribution. The groups are
+    thirds of the users by number of items and by popularity of these items, and the classes of each
+    attribute; groups of fewer than ``MIN_GROUP_SIZE`` users are left out. The success of each user
+    is stored only if ``game.per_user``.
     """
     is_finite = np.isfinite(success)
     users, success = users[is_finite], success[is_finite]
@@ -303,7 +318,9 @@ def users_row(
 
 
 def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: float) -> FurtherFigure:
-    """Quantile of ``success`` at ``level``, with the exact interval by order statistics."""
+    """Quantile of ``success`` (n,) at ``level``, with its exact interval: order statistics, chosen
+    by the binomial distribution.
+    """
     ordered, n, tail = np.sort(success), len(success), (1 - confidence) / 2
     low, high = (int(stats.binom.ppf(end, n, level)) for end in (tail, 1 - tail))  # ranks, from 1
     return FurtherFigure(
@@ -316,7 +333,11 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
 def _groups(
     game: Game, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Yields the grouping, the group's name, and whether each of ``users`` is in it (n,)."""
+    """Yields the groups of users whose mean success is reported.
+
+    A group is yielded as its grouping (such as "activity"), its name, and whether each of ``users``
+    is in the group (n,).
+    """
     ratings = game.interactions.ratings
     sizes = np.diff(ratings.indptr)
     popularity = np.bincount(ratings.indices, minlength=game.interactions.n_items)

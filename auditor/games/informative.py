@@ -1,4 +1,5 @@
-"""Removes messages from a view that leave the model unchanged or contain unusable numbers.
+"""Removes messages that leave the model unchanged or contain unusable numbers, before an attack
+sees them.
 
 A client that returns the model unchanged reveals nothing. If a training has diverged, nearly all
 clients do so, and in averages these messages would hide the content of all others. A number whose
@@ -33,12 +34,14 @@ _PROBED = 8  # number of first rows that are checked before all rows are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformativeView:
-    """A view that contains informative messages only, and counts of all messages.
+    """A view (messages that the adversary sees) without messages that reveal nothing or are
+    unusable, and counts of the removed messages.
 
     ``view``: the view.
     ``n_messages``: number of messages before the removal.
-    ``n_empty``: number of messages that left the model unchanged.
-    ``n_oversized``: number of messages with numbers above ``MAX_NUMBER``, infinities or NaN.
+    ``n_empty``: number of removed messages that left the model unchanged.
+    ``n_oversized``: number of removed messages with numbers above ``MAX_NUMBER``, infinities or
+        NaN.
     """
 
     view: View
@@ -59,8 +62,8 @@ class InformativeView:
 
     @property
     def refusal(self) -> str:
-        """Sentence that says why nothing can be read; empty if a message remains or if none was
-        sent.
+        """Sentence that says why an attack can read nothing, if all messages were removed;
+        otherwise empty.
         """
         return (
             self.removal_note
@@ -70,14 +73,16 @@ class InformativeView:
 
 
 def filter_view(view: View, unread: int = 0) -> InformativeView:
-    """Removes uninformative messages from ``view``.
+    """Removes messages that leave the model unchanged or contain unusable numbers.
 
-    ``unread``: number of messages with NaN or infinities that the view already lacks.
+    ``view``: the messages that the adversary sees.
+    ``unread``: number of messages with NaN or infinities that were removed from ``view`` before;
+        the result counts them, too.
 
     Messages that are linked to users, and whole shuffled messages, are checked; messages of parties
-    are not. Messages that leave the model unchanged are removed from all rounds, and messages with
-    unusable numbers from the rounds that attacks read. If a round has no informative message, its
-    messages are None.
+    (organisations that take part as clients) are not. Messages that leave the model unchanged are
+    removed from all rounds, and messages with unusable numbers from the rounds that attacks read.
+    If a round has no message left, its messages are None.
     """
     linked = replace(view, rounds=tuple(map(_link, view.rounds)))
     filled, empty = _drop_messages(linked, partial(_is_empty, linked))
@@ -104,7 +109,11 @@ def filter_view(view: View, unread: int = 0) -> InformativeView:
 
 
 def _link(seen: RoundView) -> RoundView:
-    """Labels shuffled messages with their positions, except in rounds with reports."""
+    """Labels the shuffled messages of a round with their positions, as if these were users.
+
+    A round is not changed if it has no shuffled messages, or if they are reports (randomized
+    coordinates of a gradient).
+    """
     if not seen.shuffled or any(part.kind is Kind.REPORTS for part in seen.shuffled.values()):
         return seen
     places = np.arange(len(next(iter(seen.shuffled.values()))))
@@ -112,7 +121,12 @@ def _link(seen: RoundView) -> RoundView:
 
 
 def _unlink(before: RoundView, after: RoundView) -> RoundView:
-    """Undoes ``_link`` in the round ``after``, if the round ``before`` is shuffled."""
+    """Undoes ``_link``: turns the labelled messages of the round ``after`` into shuffled messages
+    again.
+
+    ``before``: the round before it was labelled. If it has no shuffled messages, ``after`` is
+        returned.
+    """
     if not before.shuffled or after.shuffled:
         return after
     shuffled = None if after.uploads is None else after.uploads.components
@@ -120,7 +134,11 @@ def _unlink(before: RoundView, after: RoundView) -> RoundView:
 
 
 def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:
-    """Removes the linked messages for which ``rule`` is true, and counts them."""
+    """Removes the linked messages for which ``rule`` is true; returns the view and the number of
+    removed messages.
+
+    ``rule``: function of a round that returns whether each of its messages is to be removed.
+    """
     rounds, count = list(view.rounds), 0
     for place, seen in enumerate(view.rounds):
         if seen.uploads is None or not (out := rule(seen)).any():
@@ -133,10 +151,11 @@ def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -
 
 
 def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
-    """Whether each message of a round leaves every part of the model unchanged (n,).
+    """Whether each message of the round ``seen`` leaves every component of the model unchanged
+    (n,).
 
     The result is all false if messages have components that are neither changes of the model nor
-    numbers.
+    single numbers.
     """
     assert seen.uploads is not None
     components = seen.uploads.components
@@ -150,8 +169,12 @@ def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
 
 
 def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether the message of each of ``clients`` changes a part of the model; checks the first rows
-    first.
+    """Whether the message of each of ``clients`` changes the component ``part`` of the model.
+
+    ``clients``: indices of the messages (n,).
+
+    The first rows are checked for all messages, and all rows only for messages without a change
+    there.
     """
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)
@@ -169,7 +192,9 @@ def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.boo
 
 
 def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Whether each message contains numbers above ``MAX_NUMBER`` or NaN (n,)."""
+    """Whether each of n messages contains a number above ``MAX_NUMBER`` in absolute value, or NaN
+    (n,).
+    """
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
         if part.kind in (*MODEL_KINDS, Kind.RATINGS) and part.max_magnitude() > MAX_NUMBER:
@@ -179,5 +204,8 @@ def is_oversized(uploads: Uploads) -> NDArray[np.bool_]:
 
 
 def _any_entry(entries: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each of n messages has at least one true entry (n,)."""
+    """Whether each of n messages has at least one true entry (n,).
+
+    ``entries``: booleans, one row per message (n, ...).
+    """
     return np.asarray(entries.any(axis=tuple(range(1, entries.ndim))))

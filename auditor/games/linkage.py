@@ -1,5 +1,5 @@
-"""Scores linkage: the adversary assigns messages of the last round to senders of earlier
-messages.
+"""Scores linkage: the adversary guesses which messages of the last round and of earlier rounds have
+the same sender.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ MAX_USERS, QUICK_MAX_USERS = 600, 100
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     """Scores a linkage attack by top-1 accuracy, mean reciprocal rank, and share of excluded
-    candidates.
+    candidates; returns rows of the report.
 
-    ``game.view`` has the rounds that the server sees. The senders of the last round are removed, or
-    of all rounds if the vantage is behind a shuffler. The candidates are the users who sent a
-    message both in the last round and in the earlier rounds that the attack reads. A candidate is
-    excluded for a message if it scores lower than the true sender. The candidates that are not
-    excluded are the anonymity set. Ties count as if they were broken at random. The baseline is a
-    random guess, whose success is the same for every message. If there are too few users for a
-    conclusion, the only row gives this reason.
+    The senders are removed from the last round of ``game.view``, or, if messages pass a shuffler,
+    from all rounds. The candidates for the sender of a message are the users who sent a message
+    both in the last round and in the earlier rounds that the attack reads. A candidate is excluded
+    for a message if it scores lower than the true sender. The candidates that are not excluded are
+    the anonymity set. Ties count as if they were broken at random. The baseline is a random guess,
+    whose success is the same for every message. If there are too few users for a conclusion, the
+    only row gives this reason. The result is empty if fewer than two users qualify, or if the
+    attack cannot read the messages.
     """
     hidden = anonymize(
         game.view, game.view.vantage, QUICK_MAX_USERS if game.quick else MAX_USERS, game.rng
@@ -51,9 +52,9 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     anonymity = float((above + tied).mean())
     is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
-        f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}; "
-        f"{n} users sent in the last round and before it. The mean anonymity set is "
-        f"{anonymity:.1f} of {n}, and {(n + 1) / 2:.1f} by chance."
+        f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}. "
+        f"On average, {anonymity:.1f} of the {n} users who sent both in the last round and before "
+        f"fit a message at least as well as its sender does; by chance, {(n + 1) / 2:.1f} would."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
@@ -65,13 +66,16 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    by_user = users_row(game, hidden.users[hidden.senders], linked, "top-1 of a user's message")
+    by_user = users_row(game, hidden.users[hidden.senders], linked, "top-1 accuracy per sender")
     return top.model_copy(update={"users": by_user}), *others
 
 
 def too_few_text(users: int, confidence: float) -> str:
-    """Sentence that says why ``users`` users are too few for a conclusion; empty if they are
+    """Sentence that says why a number of users is too small for a conclusion; empty if it is large
     enough.
+
+    ``users``: number n of users, who sent one message each.
+    ``confidence``: confidence of the interval, in (0, 1).
 
     If all n messages are linked correctly, the Clopper-Pearson interval of top-1 accuracy begins at
     a^(1/n), where a = (1 - ``confidence``) / 2. A random guess succeeds with probability 1/n, so
@@ -81,19 +85,19 @@ def too_few_text(users: int, confidence: float) -> str:
     if low > 1 / users:
         return ""
     return (
-        f"Too few users: {users} sent in the last round and before it. If all of them were linked, "
+        f"Too few users: {users} sent both in the last round and before. If all were linked, "
         f"top-1 would lie in [{low:.2f}, 1] at {confidence:.0%}, and chance is {1 / users:.2f}."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class UnlinkedView:
-    """A view from which senders are removed, and the removed senders.
+    """Messages that the adversary sees after their senders are removed, and the removed senders.
 
-    ``view``: the view that the attack sees.
-    ``users``: the c users whose messages are linked, in ascending order (c,).
-    ``senders``: index in ``users`` of the sender of each message of the last round (c,).
-    ``candidates``: user of each candidate, in the order of the attack's scores (c,).
+    ``view``: the messages and public parameters.
+    ``users``: indices of the c users whose messages are to be linked, in ascending order (c,).
+    ``senders``: sender of each message of the last round, as an index into ``users`` (c,).
+    ``candidates``: index of the user of each candidate, in the order of the attack's scores (c,).
     """
 
     view: View
@@ -105,14 +109,15 @@ class UnlinkedView:
 def anonymize(
     view: View, vantage: Vantage, max_users: int, rng: np.random.Generator
 ) -> UnlinkedView | None:
-    """Removes the senders of the last round from ``view``; for a shuffled vantage, of all its
-    rounds.
+    """Removes the senders from the last round of ``view``, or from all rounds if messages pass a
+    shuffler.
 
-    ``vantage``: vantage of the attack.
+    ``view``: messages and public parameters, with senders.
+    ``vantage``: what the adversary sees: ``SHUFFLED``, or messages whose earlier senders are known.
     ``max_users``: maximum number of users whose messages remain.
 
     Rounds before those that the attack reads are dropped. Returns None if fewer than two users sent
-    a message both in the last round and before.
+    a message both in the last round and in an earlier round that the attack reads.
     """
     sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else PRIOR_ROUNDS) :]

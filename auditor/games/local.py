@@ -1,5 +1,7 @@
-"""Defines the local game: a lower bound from one client's message, for worst-case histories and
-broadcast.
+"""Defines the local game, which bounds epsilon from below by one client's message.
+
+The client's history (its ratings) and the server's broadcast are the most revealing ones that a
+search finds, not necessarily the worst case.
 """
 
 from __future__ import annotations
@@ -45,13 +47,14 @@ _FACTOR = 10.0  # factor by which parts of a malicious broadcast are multiplied
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstPair:
-    """The two histories and the broadcast that a search found to make messages differ most.
+    """The two histories and the broadcast for which messages differ most, among all that a search
+    tried.
 
-    ``canary``: the canary with the two histories.
-    ``broadcast``: the broadcast.
+    ``canary``: the canary (designed user) with the two histories.
+    ``broadcast``: the server's broadcast, or None if the server sends none.
     ``text``: description of the broadcast; empty for the broadcast of an honest server.
     ``n_tried``: number of combinations of histories and broadcast that were tried.
-    ``refusal_text``: text on the canaries that the client's code refuses.
+    ``refusal_text``: text on histories at which the client's code fails; empty if there are none.
     """
 
     canary: Canaries
@@ -70,20 +73,22 @@ def search_pair(
     steered: bool,
     rng: np.random.Generator,
 ) -> WorstPair | None:
-    """Searches the canary and the broadcast for which messages of the two worlds differ most.
+    """Searches the canary (designed user) and the broadcast for which the messages of the canary's
+    two histories differ most.
 
-    ``scope``: scope of the bound, for which canaries are designed.
+    ``population``: users whose data and catalogue the histories are built from.
+    ``scope``: protected unit and adjacency of the bound, in which the two histories differ.
     ``broadcast``: broadcast of an honest server.
     ``steered``: whether the server may choose the broadcast.
 
     First, all canaries designed for ``scope``, and canaries with histories of the data, are tried
     at the honest broadcast. If the client's code may treat items differently (it may hash them),
     the best canaries with a single item are added. If ``steered``, the best canary is tried at
-    malicious broadcasts, then all canaries are tried at the best of these, and the best pair is
-    improved by ``STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries the
-    broadcast moved in a random direction and in the opposite one, and keeps the better of the two
-    if it is an improvement. The search ends if the worlds are ``CERTAIN`` standard deviations
-    apart. Returns None if no messages differ.
+    malicious broadcasts, then all canaries are tried at the best of these broadcasts, and the best
+    pair is improved by ``STEPS`` steps of simultaneous perturbation (Spall 1992): each step tries
+    the broadcast moved in a random direction and in the opposite one, and keeps the better of the
+    two if it is an improvement. The search ends if the messages are ``reading.MAX_DISTANCE``
+    standard deviations apart. Returns None if no messages differ.
     """
     every = [
         *canaries.extreme_canaries(scope, population),
@@ -129,8 +134,8 @@ def search_pair(
 
 @dataclass(slots=True)
 class _Trial:
-    """Measures the distance of a canary's two worlds at a broadcast, in standard deviations of the
-    noise.
+    """Measures how far apart the messages of a canary's two histories are, in standard deviations
+    of the noise.
 
     All trials use the same randomness. The distance is 0 if messages are not finite. Added noise is
     drawn only at the honest broadcast, and its variance is assumed to be the same at other
@@ -182,8 +187,10 @@ def _any_differs(honest: Sequence[reading.StatisticsMap]) -> bool:
 def _best_single_items(
     trial: _Trial, items: Iterator[Canaries], broadcast: Broadcast | None
 ) -> tuple[list[Canaries], list[InputError]]:
-    """The canaries with one item that differ most in a few messages, and the client's errors at
-    others.
+    """The ``_ITEMS`` canaries whose messages differ most in a few draws, and the errors of canaries
+    that the client's code refuses.
+
+    ``items``: canaries with a single item.
     """
     quick = replace(trial, tried=0, count=min(trial.count, reading.MIN_MESSAGES))
     distances, refused = canaries.map_canaries(
@@ -194,8 +201,8 @@ def _best_single_items(
 
 
 def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast]]:
-    """Yields broadcasts with one part set to 0, or with one part or all parts multiplied by
-    ``_FACTOR``.
+    """Yields broadcasts with one array set to 0, or with one array or all arrays multiplied by
+    ``_FACTOR``; each with a description.
     """
     for name, sent in crowd_game.malicious_broadcasts(broadcast).items():
         if name and sent is not None:
@@ -208,7 +215,7 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
 
 
 def _movable_parts(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
-    """Parts of a broadcast that a malicious server may change: its arrays of floats."""
+    """Arrays of a broadcast that a malicious server may change, by name: its arrays of floats."""
     return {
         name: np.asarray(part)
         for name, part in broadcast.items()
@@ -219,8 +226,11 @@ def _movable_parts(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
 def _climb(
     trial: _Trial, canary: Canaries, broadcast: Broadcast, far: float, rng: np.random.Generator
 ) -> tuple[Broadcast, float]:
-    """Improves a broadcast by simultaneous perturbation; returns the best broadcast and its
-    distance.
+    """Improves a broadcast by simultaneous perturbation (Spall 1992); returns the best broadcast
+    and its distance.
+
+    ``far``: distance between the messages of the canary's two histories at ``broadcast``, in
+        standard deviations.
     """
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
     parts = _movable_parts(broadcast)
@@ -252,11 +262,13 @@ _UNITS = (*canaries.UNITS, Unit.ATTRIBUTE)
 
 
 class LocalGame(CanaryGame):
-    """Game of one client's first message, with the best canary for each unit and adjacency.
+    """Game on one client's first message: the adversary guesses which history the client has.
 
-    The server chooses the broadcast if clients keep no state, or if all claims are of the local
-    model, in which a client's randomizer is private for any input. If worst-case pairs are designed
-    for the target, the game also measures these, at their broadcasts.
+    The client is the best canary (user with two designed histories) that a search finds for each
+    unit and adjacency. The server chooses the broadcast if clients keep no state, or if all claims
+    are of the local model, in which a client's randomizer must protect any input. If worst-case
+    pairs of histories are designed for the system, the game also measures these pairs, at their
+    broadcasts.
     """
 
     name = "local"
@@ -266,21 +278,33 @@ class LocalGame(CanaryGame):
     has_trees = True
 
     def covers_claim(self, scoped: ScopedClaim) -> bool:
-        """Checks that a claim is about the server's vantage, and about a user, rating, interaction
-        or attribute.
+        """Whether the game can test a claim: the adversary sees each message, and the protected
+        unit is a user, rating, interaction or attribute.
 
-        Claims outside of a paper's model are included, although a bound cannot refute them.
+        Claims that depend on a quantity that the paper leaves out are included, although a bound
+        cannot refute them.
         """
         return scoped.scope.unit in _UNITS and scoped.scope.vantage is Vantage.SERVER
 
     def max_bounds(self, target: Target) -> int:
-        """Maximum number of bounds that the game measures for ``target``, including those of
-        designed pairs.
+        """Maximum number of lower bounds on epsilon that the game measures for the system
+        ``target``.
+
+        The number includes bounds from worst-case pairs of histories that are designed for the
+        system.
         """
         return super().max_bounds(target) + len(target.designed_pairs())
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
-        """Yields the settings of the game, see ``CanaryGame.settings``."""
+        """Yields the experiments of the game, each with two histories of one client to simulate.
+
+        There is one ``Setting`` per protected unit and adjacency of the claims, then one per
+        worst-case pair that is designed for the system. A ``Skipped`` states why there is no
+        experiment for a claim.
+
+        ``ground``: the system under audit, its data, and options.
+        ``rng``: random generator for the search of the histories.
+        """
         yield from self._settings(ground, rng)
         crowd = Population(
             n_users=ground.interactions.n_users,
@@ -355,10 +379,11 @@ class LocalGame(CanaryGame):
 
 
 def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[float], Proof] | None:
-    """A function that traces the client's code on both histories; None if the code is not
-    available.
+    """A function that computes a lower bound at a delta without sampling error, from a trace of the
+    client's code on the two histories of ``pair``; None if the code is not available.
 
-    The trace is checked against real draws, whose usual number is divided by ``one_in``.
+    ``one_in``: number by which the usual number of real draws, against which the trace is checked,
+        is divided.
     """
     received = projection.received_part(pair.broadcast, projection.CANARY_ROWS)
     code = target.client_code(pair.canary.histories, received)
@@ -384,11 +409,12 @@ def _make_prover(target: Target, pair: WorstPair, one_in: int) -> Callable[[floa
 def make_designed_setting(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
 ) -> Setting:
-    """The setting of a designed pair, whose messages differ by as much as ``target`` allows.
+    """Makes an experiment from a worst-case pair of histories that is designed for a system.
 
     ``target``: the system whose claims are judged.
     ``population``: numbers of users and items for which the claims are judged.
-    ``pair``: the two histories and their broadcast.
+    ``pair``: the two histories (ratings of a client) and their broadcast.
+    ``rng``: random generator for fitting the adversary's statistics.
     """
     items = pair.profiles.n_items
     return Setting(
@@ -401,7 +427,7 @@ def make_designed_setting(
         size_text=f"over {items:,} items",
         statistic=reading.STATISTIC_TEXT
         if pair.reducer is None
-        else "the part that the design reads",
+        else "the numbers that differ by design",
         max_runs=DESIGNED_RUNS,
         chunk_size=_TOGETHER,
     )
@@ -410,6 +436,9 @@ def make_designed_setting(
 def _count_numbers(
     target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
 ) -> int:
-    """Count of numbers in one message of a ``profile`` (one row)."""
+    """Count of numbers in one message of a user.
+
+    ``profile``: data of the user (one row).
+    """
     parts = target.upload(profile, broadcast, rng).components.values()
     return sum(math.prod(part.shape) for part in parts)

@@ -1,4 +1,6 @@
-"""Matches the true data of a recording to its senders and items."""
+"""Matches the true interactions of users to the senders and items of a recording of their
+uploads.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,12 @@ Senders = str | Path | Mapping[Any, Any] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTruth:
-    """True interactions, expressed in the items and senders of a recording.
+    """True interactions, expressed in the items and senders of a recording (stored uploads of a
+    training).
 
     ``interactions``: the true interactions, over the recording's items.
-    ``sender_rows``: row in ``interactions`` of each sender, -1 if the sender is not a user of the
-        truth.
+    ``sender_rows``: for each sender, the index of its row in ``interactions``; -1 if the sender is
+        not a user of the true data.
     ``notes``: sentences on data that were left out.
     """
 
@@ -42,11 +45,13 @@ class MatchedTruth:
 
     @classmethod
     def match(cls, recording: Recording, truth: GroundTruth | None, senders: Senders) -> Self:
-        """Matches ``truth`` to a recording. Without a truth, the users have no known interactions.
+        """Matches the true data to a recording (stored uploads of a training).
 
-        ``senders``: user of each sender, see ``attack_recording``.
+        ``truth``: the true data. If None, the users have no known interactions.
+        ``senders``: user of each sender, as a mapping or a CSV file; None if senders have the names
+            of users.
 
-        Raises InputError if the truth or the senders do not fit the recording.
+        Raises InputError if the true data or ``senders`` do not fit the recording.
         """
         manifest, names = recording.manifest, recording.senders
         parties = None if manifest.parties is None else _party_numbers(recording, manifest.parties)
@@ -79,7 +84,11 @@ class MatchedTruth:
 
 
 def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
-    """The senders as party numbers from 0 to ``count`` - 1."""
+    """Party number of each sender, from 0 to ``count`` - 1 (a party is an organisation that takes
+    part as one client).
+
+    Raises InputError if a sender is not such a number.
+    """
     numbers = _to_integers(recording.senders)
     if numbers is None or ((numbers < 0) | (numbers >= count)).any():
         raise InputError(
@@ -90,8 +99,8 @@ def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
 
 
 def _translate(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
-    """User name of each sender by the table ``senders``, "" for missing senders; ``names`` without
-    a table.
+    """User name of each sender, by the table ``senders``; "" for a sender that the table lacks.
+    Without a table, ``names`` are returned.
     """
     if senders is None or not len(names):
         return names
@@ -127,8 +136,8 @@ def _read_senders(path: Path) -> dict[str, str]:
 
 
 def _to_integers(names: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Converts names to integers, and empty names to -1. Returns None if a name is not an
-    integer.
+    """Converts names to integers, and empty names to -1. Returns None if a name is not an integer
+    of 64 bits.
     """
     if names.dtype.kind != "U":
         return names.astype(np.int64)
@@ -141,7 +150,9 @@ def _to_integers(names: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.int64]:
-    """Row of each name among the users of ``interactions``; -1 for names that are not users."""
+    """Row index of each name among the users of ``interactions``; -1 for a name that is not a
+    user.
+    """
     wanted: NDArray[Any] | None
     among: NDArray[Any]
     if interactions.names:
@@ -156,8 +167,10 @@ def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.in
 def _reindex_items(
     interactions: Interactions, manifest: Manifest
 ) -> tuple[Interactions, tuple[str, ...]]:
-    """The truth over the recording's items, in their order, and notes on interactions that were
-    left out.
+    """The true interactions over the recording's items, in the recording's order, and notes on
+    interactions that were left out.
+
+    Raises InputError if the true data have none of the recording's items.
     """
     ids = np.arange(manifest.n_items) if manifest.items is None else np.array(manifest.items)
     items: NDArray[Any] = interactions.items

@@ -1,4 +1,6 @@
-"""Scores membership inference: of interactions in the data, and of users in the training."""
+"""Scores membership inference: whether an interaction is in the data, or whether a user took part
+in the training.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,18 @@ N_KNOWN_ITEMS = 5
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack on interactions by AUC with the ROC curve, and by TPR at 1% FPR.
+    """Scores an attack that guesses whether a user has an item, by AUC with the ROC curve, and by
+    TPR at 1% FPR; returns rows of the report.
 
-    Candidates are up to 20 members and equally many non-members per user, drawn uniformly from the
-    user's items and from all other items, for up to 2,000 users (``Game.max_users``). Members are
-    more popular than random non-members, so that a good guess is possible without uploads. The
-    baseline ``popularity`` therefore scores a pair by the number of other users who have the item.
-    The attack gets this score as its prior, so that its gain over the baseline is due to the
-    uploads. The interval of the gain is paired by users.
+    A candidate is a pair of user and item; a member is a candidate that is an interaction in the
+    data. Candidates are up to 20 members and equally many non-members per user, drawn uniformly
+    from the user's items and from all other items, for up to 2,000 users (``Game.max_users``).
+    Members are more popular than random non-members, so that a good guess is possible without
+    uploads. The baseline ``popularity`` therefore scores a pair by the number of other users who
+    have the item. The attack gets this score as its prior, so that its gain over the baseline is
+    due to the uploads. The interval of the gain is paired by users. The result is empty if the
+    attack cannot read the messages; a single row states the reason if there are too few candidates.
+    With fewer than 100 non-members, TPR is at FPR 1 / number of non-members instead of 1%.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -51,8 +57,8 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if negatives < 2:  # the number of members is the same
         return (
             game.skipped(
-                f"Too few candidates: {negatives} members and as many non-members, from users who "
-                "have some items but not all; 2 of each are needed."
+                f"Too few candidates: {negatives} items of users and as many others; 2 of each "
+                "are needed, from users who have some items but not all."
             ),
         )
     popularity = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
@@ -64,15 +70,14 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     curve = game.roc_curve(scores, members, users, sorted({fpr, *FURTHER_FPRS}), baseline=prior)
     note = (
         "The adversary knows the algorithm, the messages that the server receives, and how many "
-        "other users have each item. "
-        f"Tests use up to {MAX_MEMBERS} members and as many non-members of each of "
-        f"{curve.auc.n_users} users. The interval is over users."
+        f"other users have each item. For each of {curve.auc.n_users} users, tests use up to "
+        f"{MAX_MEMBERS} items of the user and as many other items. The interval covers users."
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.roc_area_per_user(scores, members, users)
     auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", (prior, members), note)
     unresolved = (
-        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
+        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} items that users do not have."
         for rate in FURTHER_FPRS
         if rate not in curve.tpr
     )
@@ -82,7 +87,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
             for rate, one in curve.tpr.items()
             if rate != fpr
         },
-        "users": users_row(game, np.unique(users), by_user, "AUC of a user's candidates"),
+        "users": users_row(game, np.unique(users), by_user, "AUC for the items of one user"),
         "note": auc_row.note + "".join(unresolved),
     }
     return auc_row.model_copy(update=update), tpr_row
@@ -96,11 +101,10 @@ def _rows(
     baseline: tuple[NDArray[Any], NDArray[np.bool_]],
     note: str,
 ) -> list[AttackRow]:
-    """Rows of the AUC, with the curve, and of the TPR at each of ``fprs``.
+    """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
 
-    ``name``: name of the baseline.
-    ``baseline``: score of each candidate without messages (m,), which is the baseline of the gains
-        in ``curve``, and whether each candidate is a member (m,).
+    ``baseline``: score of each candidate by the baseline (m,), and whether the guess is right for
+        each candidate (m,).
     """
     figures = [("AUC", curve.auc, curve.auc_gain, 0.5, metrics.roc_area(*baseline))] + [
         (
@@ -128,8 +132,9 @@ def _rows(
 
 
 def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
-    """Log-odds that a user has an item, if ``count`` of ``users`` users have it; 0.5 is added to
-    both counts.
+    """Log-odds that a user has an item, if ``count`` of ``users`` users have the item.
+
+    To avoid infinite values, 0.5 is added to the numbers of users with and without the item.
     """
     return np.asarray(np.log((count + 0.5) / (users - count + 0.5)))
 
@@ -137,12 +142,17 @@ def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]
 def _describe_silence(
     scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
 ) -> str:
-    """Sentence if the uploads do not change the order of pairs, or change it equally for all users;
-    else "".
+    """Sentence that states that the uploads add no information, or none on users; otherwise empty.
+
+    ``prior``: scores without uploads (m,).
+    ``items``: index of the item of each pair (m,).
+
+    The uploads add no information if they do not change the order of any pairs. They distinguish
+    only items if the scores of all pairs with the same item are equal.
     """
     with_and_without_prior = (scores, np.round(scores - prior, 6))  # an attack may ignore the prior
     if any(np.ptp(values) == 0 for values in with_and_without_prior):
-        return " The attack found no signal: the uploads do not change the order of any pairs."
+        return " The attack found no signal: the uploads do not change the order of any candidates."
     for values in with_and_without_prior:
         order = np.lexsort((values, items))
         same = items[order][1:] == items[order][:-1]
@@ -154,8 +164,10 @@ def _describe_silence(
 def split_known_items(
     interactions: Interactions, rng: np.random.Generator
 ) -> tuple[sparse.csr_array, Interactions]:
-    """Draws up to ``N_KNOWN_ITEMS`` ratings per user, at most half of them; returns these and the
-    others.
+    """Draws up to ``N_KNOWN_ITEMS`` ratings per user, at most half of the user's ratings, for the
+    adversary to know.
+
+    Returns the drawn ratings (n_users, n_items), and the interactions without them.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
@@ -173,11 +185,14 @@ def draw_candidates(
     max_users: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draws candidate pairs (m, 2) of user and item, and whether each is an interaction (m,).
+    """Draws candidate pairs of user and item, (m, 2), and whether each pair is an interaction in
+    the data, (m,).
 
     ``among``: indices of the users to draw from. Users without items, or with all items, are left
         out.
     ``max_users``: maximum number of users with candidates.
+
+    Each user has equally many true and false pairs, at most ``MAX_MEMBERS`` of each.
     """
     ratings = interactions.ratings
     sizes = np.diff(ratings.indptr)
@@ -202,16 +217,19 @@ USER_FPRS = (0.1, 0.01, 0.001)
 
 
 def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores an attack on the presence of users by AUC, and by TPR at 10%, 1% and 0.1% FPR.
+    """Scores an attack that guesses which users took part in a training, by AUC, and by TPR at 10%,
+    1% and 0.1% FPR; returns rows of the report.
 
     Each training on half of the users is attacked in turn, by an adversary who has run all other
-    trainings. The adversary knows the profiles of all users with ratings. If there are more than
-    ``MAX_PROFILES``, it knows only those of the scored users, at most 2,000 (``Game.max_users``).
-    TPR is not reported at false positive rates below 1 / number of non-members.
+    trainings. The adversary knows the ratings of all users with ratings. If there are more than
+    ``MAX_PROFILES`` such users, the adversary knows only the ratings of the scored users, at most
+    2,000 (``Game.max_users``). TPR is not reported at false positive rates below 1 / number of
+    non-members (users who are absent from a training).
 
     The baseline is the number of a user's ratings, and the gain over it is paired by users. Users
     are included with probability 1/2, so that no prior can help the attack, and the baseline
-    succeeds only by chance.
+    succeeds only by chance. The result is empty if the attack cannot read the messages, or if there
+    are no trainings on halves of the users.
     """
     if game.attack.refusal(game.view) or game.halves is None:
         return ()
@@ -243,16 +261,16 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     whose = np.tile(users, len(views))
     negatives = int(np.count_nonzero(~members))
     note = (
-        f"The adversary knows the algorithm, all profiles, and {len(views) - 1} own trainings on "
-        "halves of the users, each of which includes each user with probability 1/2. "
-        f"{len(views)} trainings are attacked in turn. The interval is over users and trainings."
+        f"The adversary knows the algorithm, the data of all users, and {len(views) - 1} trainings "
+        "of its own, each of which includes each user with probability 1/2. This audit attacks "
+        f"{len(views)} trainings in turn. The interval covers users and trainings."
     )
     if can_solve_sums(views[0], len(profiled)):
-        note += " Clients draw nothing at random: the adversary computes all profiles' messages."
+        note += " Clients draw nothing at random: the adversary computes the messages of all users."
     trainings = np.repeat(np.arange(len(views)), len(users))
     curve = game.roc_curve(values, members, whose, USER_FPRS, baseline=sizes, trainings=trainings)
     note += "".join(
-        f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
+        f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} cases of users who took no part."
         for fpr in USER_FPRS
         if fpr not in curve.tpr
     )

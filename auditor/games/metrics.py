@@ -1,5 +1,5 @@
 """Metrics of attacks with confidence intervals over users: means, ROC curves, and F1 and AUC of
-classes.
+guessed classes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Estimate:
 
     ``value``: the point estimate.
     ``low``, ``high``: ends of the interval.
-    ``confidence``: confidence of the interval.
-    ``n_users``: number of independent subjects (users).
+    ``confidence``: confidence of the interval, in (0, 1).
+    ``n_users``: number of independent units (users) over which the value was estimated.
     """
 
     value: float
@@ -56,8 +56,10 @@ class Estimate:
 def user_mean(
     values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
-    """Estimates the mean of ``values`` (n,), one per user in [``min_value``, 1], with a bootstrap
-    interval.
+    """Estimates the mean of one value per user, with a bootstrap interval over users.
+
+    ``values``: value of each user (n,), in [``min_value``, 1].
+    ``confidence``: confidence of the interval, in (0, 1).
 
     Raises InputError if there are no values, or if a value is not finite.
     """
@@ -69,8 +71,8 @@ def user_mean(
 
 
 def user_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
-    """Estimates the share of true entries in ``successes`` (n,), with the exact Clopper-Pearson
-    interval.
+    """Estimates the share of users with a true entry in ``successes`` (n,), with the exact
+    Clopper-Pearson interval.
     """
     n, k = len(successes), int(np.count_nonzero(successes))
     ends = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
@@ -82,8 +84,8 @@ def user_share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
 def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
     """F1 of the guessed item set of each user (n,); 1 if the guessed and the true set are empty.
 
-    ``guessed``: whether each user is guessed to have each item (n, M).
-    ``truth``: whether each user has each item (n, M).
+    ``guessed``: whether each user is guessed to have each item (n, n_items).
+    ``truth``: whether each user has each item (n, n_items).
     """
     both = np.count_nonzero(guessed & truth, axis=1)
     sizes = np.count_nonzero(guessed, axis=1) + np.count_nonzero(truth, axis=1)
@@ -94,8 +96,11 @@ def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.f
 class RocBand:
     """ROC curve with its pointwise confidence band, at k false positive rates.
 
+    A member is a candidate for which a guess of "yes" is right; all other candidates are
+    non-members.
+
     ``fpr``: false positive rates (k,), the shares of non-members that are classified as members.
-        They are evenly spaced on a logarithmic scale from 1 / number of non-members to 1.
+        The rates are evenly spaced on a logarithmic scale from 1 / number of non-members to 1.
     ``tpr``: true positive rates (k,), the shares of members that are classified as members.
     ``low``, ``high``: ends of the confidence intervals of ``tpr`` (k,).
     """
@@ -111,11 +116,12 @@ class Roc:
     """ROC curve of an attack, its area, and its true positive rates at chosen false positive rates.
 
     ``auc``: area under the curve.
-    ``tpr``: true positive rate by false positive rate. Rates below 1 / number of non-members are
-        absent.
+    ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
+        non-members (candidates for which a guess of "yes" is wrong) are absent.
     ``band``: the curve and its confidence band.
-    ``auc_gain``: difference between ``auc`` and that of the baseline; None without a baseline.
-    ``tpr_gain``: differences between ``tpr`` and that of the baseline; empty without a baseline.
+    ``auc_gain``: ``auc`` minus the area of the baseline; None without a baseline.
+    ``tpr_gain``: by false positive rate, ``tpr`` minus the true positive rate of the baseline;
+        empty without a baseline.
     """
 
     auc: Estimate
@@ -128,8 +134,8 @@ class Roc:
 def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2.
 
-    ``scores``: score per candidate (m,).
-    ``members``: whether each candidate is a member (m,).
+    ``scores``: score per candidate (m,), larger if the attack guesses "member".
+    ``members``: whether each candidate is a member, for which this guess is right (m,).
     """
     return float(_curve(scores, members, np.empty(0))[0])
 
@@ -138,8 +144,8 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
     """True positive rate of the threshold at which a share ``fpr`` of non-members is classified as
     members.
 
-    ``scores``: score per candidate (m,).
-    ``members``: whether each candidate is a member (m,).
+    ``scores``: score per candidate (m,), larger if the attack guesses "member".
+    ``members``: whether each candidate is a member, for which this guess is right (m,).
 
     Candidates with equal scores are classified at random, so that the curve is linear across ties.
     Raises InputError if ``fpr`` is below 1 / number of non-members.
@@ -151,12 +157,13 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
 def roc_area_per_user(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Computes ``roc_area`` over the candidates of each user separately, shape (n,), users in
-    ascending order.
+    """Area under the ROC curve (``roc_area``) of each user's candidates separately, shape (n,).
 
-    ``users``: user of each candidate (m,).
+    ``scores``: score per candidate (m,).
+    ``members``: whether each candidate is a member, for which a guess of "yes" is right (m,).
+    ``users``: index of the user of each candidate (m,).
 
-    The value is NaN for users without members or without non-members.
+    Users are in ascending order. The value is NaN for users without members or without non-members.
     """
     names, cluster = np.unique(users, return_inverse=True)
     order = np.lexsort((scores, cluster))
@@ -188,17 +195,17 @@ def roc_curve(
     """Computes the ROC curve, its area and its height at ``fprs``, with confidence intervals over
     users.
 
-    ``scores``: score per candidate (m,).
-    ``members``: whether each candidate is a member (m,).
-    ``users``: user of each candidate (m,). The candidates of one user are resampled together, and
-        thresholds are recomputed in each replicate.
+    ``scores``: score per candidate (m,), larger if the attack guesses "member".
+    ``members``: whether each candidate is a member, for which this guess is right (m,).
+    ``users``: index of the user of each candidate (m,). The candidates of one user are resampled
+        together, and thresholds are recomputed in each replicate.
     ``fprs``: false positive rates. Rates below 1 / number of non-members are left out.
     ``trainings``: training of each candidate (m,), if the candidates of a training share
         randomness. Trainings are then resampled, too: the weight of a candidate is the number of
-        draws of its user times the number of draws of its training, which covers at least as often
-        as stated (Owen 2007, The pigeonhole bootstrap).
-    ``baseline``: scores of the candidates without the attack (m,). The intervals of gains are
-        paired: both curves are computed from the same resampled users.
+        draws of its user times the number of draws of its training. The intervals then cover at
+        least as often as stated (Owen 2007, The pigeonhole bootstrap).
+    ``baseline``: scores of the candidates without the attack (m,), or None. The intervals of gains
+        are paired: both curves are computed from the same resampled users.
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
@@ -237,7 +244,9 @@ def roc_curve(
 def _curve(
     scores: NDArray[Any], members: NDArray[np.bool_], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Area under the curve, and its heights at ``rates`` (k,), as one array (1 + k,)."""
+    """Area under the ROC curve, and its heights at the false positive rates ``rates`` (k,), as one
+    array (1 + k,).
+    """
     cluster, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
     (curve,) = weighted_roc_curves(scores, members, rates, (cluster, cluster), (once, once))
     return np.asarray(curve)
@@ -250,8 +259,9 @@ def _intervals(
     confidence: float,
     min_value: float,
 ) -> list[Estimate]:
-    """Applies ``percentile_interval`` to each of ``values`` (k,), with the columns of
-    ``replicates`` (b, k).
+    """Estimates with percentile intervals, one for each of k ``values``.
+
+    ``replicates``: values of b bootstrap replicates (b, k).
     """
     return [
         percentile_interval(float(value), some, n, confidence, min_value)
@@ -273,8 +283,8 @@ def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
 
 
 def bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draws bootstrap weights (REPLICATES, n): how often each of n subjects occurs in each
-    replicate.
+    """Draws bootstrap weights (REPLICATES, n): the number of times that each of n users occurs in
+    each replicate.
     """
     draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
     counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
@@ -284,14 +294,16 @@ def bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
 def percentile_interval(
     value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
-    """Widened percentile interval of a bootstrap, within [``min_value``, 1].
+    """Estimate with the percentile interval of a bootstrap, within [``min_value``, 1], widened for
+    a small number of users.
 
     ``value``: the point estimate.
     ``replicates``: values of the bootstrap replicates (b,).
-    ``n``: number of independent subjects.
+    ``n``: number of independent units (users).
+    ``confidence``: confidence of the interval, in (0, 1).
 
-    If an end of the interval equals ``value``, it is replaced by the exact binomial end for n equal
-    subjects.
+    If an end of the interval equals ``value``, this end is replaced by the exact binomial end for n
+    users with the same value.
     """
     ends = _interval_ends(np.array([value]), replicates[:, None], n, confidence, min_value)
     low, high = (float(end[0]) for end in ends)
@@ -310,7 +322,11 @@ def _interval_ends(
     confidence: float,
     min_value: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper ends (k,) of the intervals of ``values`` (k,), from ``replicates`` (b, k)."""
+    """Lower and upper ends (k,) of the widened bootstrap intervals of k ``values``.
+
+    ``replicates``: values of b bootstrap replicates (b, k).
+    ``n``: number of users. With one user, the interval is [``min_value``, 1].
+    """
     tail = (1 - check_confidence(confidence)) / 2
     if n < 2:
         return np.full(len(values), min_value), np.ones(len(values))
@@ -332,19 +348,19 @@ def weighted_roc_curves(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Area under the ROC curve, and its heights at ``rates``, for b bootstrap weightings: (b, 1 +
-    k).
+    """Area under the ROC curve, and its heights at k false positive rates, for b bootstrap
+    weightings.
 
-    ``scores``: score of each candidate (m,).
-    ``members``: whether each candidate is a member (m,).
+    ``scores``: score of each candidate (m,), larger if the attack guesses "member".
+    ``members``: whether each candidate is a member, for which this guess is right (m,).
     ``rates``: false positive rates (k,).
-    ``clusters``: user and training of each candidate (m,).
+    ``clusters``: index of the user, and of the training, of each candidate (m,).
     ``weights``: weight of each user (b, users) and of each training (b, trainings). The weight of a
-        candidate is the product of both.
+        candidate is the product of the two.
 
-    Curves are linear across equal scores. A weighting without members, or without non-members,
-    gives NaN. Raises InputError if ``scores`` contain NaN, or if ``members`` are all true or all
-    false.
+    The result has shape (b, 1 + k), the area first. Curves are linear across equal scores. A
+    weighting without members, or without non-members, gives NaN. Raises InputError if ``scores``
+    contain NaN, or if ``members`` are all true or all false.
     """
     if np.isnan(scores).any():
         raise InputError("Expected numbers as scores, got NaN. Correct the attack.")
@@ -372,7 +388,10 @@ def _total(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Total weight of the ``chosen`` candidates (m,) in each weighting: (b,)."""
+    """Total weight of the ``chosen`` candidates (m,) in each of b bootstrap weightings, shape (b,).
+
+    ``clusters``, ``weights``: as for ``weighted_roc_curves``.
+    """
     counts = np.zeros([part.shape[1] for part in weights])
     np.add.at(counts, tuple(cluster[chosen] for cluster in clusters), 1.0)
     return np.asarray(np.einsum("bt,bt->b", weights[0] @ counts, weights[1]))
@@ -388,16 +407,18 @@ def _fill(
     rates: tuple[NDArray[np.float64], NDArray[np.int64]],
     results: NDArray[np.float64],
 ) -> None:
-    """Fills ``results`` (b, 1 + k).
+    """Fills ``results`` (b, 1 + k) with the area under the ROC curve and its heights, for b
+    weightings.
 
     ``candidates``: in descending order of scores, four arrays (m,): 1 for a member and 0 for a
         non-member, whether the candidate is the last of equal scores, its user, its training.
+    ``weights``: weight of each user (b, users) and of each training (b, trainings).
     ``totals``: total weight of members and of non-members (b,).
-    ``rates``: ascending false positive rates, and the column of ``results`` for each.
+    ``rates``: ascending false positive rates, and the column of ``results`` for each rate.
     """
     is_member, is_last, users, trainings = candidates
     of_users, of_trainings = weights
-    limits = np.full(len(rates[0]) + 1, np.inf)  # the last is never passed
+    limits = np.full(len(rates[0]) + 1, np.inf)  # the last limit is never exceeded
     for b in range(len(results)):
         all_hits, all_others = totals[0][b], totals[1][b]
         if all_hits == 0 or all_others == 0:
@@ -420,7 +441,8 @@ def _fill(
         results[b, rates[1][k:]] = 1.0
 
 
-# Metrics of guessed classes, over users and draws of the known users: averages of F1, and AUC.
+# Metrics of guessed classes (averages of F1, and AUC), over users and draws of the known users,
+# whose class the adversary knows.
 #
 # An interval covers two sources of variation. The first is the sample of users, covered by a
 # percentile bootstrap of the mean over draws. For AUC, placement values are used instead (DeLong et
@@ -444,11 +466,12 @@ GAIN = "gain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """Guesses of the class of each of n users, in r draws of the known users.
+    """Guesses of the class of each of n users, in r draws of the users whose class the adversary
+    knows.
 
     ``true_codes``: code of each user's true class (n,).
     ``guessed_codes``: guessed codes (r, n); ``KNOWN_CLASS_CODE`` for users whose class is known in
-    a draw.
+        a draw.
     ``n_classes``: number C of classes.
     ``scores``: score of each class (r, n, C), larger if the class is more likely; or None.
     ``guess_probs``: probabilities with which a random guesser names each class in a draw (r, C), or
@@ -464,10 +487,12 @@ class Guesses:
 
     @property
     def class_counts(self) -> NDArray[np.float64]:
-        """Counts (r, n, 3, C) per draw, user and class: of right guesses, of true classes, and of
-        guesses.
+        """Counts of right guesses, of true classes, and of guesses (third axis), by draw, user and
+        class, (r, n, 3, C).
+
+        Users whose class the adversary knows in a draw count as 0.
         """
-        eye = np.eye(self.n_classes + 1, self.n_classes)  # the last row is 0, for CLASS_KNOWN
+        eye = np.eye(self.n_classes + 1, self.n_classes)  # row -1 is 0: KNOWN_CLASS_CODE
         is_unknown = (self.guessed_codes != KNOWN_CLASS_CODE)[:, :, None]
         truth = eye[self.true_codes][None] * is_unknown
         guess = eye[self.guessed_codes] if self.guess_probs is None else self.guess_probs[:, None]
@@ -476,19 +501,28 @@ class Guesses:
 
 
 def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean F1 over classes, weighted by their frequencies."""
+    """Mean F1 over classes, weighted by the frequencies of the classes in the truth (...).
+
+    ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
+    """
     return safe_ratio(
         (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F1 of all guesses together, which is the share of right guesses."""
+    """F1 of all guesses together, which is the share of right guesses (...).
+
+    ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
+    """
     return safe_ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean recall of the classes that occur in the truth."""
+    """Mean recall of the classes that occur in the truth (...).
+
+    ``tally``: counts of right guesses, true classes and guesses (..., 3, C).
+    """
     recalls = safe_ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
     return safe_ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
@@ -504,8 +538,12 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 def estimate_all(
     guess: Guesses, *, confidence: float, rng: np.random.Generator, baseline: Guesses | None = None
 ) -> dict[str, Estimate]:
-    """Estimates every metric of ``guess``, as means over draws with intervals, by name of the
-    metric.
+    """Estimates every metric of guessed classes with its interval, by name of the metric.
+
+    ``guess``: the guesses, in one or several draws of the users whose class the adversary knows.
+        Values are means over draws.
+    ``confidence``: confidence of the intervals, in (0, 1).
+    ``baseline``: guesses of a baseline for the same users and draws, or None.
 
     The metrics are averages of F1, balanced accuracy, and AUC if there are scores. With a
     ``baseline``, ``GAIN`` is the macro F1 of ``guess`` minus that of ``baseline`` in the same
@@ -541,8 +579,9 @@ def estimate_all(
 
 
 def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
-    """Macro F1 of each draw (r,). If guesses are random (``guess_probs``), it is the exact
-    expectation.
+    """Macro F1 in each of r draws of the users whose class the adversary knows (r,).
+
+    If guesses are random (``guess_probs``), the value is the exact expectation.
     """
     per_draw = guesses.class_counts.sum(axis=1)
     if guesses.guess_probs is None:
@@ -552,7 +591,7 @@ def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
 
 
 def mean_macro_f1(guesses: Guesses) -> float:
-    """Mean over draws of macro F1."""
+    """Mean of macro F1 over all draws of the users whose class the adversary knows."""
     return float(macro_f1_per_draw(guesses).mean())
 
 
@@ -574,8 +613,10 @@ def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.f
 
 
 def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of ``tallies`` (r, n, 3, C) over users with bootstrap ``weights`` (b, n): (r, b,
-    3, C).
+    """Bootstrap sums of the counts ``tallies`` over users, shape (r, b, 3, C).
+
+    ``tallies``: counts by draw, user, kind and class (r, n, 3, C).
+    ``weights``: weight of each user in b replicates (b, n).
     """
     r, n, _, classes = tallies.shape
     return (weights @ tallies.reshape(r, n, -1)).reshape(r, -1, 3, classes)
@@ -589,8 +630,11 @@ def _hull(
     confidence: float,
     min_value: float = 0.0,
 ) -> Estimate:
-    """Smallest interval that contains those of all sets of replicates in ``drawn``, widened for the
-    draws.
+    """Estimate with the smallest interval that contains the intervals of several sets of
+    replicates, widened by the spread over draws.
+
+    ``drawn``: sets of bootstrap replicates (b,).
+    ``figures``: value of each draw of the users whose class is known (r,).
     """
     ends = [percentile_interval(value, one, subjects, confidence, min_value) for one in drawn]
     low, high = min(one.low for one in ends), max(one.high for one in ends)
@@ -598,8 +642,10 @@ def _hull(
 
 
 def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
-    """Mean over draws and classes of the area under the ROC curve of a class against all other
-    classes.
+    """Area under the ROC curve of one class against all others, averaged over classes and draws of
+    the users whose class is known.
+
+    ``subjects``: number of users.
     """
     assert guesses.scores is not None
     influence = np.zeros(len(guesses.true_codes))
@@ -623,7 +669,12 @@ def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
 
 
 def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0) -> Estimate:
-    """The interval ``users``, widened by the spread of the values ``figures`` (r,) of the draws."""
+    """The estimate ``users``, with its interval widened by the spread of the value over draws of
+    the users whose class is known.
+
+    ``figures``: value of each draw (r,).
+    ``min_value``: smallest possible value.
+    """
     draws = len(figures)
     spread = 0.0
     if draws > 1:

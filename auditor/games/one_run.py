@@ -1,5 +1,5 @@
-"""The one-run game: one training with many canaries, each of which has one of two histories at
-random.
+"""The one-run game: one training with many canaries (designed users), each with one of two
+histories at random.
 """
 
 from __future__ import annotations
@@ -54,13 +54,14 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class CanaryDirection:
-    """Difference between the messages for the two histories of each of m canaries, in one
-    component.
+    """Difference between the messages for the two histories of each of m canaries (designed users),
+    in one component (named array) of messages.
 
-    ``values``: the differences (m, q). In an item table, they are restricted to the rows of the
-        canary's own items, which contain nearly all information on its history; in a user table, to
-        its own row.
-    ``matrix``: the differences at their places in ``Canaries.new_rows``, in one dimension (m, p).
+    ``values``: the differences (m, q). In an item table (one row per item), they are restricted to
+        the rows of the canary's own items, which contain nearly all information on its history; in
+        a user table, to its own row.
+    ``matrix``: the differences at their places in ``Canaries.new_rows`` (the rows of new items or
+        of canaries), in one dimension (m, p).
     ``mid_products``: inner product of each difference with the mean of the two messages (m,).
     ``shape``: shape of ``Canaries.new_rows`` of the component.
     ``message_sum``: expected sum of all messages, of this shape, if each canary sends the mean of
@@ -77,7 +78,8 @@ class CanaryDirection:
     def compute(
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
     ) -> CanaryDirection:
-        """Computes the direction of one component.
+        """Computes the difference between the messages for the two histories of each canary
+        (designed user), in one named array of messages.
 
         ``sent``: one message per history: first histories of all canaries, then all second
             histories.
@@ -107,11 +109,15 @@ class CanaryDirection:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Scores canaries by projecting messages on the directions of the canaries at one broadcast.
+    """Scores canaries (designed users) by projecting messages on the directions of the canaries at
+    one broadcast.
+
+    A direction is the difference between the messages for the two histories of a canary.
 
     ``canaries``: the canaries.
-    ``directions``: direction of each component. If clients send models, it is of changes of the
-        model. For reports, it is of the gradients before randomization if they are stored, and
+    ``directions``: direction of each named array of a message. If clients send models, the
+        direction is a difference of changes of the model. For reports (randomized coordinates of a
+        gradient), it is a difference of the gradients before randomization if they are stored, and
         otherwise of the reports, whose sums have no expectation.
     ``masks``: arrays with the shapes of the directions, filled with 0 if the direction is 0, else
         with 1.
@@ -131,8 +137,12 @@ class Scorer:
         rng: np.random.Generator,
         compute: Compute,
     ) -> Scorer:
-        """Makes a scorer from one upload for each history of each canary, and one upload of all
-        ``others``.
+        """Makes a scorer from one upload for each history of each canary (designed user), and one
+        upload of each other user.
+
+        ``others``: data of all other users.
+        ``broadcast``: the broadcast that the uploads answer, or None.
+        ``compute``: device and memory of the simulation.
         """
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
         received, rest = (
@@ -157,15 +167,15 @@ class Scorer:
         return cls(canaries, directions, shapes)
 
     def features(self, view: View, vantage: Vantage) -> Array:
-        """Scores (m, f) of m canaries, with one column per stage of the training and source of
-        messages.
+        """Scores of m canaries (designed users) in a training (m, f), from which an estimator
+        guesses the history of each canary.
 
-        ``vantage``: vantage of the adversary.
-        ``view``: view of this vantage. If the vantage sees only sums of messages, ``view`` is that
-            of the server, and the sums are computed from the messages, but only in the rows that
-            are scored.
+        ``view``: messages that the adversary sees. If the adversary sees only their sums, ``view``
+            has the single messages, and the sums are computed here, in the rows that are scored.
+        ``vantage``: what the adversary sees, such as ``AGGREGATE`` for sums.
 
-        If the vantage sees sums and some messages are sent in the clear, the differences between
+        There is one column per source of messages and stage (group of successive rounds). If the
+        adversary sees sums and some messages are sent in the clear, the differences between
         successive broadcasts are a further source.
         """
         rounds = view.rounds
@@ -193,17 +203,23 @@ class Scorer:
     def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
     ) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yields the sum of the messages minus the broadcast, for each round."""
+        """Yields, for each round, the sum of all messages minus the broadcast, by component.
+
+        ``models``: broadcast of each round, restricted to the rows of canaries and new items.
+
+        The sums are restricted to the same rows. The broadcast is subtracted once per message.
+        """
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
             totals = {name: self.canaries.new_rows_total(part) for name, part in parts.items()}
             yield projection.subtract_base(totals, model, max(map(len, parts.values()), default=0))
 
     def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
-        """Projections of the canaries' own messages on their directions, relative to the middle
-        (m,).
+        """Projections of the canaries' own messages on their directions, relative to the middle of
+        the two expected messages (m,).
 
-        Each projection is divided by the length of the direction. It is 0 for canaries without a
+        A direction is the difference between the messages for the two histories of a canary. Each
+        projection is divided by the length of the direction. The value is 0 for canaries without a
         message.
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
@@ -224,8 +240,9 @@ class Scorer:
         """Coefficient of each canary's direction in sums of messages (m, stages).
 
         ``rounds``: sum of the messages of each round, by component.
-        ``count``: number of rounds.
+        ``count``: number of rounds, which are split into stages.
 
+        A direction is the difference between the messages for the two histories of a canary.
         Directions need not be orthogonal. The coefficients are solved by least squares with a small
         ridge, and scaled by the lengths of the directions.
         """
@@ -249,10 +266,13 @@ class Scorer:
         return np.asarray(np.sqrt(squares)[:, None] * np.stack(solved, axis=1))
 
     def _yield_rests(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
-        """Yields, by component, the sum of messages minus its expectation, in units of the
-        residual's deviation.
+        """Yields, for each component, the residual of the sum of messages: the sum minus its
+        expectation.
 
-        The expectation is scaled by least squares, because the length of model steps is unknown.
+        ``parts``: sum of the messages of one round, by name.
+
+        Residuals are divided by their root mean square. The expectation is scaled by least squares,
+        because the length of model steps is unknown.
         """
         pairs = self._match({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
@@ -267,11 +287,14 @@ class Scorer:
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
     def _match(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
-        """Pairs of a part and the component on whose direction the part is projected.
+        """Pairs of the name of an array and the component on whose direction (difference of the
+        canaries' messages) the array is projected.
 
-        Parts are matched by name. If no part has a direction of its own, they are matched by shape,
-        so that replaced noise, or a model of another name, is projected on the component that it
-        hides.
+        ``shapes``: shape of each array, by name.
+
+        Arrays are matched by name. If no array has a direction of its own, arrays are matched by
+        shape, so that replaced noise, or a model of another name, is projected on the component
+        that it hides.
         """
         pairs = [
             (name, key)
@@ -285,12 +308,14 @@ class Scorer:
 def _read_changes(
     sent: Component, whose: NDArray[np.intp], start: Array, canaries: Canaries
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """Yields blocks of messages minus ``start``: indices of their canaries (b,), and numbers (b,
-    q).
+    """Yields messages minus ``start`` in blocks of b: the index of each message's canary (b,), and
+    the numbers of each message (b, q).
 
-    ``whose``: canary of each message (n,).
+    ``sent``: the n messages of one component.
+    ``whose``: index of the canary of each message (n,).
+    ``start``: value that is subtracted from messages to get changes of the model.
 
-    In item tables, only the rows of a canary's own items are read.
+    In item tables (one row per item), only the rows of a canary's own items are read.
     """
     picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
     shape = (canaries.own_items.shape[1], *sent.shape[1:]) if picks else sent.shape
@@ -306,15 +331,20 @@ def _read_changes(
 
 
 def _is_user_row(sent: Component, start: NDArray[Any]) -> bool:
-    """Whether each message is one row of a table with one row per user."""
+    """Whether each message is one row of a table with one row per user, of which ``start`` has the
+    rows of all senders.
+    """
     return sent.shape[:1] == (1,) and start.shape == (len(sent), *sent.shape[1:])
 
 
 def _place_values(
     values: NDArray[np.float32], rows: NDArray[np.intp], width: int, count: int
 ) -> sparse.csr_array:
-    """Sparse matrix (m, count * width) with ``values`` (m, k * width) in the table rows ``rows``
-    (m, k).
+    """Sparse matrix (m, count * width) with k table rows of each canary at their places.
+
+    ``values``: the table rows, in one dimension per canary (m, k * width).
+    ``rows``: index of each table row (m, k).
+    ``width``, ``count``: numbers of columns and rows of the table.
     """
     places = rows[:, :, None] * width + np.arange(width)
     ends = np.arange(len(rows) + 1) * values.shape[1]
@@ -323,12 +353,16 @@ def _place_values(
 
 
 def _stages(count: int) -> list[NDArray[np.intp]]:
-    """Splits the indices of ``count`` rounds into at most ``_MAX_STAGES`` stages of a training."""
+    """Splits the indices of ``count`` rounds into at most ``_MAX_STAGES`` stages (runs of
+    successive rounds).
+    """
     return np.array_split(np.arange(count), min(count, _MAX_STAGES)) if count else []
 
 
 def _by_stage(scores: Sequence[Array]) -> Array:
-    """Means of ``scores`` (rounds, m) over the rounds of each stage: (m, stages)."""
+    """Means of ``scores`` (rounds, m) over the rounds of each stage of the training: (m,
+    stages).
+    """
     return np.stack([np.mean(scores[s[0] : s[-1] + 1], axis=0) for s in _stages(len(scores))], 1)
 
 
@@ -338,16 +372,16 @@ TRUTH_KEY = "coins"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedTraining:
-    """Simulates one training of a crowd and its canaries, and scores the canaries.
+    """Simulates one training of users and many canaries (designed users), and scores the canaries.
 
     ``target``: the system.
-    ``canaries``: the canaries and their crowd.
-    ``vantages``: vantages for which scores are returned.
+    ``canaries``: the canaries and all other users.
+    ``vantages``: adversaries, by what they see, for whom scores are returned.
     ``compute``: device and memory of the training.
 
-    The adversary knows the crowd, both histories of every canary, and one broadcast at which it
-    computes expected messages: the first broadcast, or the released model if the vantage is the
-    release.
+    The adversary knows all other users, both histories of every canary, and one broadcast at which
+    it computes expected messages: the first broadcast, or the released model if only this model is
+    seen.
     """
 
     target: Target
@@ -358,14 +392,17 @@ class SharedTraining:
 
     @property
     def n_messages(self) -> int:
-        """Number of users in the training."""
+        """Number of users in the training, canaries (designed users) included, counted as one
+        message each for the estimate of the run's duration.
+        """
         return self.canaries.crowd.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Runs one training, and returns scores (m, f) by vantage, and the true histories (m, 1) as
-        ``TRUTH_KEY``.
+        """Runs one training; returns scores of m canaries by adversary, each (m, f), and whether
+        each canary has its first history (m, 1).
 
-        ``world`` and ``size`` are ignored.
+        The latter is stored as ``TRUTH_KEY``, as 1 or 0. ``world`` and ``size`` are ignored,
+        because each canary has one of the two histories at random.
         """
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
@@ -393,8 +430,10 @@ class SharedTraining:
 
 
 class OneRunGame(CanaryGame):
-    """Game of one training on all data with many canaries, for all scopes that need the same
-    histories.
+    """Game of one training on all data with many canaries (designed users).
+
+    Each canary has one of two histories at random. All scopes (unit, adjacency, adversary) that
+    need the same histories share the training.
     """
 
     name = "one-run"
@@ -403,10 +442,13 @@ class OneRunGame(CanaryGame):
     own_estimator = OneRun()
 
     def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | Skipped]:
-        """Yields the settings of the game, see ``CanaryGame.settings``.
+        """Yields one training with canaries (designed users) per pair of unit and adjacency among
+        the claims, or the reason why there is none.
 
-        Scopes with the same unit and adjacency share one training. Raises InputError if the
-        catalogue of the target is fixed, because canaries need new items.
+        ``ground``: the system under audit, its data, and options.
+        ``rng``: random generator of the canaries' items.
+
+        Raises InputError if the system's item catalogue is fixed, because canaries need new items.
         """
         target, interactions = ground.target, ground.interactions
         if target.required_items is not None:
@@ -467,8 +509,11 @@ class OneRunGame(CanaryGame):
     def make_worlds(
         self, draws: RunSampler, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """The canaries of one training, as draws of two worlds, and the canaries' probabilities as
-        text.
+        """Makes two worlds (first or second history) from the canaries (designed users) of one
+        training; also returns the probability of each history as text.
+
+        ``draws``: runs the training and scores the canaries.
+        ``scope``: unit, adjacency, adversary and duration of the bound.
 
         ``runs`` is ignored, because each call runs one training.
         """
@@ -483,8 +528,9 @@ class OneRunGame(CanaryGame):
         return one_run_worlds(setting.world_names, scope, coins), "each with probability 1/2"
 
     def max_workload(self, ground: GameInputs) -> tuple[Target, Interactions]:
-        """The system, and the largest data on which the game trains it, for an estimate of the
-        workload.
+        """The system, and the largest data on which this game trains the system.
+
+        Memory and time of the game are estimated from these.
         """
         scope = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
         data, count, rng = ground.interactions, _n_canaries(ground), np.random.default_rng(0)
@@ -498,8 +544,8 @@ def _n_canaries(ground: GameInputs) -> int:
 
 
 def _target_at_length(ground: GameInputs) -> Target:
-    """The target with all of its rounds, or with at most ``MAX_ROUNDS`` rounds if the audit is
-    quick.
+    """The target with the rounds that the game trains: all, or at most ``MAX_ROUNDS`` if the audit
+    is quick.
     """
     return crowd_game.limit_rounds(ground.target, quick=False) if ground.quick else ground.target
 
@@ -507,8 +553,8 @@ def _target_at_length(ground: GameInputs) -> Target:
 def _absent_moves(
     target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
 ) -> bool:
-    """Whether a user without items sends a message that changes the view of an adversary in
-    ``scope``.
+    """Whether a user without items sends a message that changes an adversary's view (the messages
+    that it sees) in ``scope``.
     """
     opening = crowd_game.first_round(target, interactions.take_users(np.arange(1)), rng)
     return sends_when_absent(target, interactions, scope, crowd_game.first_broadcast(opening), rng)

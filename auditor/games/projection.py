@@ -1,5 +1,8 @@
-"""White-box scores: projections of observed messages on the expected difference of the canary's
-messages.
+"""White-box scores of a game with a canary (a designed user), whose two worlds are two histories of
+the canary.
+
+Observed messages are projected on the expected difference of the canary's messages between the
+worlds.
 """
 
 from __future__ import annotations
@@ -33,14 +36,17 @@ _NOBODY: Mapping[str, Component] = {}
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMessages:
-    """Expected messages at one broadcast, by component, for an adversary who knows all data.
+    """Expected messages at one broadcast, by component (named array), for an adversary who knows
+    all data.
 
-    ``difference``: mean message of the canary in the first world minus that in the second world.
-    ``own_mean``: mean message of the canary, averaged over both worlds.
+    ``difference``: mean message of the canary (designed user) in the first world (neighbouring
+        input) minus that in the second world.
+    ``own_mean``: mean message of the canary, averaged over the two worlds.
     ``message_sum``: ``own_mean`` plus the sum of the messages of all other users.
 
-    If clients send models, ``own_mean`` and ``message_sum`` are changes of the model. In all
-    cases, components of reports and bits are left out, because each of their values is random.
+    If clients send models, ``own_mean`` and ``message_sum`` are changes of the model. From these
+    two fields, components of reports (randomized coordinates of a gradient) and of bits are left
+    out, because each of their values is random.
     """
 
     difference: Directions
@@ -49,11 +55,13 @@ class ExpectedMessages:
 
 
 def received_part(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
-    """The part of ``broadcast`` that some users receive: only their rows of a table with one row
-    per user.
+    """The part of ``broadcast`` that some users receive: of a table with one row per user, only
+    their own rows.
 
-    ``rows``: indices of the users. ``CANARY_ROWS`` is the last user, and ``OTHER_ROWS`` are all
-    other users.
+    ``rows``: indices of the users. ``CANARY_ROWS`` is the last user (the canary, a designed user),
+        and ``OTHER_ROWS`` are all other users.
+
+    Returns None if ``broadcast`` is None.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
@@ -68,13 +76,15 @@ def estimate(
     size: int,
     others: Interactions | None = None,
 ) -> ExpectedMessages:
-    """Estimates the expected messages at ``broadcast`` by simulation.
+    """Estimates the expected messages of the canary (designed user) and of all other users at
+    ``broadcast``, by simulation.
 
-    ``profiles``: the two histories of the canary (two rows).
+    ``profiles``: data of the canary with each of its two histories (two rows).
     ``size``: number of uploads of the canary per history; other users upload once.
     ``others``: data of all other users, or None to leave them out.
 
-    If a component stores its messages before noise is added, these messages are averaged.
+    If a component (named array) stores its messages before noise is added, these messages are
+    averaged.
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
@@ -99,15 +109,17 @@ def estimate(
 def base_value(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     """Value that is subtracted from the messages ``sent`` to get changes of the model.
 
-    If clients send models, the value is the broadcast of the same ``name``, otherwise 0.
+    ``name``: name of the message component.
+
+    If clients send models, the value is the array of this name in ``broadcast``, otherwise 0.
     """
     known = broadcast if sent.kind is Kind.MODEL and broadcast is not None else {}
     return np.asarray(known.get(name, 0.0), float)
 
 
 def noiseless_messages(sent: Component) -> Component:
-    """Messages before they are randomized if the component ``sent`` stores these; otherwise
-    ``sent``.
+    """Returns the messages ``sent`` as they were before randomization, if these are stored;
+    otherwise ``sent``.
     """
     clean = sent.clean if isinstance(sent, RandomizedMessages | Reports) else None
     return sent if clean is None else clean
@@ -120,7 +132,12 @@ def upload_pairs(
     rng: np.random.Generator,
     size: int,
 ) -> tuple[Mapping[str, Component], Mapping[str, Component]]:
-    """Uploads ``size`` messages for each of two ``profiles``, with the same randomness for both."""
+    """Uploads of two users, with the same randomness for both users, by name of the message array.
+
+    ``profiles``: data of the two users (two rows).
+    ``broadcast``: the broadcast that the users receive, or None.
+    ``size``: number of messages per user.
+    """
     seed = int(rng.integers(2**63))
     first, second = (
         target.upload(
@@ -132,20 +149,24 @@ def upload_pairs(
 
 
 def _mean(sent: Component) -> Array:
-    """Mean message, before it is randomized if the component stores it."""
+    """Mean of the messages ``sent``, before they are randomized if the component stores these
+    messages.
+    """
     before = noiseless_messages(sent)
     return np.asarray(before.dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
 def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
-    """Name of the component on whose direction a part of a message is projected, or None.
+    """Name of the entry of ``along`` on which an array of a message is projected; None if there is
+    none.
 
-    ``name``, ``shape``: name and shape of the part.
-    ``along``: direction of each component.
+    ``name``, ``shape``: name and shape of the array.
+    ``along``: expected difference of the canary's (designed user's) messages between the two worlds
+        (neighbouring inputs), by array name.
 
-    The component of the same name is preferred. If it has no direction, or the direction is 0 (for
-    example if noise is replaced, or if a model has another name), the first component of the same
-    ``shape`` whose direction is not 0 is used.
+    The entry of the same name is preferred. If there is none, or it is 0 (for example if noise is
+    replaced, or if a model has another name), the first entry of the same ``shape`` that is not 0
+    is used.
     """
     own = name if name in along and along[name].shape == shape else None
     if own is not None and along[own].any():
@@ -154,7 +175,7 @@ def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str
 
 
 def project(sent: Component, direction: Array) -> Array:
-    """Inner product of each of n messages with ``direction``, shape (n,), computed in blocks."""
+    """Inner product of each of the n messages ``sent`` with ``direction``, shape (n,)."""
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.positive, flat[sent.index], -flat[sent.index])
@@ -168,19 +189,21 @@ def project(sent: Component, direction: Array) -> Array:
 
 
 def training_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Features of one training (f,). Their number f depends on the vantage and on the target.
+    """Numbers computed from one training (f,), from which a decision rule guesses the history of
+    the canary (designed user).
 
-    ``view``: the adversary's view of the training.
+    ``view``: the messages and public parameters that the adversary sees.
     ``known``: expected messages at the broadcast of each round of the view.
     ``canary``: index of the canary among the users.
 
-    For each source of messages, the residual is the observation minus its expectation. The score of
-    a round is the inner product of the residual and the difference of the canary's messages,
-    divided by the mean square of the residual. It is a log-likelihood ratio if the residual is
-    Gaussian noise of this variance. Features are the sum of the scores over rounds, this sum
-    divided by its standard deviation, and the sum of the scores that are each divided by their
-    standard deviation. For messages that are not linked to users, the largest score is added. For a
-    release, the first entries of the row of the first new item are added.
+    The count f depends on the adversary and on the system. For each source of messages, the
+    residual is the observation minus its expectation. The score of a round is the inner product of
+    the residual and the difference of the canary's messages, divided by the mean square of the
+    residual. This score is a log-likelihood ratio if the residual is Gaussian noise of this
+    variance. The numbers are the sum of the scores over rounds, this sum divided by its standard
+    deviation, and the sum of the scores that are each divided by their standard deviation. For
+    messages that are not linked to users, the largest score is added. For a released model, the
+    first entries of the row of the first new item are added.
     """
     if view.vantage is Vantage.RELEASE:
         (last,) = view.rounds
@@ -220,8 +243,10 @@ def training_features(view: View, known: Sequence[ExpectedMessages], canary: int
 
 
 def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
-    """Features of the canary's own messages. Rounds in which the canary sends nothing add
-    nothing.
+    """Features, on which a decision rule is based, of the canary's own messages over all rounds
+    (f,). Rounds in which the canary sends nothing add nothing.
+
+    ``canary``: index of the canary among the users.
     """
     sources: dict[str, list[tuple[float, float, float]]] = {}
     grown: list[tuple[float, float]] = []
@@ -242,8 +267,11 @@ def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array
 
 
 def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
-    """Length of the difference between the worlds, and the component of ``message`` in its
-    direction.
+    """Length of the difference between the messages of two worlds (neighbouring inputs), and the
+    length of ``message`` in the direction of this difference.
+
+    ``message``: message of the canary, by component.
+    ``along``: expected difference of the canary's messages between the worlds, by component.
     """
     parts = [(message[name], d) for name, d in along.items() if name in message]
     length = math.sqrt(inner_sum((d, d) for _, d in parts))
@@ -251,8 +279,11 @@ def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[floa
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """Slope of the second over the first number of ``points``, the results of ``_along`` for each
-    round.
+    """Least-squares slope of the second number of ``points`` over the first; 0 if the first numbers
+    are equal.
+
+    ``points``: for each round, the length of the difference between the messages of the two worlds
+        (neighbouring inputs), and the length of the canary's message in this direction.
 
     A summand that is the same in all rounds, such as noise that is drawn once, does not change the
     slope.
@@ -265,11 +296,12 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
-    """Features of messages that are not linked to users: of their sum, and of the largest single
-    score.
+    """Features, on which a decision rule is based, of messages that are not linked to users (f,):
+    of their sum, and of the largest single score.
 
-    Largest scores are computed per round and, for parties, per sender over all rounds. Parties send
-    in the same order in all rounds, but it is not public which party has the canary. Reports are
+    Largest scores are computed per round and, for parties (organisations that take part as one
+    client), also per sender over all rounds. Parties send in the same order in all rounds, but it
+    is not public which party has the canary. Reports (randomized coordinates of a gradient) are
     parts of messages and have no largest score.
     """
     sums, singles = [], []
@@ -296,19 +328,19 @@ def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
 
 
 def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
-    """Sum of each component over all senders."""
+    """Sum of the messages over all senders, by name of the array."""
     return {name: part.total() for name, part in parts.items()}
 
 
 def subtract_base(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
-    """Subtracts ``count`` times the broadcast from each part, if that reduces the norm of the part.
+    """Turns sums of models into sums of model changes: subtracts ``count`` times the broadcast from
+    each array of ``parts``, if that reduces the norm of the array.
 
-    ``parts``: sums over ``count`` messages, by component.
+    ``parts``: sums over ``count`` messages, by name of the array.
 
-    The subtraction reduces the norm of a model. It does not reduce the norm of a change of the
-    model, which may have the same name.
+    Sums of changes may have the name of a model, but the subtraction does not reduce their norm.
     """
     known, results = broadcast or {}, {}
     for name, part in parts.items():
@@ -321,7 +353,10 @@ def subtract_base(
 
 
 def model_difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
-    """Difference ``after`` minus ``before`` of two broadcasts, by component."""
+    """Difference ``after`` minus ``before`` of two broadcasts, by name of the array.
+
+    Arrays that one of the broadcasts lacks, or that differ in shape, are left out.
+    """
     first, second = before or {}, after or {}
     return {
         name: np.asarray(part, float) - np.asarray(first[name], float)
@@ -338,8 +373,12 @@ def inner_sum(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
 def _match_parts(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
 ) -> Iterator[tuple[Array, Array, Array | None]]:
-    """Yields observed parts, the direction of each, and its expectation averaged over both
-    worlds.
+    """Yields observed arrays, the direction of each, and its expectation averaged over the two
+    worlds (neighbouring inputs), or None.
+
+    ``seen``: observed arrays, by name.
+    ``along``: expected difference of the canary's messages between the worlds, by component.
+    ``middle``: expectation averaged over the two worlds, by component.
     """
     own = any(name in along for name in seen)
     for name, part in seen.items():
@@ -357,10 +396,10 @@ def _ratio(
 ) -> tuple[float, float, float]:
     """Computes <x, d>, <m, d> and <d, d>, each divided by the mean square of the residual x - c m.
 
-    x is the observation ``seen``, d the direction ``along``, and m the expectation ``middle`` of x,
-    averaged over both worlds. All are 0 if no part is matched. If the length of model steps is not
-    known, c is estimated by least squares, and the decision rule combines <x, d> and <m, d>. If it
-    is ``known``, c is 1, the first result is <x - m, d>, and the second is 0.
+    x is the observation ``seen``, d the difference ``along`` between the worlds' messages, and m
+    the expectation ``middle`` of x, averaged over the two worlds. All results are 0 if no component
+    of x has a direction. c is estimated by least squares, because the length of model steps is
+    unknown. If ``known``, c is 1, the first result is <x - m, d>, and the second is 0.
     """
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
@@ -376,8 +415,15 @@ def _ratio(
 
 
 def _summary(rounds: Sequence[tuple[float, float, float]]) -> Array:
-    """Features of <x, d> and <m, d> of all rounds: the sums, the sums in deviations, and sums of
-    deviations.
+    """Features of all rounds (6,), on which a decision rule is based, from two inner products per
+    round.
+
+    ``rounds``: for each round, <x, d>, <m, d> and <d, d> of the observation x, its expectation m
+        and the difference d between the messages of two worlds (neighbouring inputs), each over the
+        variance of the noise.
+
+    The features are, each for <x, d> and for <m, d>: the sum over rounds, this sum divided by its
+    standard deviation, and the sum of the values that are each divided by their standard deviation.
     """
     ratios, scales = np.array(rounds)[:, :2], np.array(rounds)[:, 2]
     units = ratios / np.sqrt(np.maximum(scales, _TINY))[:, None]

@@ -1,4 +1,7 @@
-"""Features of a client's own messages, learnt from everything in which the two worlds seem to
+"""Features of a client's own messages, by which an adversary distinguishes two worlds (neighbouring
+inputs).
+
+The features are learnt from draws of the two worlds: everything in which their messages seem to
 differ.
 """
 
@@ -24,7 +27,7 @@ MIN_MESSAGES, MAX_MESSAGES = 16, 512
 # Maximum count of numbers in all messages from which differences are learnt.
 MAX_NUMBERS = 1 << 22
 STATISTIC_TEXT = (
-    "features of each message component (how far the two inputs differ in means, squares, exact "
+    "features of each part of a message (how far the two inputs differ in means, squares, exact "
     "zeros and sent rows, the length, and the largest entry)"
 )
 # Distance between the worlds, in standard deviations, at which the worst-case search ends.
@@ -38,8 +41,11 @@ _TINY = 1e-30
 
 @dataclass(slots=True)
 class _Moments:
-    """Sums over the messages of one world, per entry: of x, x^2, x^4, [x = 0] and [the row was
-    sent].
+    """Sums over the messages of one world (neighbouring input), per entry: of x, x^2, x^4, [x = 0]
+    and [the row was sent].
+
+    ``count``: number of messages.
+    ``sums``: the sums, by name ("x", "square", "fourth", "zero", "sent").
     """
 
     count: int = 0
@@ -62,18 +68,23 @@ class _Moments:
         return self.sums[name] / self.count
 
     def share(self, name: str) -> Array:
-        """Share of zeros, or of rows that were sent, per entry; strictly between 0 and 1."""
+        """Share of messages with a zero, or with a row that was sent, per entry; strictly between 0
+        and 1.
+
+        ``name``: "zero" or "sent".
+        """
         return (self.sums[name] + 0.5) / (self.count + 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageStats:
-    """Statistics of one component by which messages of the two worlds differ.
+    """Statistics by which messages of the two worlds (neighbouring inputs) differ, for one
+    component (named array) of messages.
 
     All arrays have one value per entry of a message, in one dimension.
 
     ``base_value``: value that is subtracted from messages to get changes of the model.
-    ``average_mean``: average over both worlds of the mean message.
+    ``average_mean``: mean message, averaged over the two worlds.
     ``difference``: mean message of the first world minus that of the second world.
     ``squared_se``: squared standard error of ``difference``, due to the client's randomness without
         added noise.
@@ -82,8 +93,8 @@ class MessageStats:
         significant.
     ``square_weight``, ``zero_weight``, ``row_weight``: weights of squared deviations, of exact
         zeros and of rows that are sent; 0 if their difference is not significant.
-    ``mean_distance``: squared distance of the worlds due to their means, in standard deviations
-        within a world. None if noise is added to known means; ``distance`` then computes it.
+    ``mean_distance``: squared distance of the worlds due to their means, in variances within a
+        world. None if noise is added to known means; ``distance`` then computes it.
     ``other_distance``: squared distance due to squares, zeros and rows.
     """
 
@@ -103,16 +114,16 @@ class MessageStats:
     def learn(
         cls, parts: tuple[Component, Component], start: Array, *, noisy: bool = True
     ) -> MessageStats:
-        """Learns the statistics from messages of both worlds, drawn in pairs with the same
-        randomness.
+        """Learns the statistics from messages of the two worlds (neighbouring inputs), drawn in
+        pairs with the same randomness.
 
         ``parts``: messages of the first world, and the same number of messages of the second world.
         ``start``: value that is subtracted from messages, in one dimension.
         ``noisy``: whether messages are read with the noise that is added to them.
 
-        Randomness with the same effect in both worlds, such as added noise, cancels in the
+        Randomness with the same effect in the two worlds, such as added noise, cancels in the
         difference of a pair. If the component adds noise, means are those of the messages before
-        it. If ``noisy`` is false, only these messages are read, and no noise is drawn.
+        noise is added. If ``noisy`` is false, only these messages are read, and no noise is drawn.
         """
         moments, step, count = (_Moments(), _Moments()), _step(parts[0]), len(parts[0])
         bodies = [
@@ -168,10 +179,11 @@ class MessageStats:
         )
 
     def distance(self, variance: Array | None = None) -> float:
-        """Distance of the worlds in standard deviations.
+        """Distance of the messages of the two worlds (neighbouring inputs) in standard deviations
+        within a world.
 
         ``variance``: variance of the noise per entry, which replaces the measured variance; None to
-            keep it.
+            keep the measured variance.
         """
         means = self.mean_distance
         if means is None or variance is not None:
@@ -181,7 +193,7 @@ class MessageStats:
 
     @property
     def may_differ(self) -> bool:
-        """Whether messages of the two worlds may differ.
+        """Whether messages of the two worlds (neighbouring inputs) may differ.
 
         The result is true for all random messages whose means before added noise are not stored.
         """
@@ -189,16 +201,17 @@ class MessageStats:
         return bool(self.difference.any()) or self.other_distance > 0.0 or random
 
     def features(self, part: Component, along: Array) -> Array:
-        """Nine features of each of n messages (n, 9), from which a decision rule infers the world.
+        """Nine numbers for each of n messages (n, 9), from which a decision rule infers the world
+        (neighbouring input).
 
         ``part``: the messages.
-        ``along``: direction of the first feature, in one dimension.
+        ``along``: vector for the first number, in one dimension.
 
-        The features are, in this order: inner product with ``along``; sum of signed entries clipped
+        The numbers are, in this order: inner product with ``along``; sum of signed entries clipped
         between the two means (the optimal statistic for Laplace noise); weighted sums of entries
         with significant differences, of squared deviations, of exact zeros, and of rows sent;
-        number of exact zeros and rows sent; squared distance from ``average_mean``; largest
-        absolute entry.
+        number of exact zeros plus number of rows sent; squared distance from ``average_mean``;
+        largest absolute entry.
         """
         out = np.empty((len(part), 9))
         step = _step(part)
@@ -223,7 +236,11 @@ class MessageStats:
         return round_to_size(out, self._typical_sizes(along))
 
     def _typical_sizes(self, along: Array) -> Array:
-        """Typical size of each feature (9,), to which features are rounded."""
+        """Typical size of each of the nine features of a message (9,), relative to which features
+        are rounded.
+
+        ``along``: direction of the first feature, in one dimension.
+        """
         size = np.abs(self.average_mean) + np.sqrt(self.variance)
         return np.array(
             [
@@ -252,12 +269,16 @@ def choose_count(
     limit: int = MAX_MESSAGES,
     numbers: int = MAX_NUMBERS,
 ) -> int:
-    """Number of messages of each profile from which differences between the worlds are learnt.
+    """Number of messages of each world (neighbouring input) from which differences between the two
+    worlds are learnt.
 
-    ``limit``: maximum number of messages of each profile.
-    ``numbers``: maximum count of numbers in the messages of a profile.
+    ``profiles``: data of the client in the two worlds (two rows).
+    ``limit``: maximum number of messages per world, except for reports.
+    ``numbers``: maximum count of numbers in all messages of a world, except for reports. At least
+        ``MIN_MESSAGES`` messages are used even if they have more numbers.
 
-    Reports need more messages, because each contains only a few entries.
+    If messages have reports (a few randomized coordinates of a gradient each), the number that
+    these limits allow is multiplied by ``_REPORT_COPIES``.
     """
     parts = target.upload(profiles, broadcast, rng).components.values()
     size = sum(math.prod(part.shape) for part in parts)
@@ -274,11 +295,13 @@ def learn_stats(
     *,
     noisy: bool = True,
 ) -> StatisticsMap:
-    """Learns how messages of the two ``profiles`` differ, by component, from ``count`` messages of
-    each.
+    """Learns how the messages of two worlds (neighbouring inputs) differ, by name of the message
+    array.
 
-    ``noisy``: whether messages are read with the noise that is added to them, see
-    ``MessageStats.of``.
+    ``profiles``: data of the client in the two worlds (two rows).
+    ``broadcast``: the broadcast that the client receives, or None.
+    ``count``: number of messages per world.
+    ``noisy``: whether messages are read with their added noise; if false, before noise is added.
     """
     first, second = projection.upload_pairs(target, profiles, broadcast, rng, count)
     return {
@@ -288,12 +311,13 @@ def learn_stats(
 
 
 def directions(readings: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Direction of the first feature of each component, in one dimension: ``difference`` over
-    ``variance``.
+    """Direction on which each message array is projected, in one dimension, by name: the difference
+    of the means of two worlds (neighbouring inputs) over the variance.
 
-    ``shapes``: shape of the messages of each component.
+    ``readings``: statistics of each array.
+    ``shapes``: shape of each array.
 
-    A component that replaces the noise of another component has the direction of that component.
+    An array that replaces the noise of another array has the direction of that array.
     """
     shaped = {
         name: (each.difference / each.variance).reshape(shapes[name])
@@ -306,7 +330,11 @@ def directions(readings: StatisticsMap, shapes: Mapping[str, tuple[int, ...]]) -
 def _before_noise(
     parts: Sequence[RandomizedMessages], start: Array
 ) -> tuple[Array, Array, Array | None]:
-    """The difference of the mean messages, its squared error, and the average of the two means.
+    """Difference of the mean messages of two worlds (neighbouring inputs), its squared standard
+    error, and the average of the two means.
+
+    ``parts``: messages of each world, which store the messages before noise is added.
+    ``start``: value that is subtracted from messages, in one dimension.
 
     Added noise cancels in the difference of two messages with the same randomness, but clipping
     does not. If messages are clipped, the average is None.
@@ -330,7 +358,12 @@ def _before_noise(
 def _square_weights(
     first: _Moments, second: _Moments, variances: list[Array], floor: float
 ) -> tuple[Array, float]:
-    """Weights of squared deviations, and the squared distance of the worlds due to them."""
+    """Weights of squared deviations per entry, and the squared distance of the two worlds
+    (neighbouring inputs) due to squared deviations.
+
+    ``variances``: variance of a message in each world, per entry.
+    ``floor``: smallest difference of variances that is not a rounding error.
+    """
     errors = [
         np.maximum(each.mean("fourth") - each.mean("square") ** 2, 0.0) for each in (first, second)
     ]
@@ -342,8 +375,10 @@ def _square_weights(
 
 
 def _share_weights(first: _Moments, second: _Moments, name: str) -> tuple[Array, float]:
-    """Weights of zeros, or of rows that are sent, and the squared distance of the worlds due to
-    them.
+    """Weights of exact zeros, or of rows that are sent, per entry; and the squared distance of the
+    two worlds (neighbouring inputs) due to these.
+
+    ``name``: "zero" or "sent".
     """
     one, other = first.share(name), second.share(name)
     within = (one * (1 - one) + other * (1 - other)) / 2
@@ -354,8 +389,8 @@ def _share_weights(first: _Moments, second: _Moments, name: str) -> tuple[Array,
 
 
 def _base(name: str, part: Component, broadcast: Broadcast | None) -> Array:
-    """Value that is subtracted from messages, in one dimension: the broadcast for models, otherwise
-    0.
+    """Value that is subtracted from the messages ``part``, in one dimension: the broadcast if
+    clients send models, otherwise 0.
     """
     model = (broadcast or {}).get(name)
     if part.kind is Kind.MODEL and model is not None and np.shape(model) == part.shape:

@@ -1,5 +1,5 @@
-"""Scores reconstruction: the adversary guesses every user's interaction set, ratings and user
-vector.
+"""Scores reconstruction: the adversary guesses every user's set of items, ratings and user vector
+(latent factors).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _KNOWS = (
 
 
 def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Scores a reconstruction attack: rows of guessed sets, certain entries, ratings and user
-    vectors.
+    """Scores a reconstruction attack by guessed item sets, entries known with certainty, ratings
+    and user vectors; returns rows of the report.
 
     All metrics are means over at most 2,000 users whose messages the attack sees
     (``Game.max_users``), drawn uniformly. There are two baselines: every user has all items (``all
     items``), and every user has the n most popular items (``popular items``), for the n with the
     best mean F1. The attack knows the popularity of items. Its gain over the best baseline is a
-    mean over the same users.
+    mean over the same users. The result is empty if the attack cannot read the messages.
     """
     if game.attack.refusal(game.view):
         return ()
@@ -54,7 +54,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     if guess.items is not None:
         f1, exact = _sets(game, guess.items, truth)
         success = metrics.set_f1(guess.items, truth)
-        by_user = users_row(game, guess.users, success, "F1 of a user's items")
+        by_user = users_row(game, guess.users, success, "F1 score for the items of one user")
         rows += [f1.model_copy(update={"users": by_user}), exact]
     if guess.is_proved is not None and guess.items is not None:
         rows.append(_proved(game, guess.is_proved, guess.items != truth))
@@ -66,11 +66,14 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
-    """The row of users whose whole interaction set is among the guessed sets, which have no
-    senders.
+    """Makes the row of the share of users whose whole item set is among the guessed sets, which
+    have no senders.
+
+    ``hidden``: view in which messages have pseudonyms instead of senders.
 
     Each guessed set counts for one user. Because a user sends once per round, the count of a set is
-    the largest number of its occurrences in one round.
+    the largest number of its occurrences in one round. The result is empty if the attack guesses no
+    sets.
     """
     guess = game.run_attack(Reconstruction, Background(), game.view)
     if guess.items is None:
@@ -90,7 +93,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
             game.user_share(is_guessed),
             {"popular items": float((truth == is_popular(truth)).all(axis=1).mean())},
             "The adversary knows the algorithm and the messages without their senders, of "
-            f"{_rounds(len(hidden.rounds))}. The figure is the share of all users whose whole "
+            f"{_rounds(len(hidden.rounds))}. The result is the share of all users whose whole "
             "interaction set was read from a message; each message counts once.",
         ),
     )
@@ -101,7 +104,12 @@ def _rounds(count: int) -> str:
 
 
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
-    """Rows of the F1 of guessed sets, and of the share of users whose set is guessed exactly."""
+    """Makes the rows of the F1 of guessed item sets, and of the share of users whose set is guessed
+    exactly.
+
+    ``guess``, ``truth``: whether each user is guessed to have, and has, each item (n_users,
+        n_items).
+    """
     hits = np.count_nonzero(guess & truth, axis=1)
     precision = metrics.safe_ratio(hits, np.count_nonzero(guess, axis=1))
     recall = metrics.safe_ratio(hits, np.count_nonzero(truth, axis=1))
@@ -115,20 +123,22 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
                 "all items": metrics.set_f1(np.ones_like(truth), truth),
                 "popular items": metrics.set_f1(chosen, truth),
             },
-            f"Means over users: precision = {precision.mean():.3f}, recall = {recall.mean():.3f}.",
+            f"On average, precision is {precision.mean():.3f} and recall is {recall.mean():.3f}.",
         ),
         game.make_row(
             "users reconstructed exactly",
             game.user_share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
-            f"{_KNOWS} The figure is the share of users whose interaction set is guessed exactly.",
+            f"{_KNOWS} The result is the share of users whose set of items is guessed exactly.",
         ),
     ]
 
 
 def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) -> AttackRow:
-    """The row of the share of a user's ratings that are guessed exactly; missing guesses
-    are wrong.
+    """Makes the row of the share of a user's ratings that are guessed exactly; missing guesses are
+    wrong.
+
+    ``guess``, ``truth``: guessed and true ratings, 0 if there is none (n_users, n_items).
     """
     rated = truth != 0
     values, counts = np.unique(truth[rated], return_counts=True)
@@ -140,7 +150,7 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
         "ratings exact",
         metrics.safe_ratio(exact, sizes),
         {"most frequent rating": metrics.safe_ratio((truth == usual).sum(axis=1), sizes)},
-        "Share of a user's ratings guessed exactly; the baseline knows which items are rated.",
+        "The attack guesses this share of ratings exactly; the baseline knows which are rated.",
     )
 
 
@@ -152,12 +162,13 @@ def _row(
     note: str,
     min_value: float = 0.0,
 ) -> AttackRow:
-    """The row of the mean over users of ``values`` (n_users,), each in [``min_value``, 1].
+    """Makes the row of a mean over users, with its gain over the best baseline.
 
+    ``values``: value of each user (n_users,), in [``min_value``, 1].
     ``baselines``: values of each baseline, of the same shape and range.
 
-    The gain over the best baseline has an interval of its own, unless the baseline is the same for
-    all users.
+    The gain has an interval of its own, unless the baseline is the same for all users; then the row
+    has no gain.
     """
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
@@ -169,8 +180,12 @@ def _row(
 
 
 def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_]) -> AttackRow:
-    """The row of entries that are known with certainty. Raises AssertionError if one of them is
-    wrong.
+    """Makes the row of the share of entries (user, item) that the attack knows with certainty.
+
+    ``certain``, ``mistaken``: whether each entry is certain, and is guessed wrongly (n_users,
+        n_items).
+
+    Raises AssertionError if a certain entry is wrong.
     """
     if wrong := int(np.count_nonzero(certain & mistaken)):
         raise AssertionError(
@@ -182,12 +197,14 @@ def _proved(game: Game, certain: NDArray[np.bool_], mistaken: NDArray[np.bool_])
         "entries proved",
         certain.mean(axis=1),
         {"no upload": np.zeros(len(certain))},
-        "Share of (user, item) entries that the upload determines with certainty, for any prior.",
+        "The result is the share of pairs of user and item that the upload determines for certain.",
     )
 
 
 def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
-    """The row of the cosine between guessed and true user vectors, both of shape (n_users, F)."""
+    """Makes the row of the cosine between guessed and true user vectors, each of shape (n_users,
+    number of factors).
+    """
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
     cosine = metrics.safe_ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
@@ -199,16 +216,16 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
         "user vector cosine",
         cosine,
         {"mean vector": of_mean},
-        f"The median relative error of the vectors = {np.median(errors):.1e}.",
+        f"The median relative error of the vectors is {np.median(errors):.1e}.",
         min_value=-1.0,
     )
 
 
 def is_popular(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each item is among the n most popular ones (M,), for the n with the best mean F1 over
-    users.
+    """Whether each item is among the n most popular items (n_items,), for the n with the best mean
+    F1 over users.
 
-    ``truth``: whether each user has each item (n_users, M).
+    ``truth``: whether each user has each item (n_users, n_items).
     """
     order = np.argsort(-truth.sum(axis=0), kind="stable")
     hits = np.cumsum(truth[:, order], axis=1, dtype=np.int32)

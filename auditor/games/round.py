@@ -1,4 +1,6 @@
-"""Simulates rounds of uploads at a fixed broadcast, with a canary in one of two worlds."""
+"""Simulates rounds of uploads at a fixed broadcast, in two worlds that differ in the history of a
+canary (a designed user).
+"""
 
 from __future__ import annotations
 
@@ -37,23 +39,28 @@ Reducer = Callable[[Mapping[str, Component]], projection.Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSimulator:
-    """Simulates runs of independent rounds of uploads, with a canary in one of two worlds.
+    """Simulates uploads at a fixed broadcast in two worlds: neighbouring inputs that differ in the
+    history of a canary (designed user).
+
+    A run has ``n_rounds`` independent rounds. A feature is a number that the adversary computes
+    from messages, summed over the rounds of a run.
 
     ``target``: the system.
-    ``canary``: the canary and its crowd, who all send in every round.
-    ``broadcast``: the broadcast of every round.
-    ``directions``: difference of the canary's mean messages between the worlds, by component.
-    ``statistics``: statistics that determine the features of the canary's own messages.
-    ``vantages``: vantages for which features are returned.
-    ``n_rounds``: number of rounds of a run. Each feature is a sum over the rounds.
-    ``reducer``: reduces the canary's message to features of a part of it; None to use the whole
-        message.
-    ``coord_votes``: by component, the rules that let each coordinate of a message vote for a world.
-    ``sum_voters``: by component, such rules for the sum of all messages.
+    ``canary``: the canary and all other users. Everybody sends in every round.
+    ``broadcast``: the server's broadcast of every round, or None.
+    ``directions``: difference of the canary's mean messages between the worlds, by array name.
+    ``statistics``: statistics from which the features of the canary's own messages are computed.
+    ``vantages``: adversaries (by what they see) for whom features are returned.
+    ``n_rounds``: number of rounds of a run.
+    ``reducer``: function that computes features from a part of the canary's message; None to use
+        the whole message.
+    ``coord_votes``: rules by which the coordinates of one message vote for one of the worlds, by
+        array name.
+    ``sum_voters``: such rules for the coordinates of the sum of all messages, by array name.
 
     The server sees the canary's own messages. Behind a shuffler, features are the sum and the
-    maximum of the projections of all messages on ``directions``. With secure aggregation, they are
-    the sum. The votes are the last features.
+    maximum of the projections of all messages on ``directions``. With secure aggregation, features
+    are the sum of the projections. The last features are the votes.
     """
 
     target: Target
@@ -78,10 +85,13 @@ class RoundSimulator:
         length: int = 1,
         read: Reducer | None = None,
     ) -> RoundSimulator:
-        """Learns the features that distinguish the worlds best from copies of the canary's
-        messages.
+        """Fits the numbers by which an adversary distinguishes the two histories of the canary
+        (designed user) to repeated messages; returns the simulator.
 
-        The parameters are those of the class.
+        ``broadcast``: the server's broadcast of every round, or None.
+        ``vantages``: adversaries (by what they see) for whom numbers are computed.
+        ``length``: number of rounds of a run.
+        ``read``: function that computes the numbers from a part of the canary's message, or None.
         """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
@@ -109,19 +119,28 @@ class RoundSimulator:
 
     @property
     def votes(self) -> int:
-        """Number of features, at the end of each row, that are votes of coordinates."""
+        """Number of features, the last ones of each run, in which coordinates of messages vote for
+        a world.
+
+        A feature is a number that the adversary computes from messages. A world is one of the two
+        neighbouring inputs.
+        """
         return 0 if self.reducer else N_VOTES
 
     @property
     def n_messages(self) -> int:
-        """Number of messages per run: of the canary, and of the crowd unless the server is the only
-        vantage.
+        """Number of messages per run: of the canary (designed user), and also of all other users
+        unless the only adversary is the server, who sees the canary's own message.
         """
         is_single = set(self.vantages) <= {Vantage.SERVER}
         return self.n_rounds * (1 if is_single else 1 + self.canary.crowd.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Simulates ``size`` runs of a world (0 or 1) and returns their features by vantage."""
+        """Simulates ``size`` runs of a world (neighbouring input 0 or 1).
+
+        Returns features (``size``, f), which are numbers that the adversary computes from the
+        messages of a run, by vantage (name of the adversary who sees these messages).
+        """
         rng, runs, size = np.random.default_rng(seed), size, size * self.n_rounds
         sent = self._upload(self.canary.histories.take_users(np.array([world])), rng, size)
         features = {}
@@ -181,7 +200,9 @@ class RoundSimulator:
         return self.target.upload(profiles, received, rng, size).components
 
     def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
-        """Features (n, f) of the canary's own n messages ``sent``."""
+        """Features (n, f), on which a decision rule is based, of the canary's own n messages
+        ``sent``, which are given by component.
+        """
         along = reading.directions(
             self.statistics, {name: part.shape for name, part in sent.items()}
         )
@@ -190,7 +211,11 @@ class RoundSimulator:
         )
 
     def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
-        """Votes of the coordinates of ``size`` messages, shape (``size``, VOTES)."""
+        """Votes for one of the two worlds (neighbouring inputs), which the coordinates of ``size``
+        messages cast together, shape (``size``, N_VOTES).
+
+        ``sent``: the messages, by component.
+        """
         votes = np.zeros((size, N_VOTES))
         for name, voter in self.coord_votes.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
@@ -200,8 +225,8 @@ class RoundSimulator:
         return votes
 
     def _learn_votes(self, rng: np.random.Generator) -> RoundSimulator:
-        """A copy with votes that are learnt from messages of both worlds, drawn with the same
-        randomness.
+        """A copy with voting rules that are learnt from messages of the two worlds (neighbouring
+        inputs), drawn with the same randomness.
         """
         received = projection.received_part(self.broadcast, projection.CANARY_ROWS)
         profile = self.canary.histories.take_users(np.array([0]))
@@ -230,8 +255,10 @@ class RoundSimulator:
         return replace(self, coord_votes=voters, sum_voters=sum_voters)
 
     def _n_voting(self, numbers: int, messages: int) -> int:
-        """Number of messages, or of sums of ``messages`` messages, per world from which votes are
-        learnt.
+        """Number of draws per world (neighbouring input) from which the voting rules are learnt.
+
+        ``numbers``: count of numbers in a draw.
+        ``messages``: number of messages that are computed per draw.
         """
         seconds = self.target.upload_seconds * messages
         limit = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
@@ -239,7 +266,13 @@ class RoundSimulator:
         return int(np.clip(limit, reading.MIN_MESSAGES, _VOTING))
 
     def _project(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
-        """Projections of all messages on the canary's direction (``size``, users), by component."""
+        """Projections of the messages of all users on the expected difference of the canary's
+        messages.
+
+        ``sent``: messages of all users in ``size`` runs, by component.
+
+        Each component has an array (``size``, users). Components without a direction are left out.
+        """
         projections = {}
         for name, part in sent.items():
             key = projection.match_component(name, part.shape, self.directions)
@@ -254,17 +287,17 @@ def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
 
 
 def _sum_users(part: Component, size: int) -> projection.Array:
-    """Sums of the messages of all users in each of ``size`` runs, shape (``size``, d)."""
+    """Sums of the messages ``part`` of all users in each of ``size`` runs, shape (``size``, d)."""
     sent = _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
     return np.asarray(sent.sum(axis=0))
 
 
 def _combine_votes(votes: projection.Array) -> projection.Array:
-    """Combines the votes of unlinked messages (users, runs, VOTES) into votes of runs (runs,
-    VOTES).
+    """Combines the votes of unlinked messages (users, runs, N_VOTES) into votes of runs (runs,
+    N_VOTES).
 
-    The first vote is a ratio, combined as the sum of its maximum and minimum. All other votes are
-    added.
+    The first vote is a ratio, combined as the sum of its maximum and minimum over users. All other
+    votes are added.
     """
     combined = np.asarray(votes.sum(axis=0))
     if len(votes):
@@ -273,7 +306,9 @@ def _combine_votes(votes: projection.Array) -> projection.Array:
 
 
 def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
-    """A jumped copy of the bit generator of ``rng``. The state of ``rng`` does not change."""
+    """A copy of the bit generator of ``rng`` that is jumped ahead. The state of ``rng`` does not
+    change.
+    """
     bits: Any = rng.bit_generator
     jumped: np.random.BitGenerator = bits.jumped()
     return jumped
@@ -287,12 +322,14 @@ def build_rounds(
     others: int = 0,
     read: Reducer | None = None,
 ) -> RoundSimulator:
-    """Makes the rounds of a designed pair of histories, at the broadcast of the pair.
+    """Makes the simulation of rounds for a pair of histories that is designed for the system.
 
     ``pair``: the two histories and the broadcast.
     ``system``: the system whose clients send.
+    ``vantages``: adversaries, by what they see of the messages.
     ``others``: number of other users, who all have the second history.
-    ``read``: reduces the canary's message to features, see ``RoundSimulator``.
+    ``read``: function by which the adversary reads a part of the designed user's message; None to
+        use the whole message.
     """
     crowd = pair.profiles.take_users(np.ones(others, dtype=np.int64))
     canary = Canaries(pair_names=pair.world_names, histories=pair.profiles, crowd=crowd)

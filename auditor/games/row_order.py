@@ -1,5 +1,7 @@
-"""Finds the item of each row in messages, by the clients' code on invented histories or by the
-truth.
+"""Finds which row of messages belongs to which item, if the rows are not in the order of the
+catalogue.
+
+The order is inferred from the clients' code, run on invented histories, or from the true data.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class SimulatedClient:
     users.
 
     ``target``: the system whose ``upload`` is called.
-    ``catalogue``: the catalogue without users.
+    ``catalogue``: the item catalogue, as data without users.
     ``rating_set``: distinct values of the ratings.
     ``time_range``: smallest and largest timestamp.
     ``size_range``: minimum and maximum number of items per user, among users with items.
@@ -80,7 +82,9 @@ class SimulatedClient:
 
     @classmethod
     def make(cls, target: Target, data: Interactions) -> Self:
-        """Makes the client of ``target`` from public properties of ``data``."""
+        """Makes the code that an adversary can run, from ``target`` and public properties of
+        ``data``.
+        """
         times, sizes = data.timestamps, np.diff(data.ratings.indptr)
         sizes = sizes[sizes > 0]
         return cls(
@@ -93,12 +97,12 @@ class SimulatedClient:
 
     @property
     def call_seconds(self) -> float:
-        """Processor time to compute one message, in seconds; 0 if it is negligible."""
+        """Processor time to compute one message, in seconds; 0 if this time is negligible."""
         return self.target.upload_seconds
 
     @property
     def is_external(self) -> bool:
-        """Whether the target is a system of another project than this one."""
+        """Whether the code is from another project, such as the user's own system."""
         return origin_of(self.target).is_external
 
     def __call__(
@@ -141,7 +145,11 @@ class SimulatedClient:
         return sent
 
     def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
-        """Whether the target's code accepts the history of this user if it is sent alone."""
+        """Whether the target's code accepts the history (ratings) of one user, if only this user
+        uploads.
+
+        ``user``: index of the user in ``profiles``.
+        """
         try:
             self.target.upload(
                 profiles.take_users(np.array([user])), broadcast, np.random.default_rng(0)
@@ -160,10 +168,10 @@ CAVEAT = (
 
 @dataclass(frozen=True)
 class ClientOrder:
-    """Row of each item in those parts of messages whose rows are not in the order of the items.
+    """Row of each item in messages and models whose rows are not in the order of the items.
 
-    ``item_rows``: row of each item (M,), by name of the part. Parts in the order of the items are
-        absent.
+    ``item_rows``: row index of each item (n_items,), by name of the array. Arrays in the order of
+        the items are absent.
     ``caveat``: sentence that says why an attack without success proves nothing, or an empty string.
     """
 
@@ -172,8 +180,10 @@ class ClientOrder:
 
     @classmethod
     def find(cls, view: View) -> Self:
-        """Finds the order of the rows in ``view``, by running the clients' code on invented
-        histories.
+        """Finds which row of messages belongs to which item, by running the clients' code on
+        invented histories.
+
+        ``view``: the messages and public parameters that the adversary sees.
 
         The result is empty unless the view contains client code of another project.
         """
@@ -216,8 +226,8 @@ class ClientOrder:
 
     @property
     def assumption(self) -> str:
-        """Sentence that states the order of the rows; empty if rows are in the order of the
-        items.
+        """Sentence for reports that states which rows of messages belong to which items; empty if
+        rows are in the order of the items.
         """
         text = "; ".join(
             f"{name!r}: {order[0]}, {order[1]}, ..." for name, order in self.item_rows.items()
@@ -225,8 +235,8 @@ class ClientOrder:
         return f"By the client's code items 0, 1, ... stand in the rows of {text}." if text else ""
 
     def reorder(self, view: View) -> View:
-        """Reorders ``view`` so that rows are in the order of the items, in models, messages and
-        client code.
+        """Reorders the rows of models, messages and client code in the adversary's ``view``, so
+        that they are in the order of the items.
         """
         if not self.item_rows or view.public.device_code is None:
             return view
@@ -236,7 +246,9 @@ class ClientOrder:
         return replace(view, public=public, rounds=tuple(map(self.in_round, view.rounds)))
 
     def in_round(self, seen: RoundView) -> RoundView:
-        """Reorders the rows in one round, so that they are in the order of the items."""
+        """Reorders the rows of models and messages in the round ``seen``, so that rows are in the
+        order of the items.
+        """
         for name, order in self.item_rows.items():
             seen = seen.restrict(order, only=name)
         return seen
@@ -248,7 +260,7 @@ class _InOrder:
 
     ``code``: the original code.
     ``order``: the order of the rows in the original code.
-    ``first``: first broadcast, which fills rows without an item.
+    ``first``: first broadcast, whose values fill rows without an item.
     """
 
     code: DeviceCode
@@ -276,15 +288,16 @@ class _InOrder:
 
 
 def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints | None, float]:
-    """The row of each item or None, and the dependence of messages on histories, in standard
+    """Row index of each item, and the dependence of messages on users' histories in standard
     errors.
 
     ``moved``: changes of the model by n users, with R rows each (n, R, ...).
-    ``histories``: whether each user has each item (n, M).
+    ``histories``: whether each user has each item (n, n_items).
     ``is_last``: whether this is the last attempt. Only then an arbitrary order is fitted.
 
-    Rows are compared with histories by their lengths and by their projections on the direction of
-    largest variance. The dependence does not assume an order of the rows.
+    The row indices are None if no order is supported. Rows are compared with histories by their
+    lengths and by their projections on the direction of largest variance. The dependence does not
+    assume an order of the rows.
     """
     rows = moved.reshape(len(moved), *moved.shape[1:2], -1)
     rows -= rows.mean(axis=0)
@@ -313,27 +326,29 @@ def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints 
     return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
-# The order of a recording's rows: the item of the truth that each row of an item table belongs to.
+# The order of a recording's rows: the item of the true data to which each row of an item table
+# belongs.
 #
 # An adversary who runs the system knows the order. The manifest of a recording may not state it, or
 # may state it wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with
-# the truth by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by rank of
-# the identifier, and as stated in the manifest, each with up to ``MAX_SPECIAL`` special rows. The
-# last is the order that fits the evidence best.
+# the true data by ``attacks.parts.row_places``. A few orders are tried first: by identifier, by
+# rank of the identifier, and as stated in the manifest, each with up to ``MAX_SPECIAL`` special
+# rows. The order that fits the messages best is tried last.
 
 _PLAIN = 0.4 * CERTAIN  # evidence from which an item counts as determined with certainty
-_MAX_USERS = 400  # maximum number of users whose evidence is compared with the truth
+_MAX_USERS = 400  # maximum number of users whose messages are compared with the true data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOrder:
-    """A recording whose manifest states the item of each row, if this order could be found.
+    """A recording (stored uploads of a training) whose manifest (description) states the item of
+    each row of item tables, if this order could be inferred.
 
     ``recording``: the recording.
     ``assumption``: sentence on the order, if the original manifest does not state it; otherwise
-    empty.
+        empty.
     ``caveat``: sentence that says why an attack without success proves nothing, if no order agrees
-        with the truth; otherwise empty.
+        with the true data; otherwise empty.
     """
 
     recording: Recording
@@ -342,10 +357,12 @@ class ItemOrder:
 
     @classmethod
     def find(cls, recording: Recording, truth: GroundTruth | None, senders: Senders) -> Self:
-        """Finds the order of a recording's rows. Without a truth, the recording is not changed.
+        """Finds which row belongs to which item in the item tables of a recording (stored uploads
+        of a training). Without true data, the recording is not changed.
 
-        ``truth``: the true interactions, or None.
-        ``senders``: user of each sender, see ``MatchedTruth.match``.
+        ``truth``: the true data, or None.
+        ``senders``: user of each sender, as a mapping or a CSV file; None if senders have the names
+            of users.
         """
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
@@ -380,12 +397,16 @@ class ItemOrder:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The sentences ``assumption`` and ``caveat``, without empty ones."""
+        """Sentences for reports on the assumed order of the rows in stored uploads, and on doubts
+        about this order; may be empty.
+        """
         return tuple(filter(None, (self.assumption, self.caveat)))
 
 
 def component_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
-    """Shapes of the models, sums and messages of a recording, by component."""
+    """Shapes of the models, sums and messages of a recording (stored uploads of a training), by
+    name of the array.
+    """
     rounds = recording.rounds
     stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]
     shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
@@ -396,8 +417,10 @@ def component_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
 
 
 def _count_rows(recording: Recording) -> int:
-    """Number of rows of the item table: ``n_items``, or the number of rows of a part that is
-    nearest to it.
+    """Number of rows of the item table in a recording (stored uploads).
+
+    The number is ``n_items`` of the manifest, or, if no component has this size, the closest number
+    of rows of a component.
     """
     count, shapes = recording.manifest.n_items, component_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
@@ -407,7 +430,8 @@ def _count_rows(recording: Recording) -> int:
 
 
 def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array, bool]:
-    """Standardised evidence for rows (n, R), and the items (n, M), of n senders.
+    """Standardised evidence of the messages of n senders for rows (n, R), and the senders' true
+    items (n, n_items).
 
     Also returns whether the messages of most senders determine an item with certainty. Messages
     without senders count as messages of a single user who has the items of all users.
@@ -442,8 +466,13 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
 def _candidate_orders(
     manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
 ) -> list[NDArray[np.int64]]:
-    """Candidate rows of the items of the truth (M,), -1 for items without a row. The manifest's
-    order is first.
+    """Row orders to be tried: each has the row index of every item of the true data (n_items,), -1
+    for items without a row.
+
+    ``items``, ``names``: identifiers and names of these items.
+    ``rows``: number of rows.
+
+    The manifest's order is first.
     """
     bases = [items, np.arange(len(items)), np.argsort(np.argsort(names, kind="stable"))]
     if manifest.items is not None:
@@ -455,8 +484,11 @@ def _candidate_orders(
 
 
 def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
-    """Writes the item of each row into the manifest. Special rows get identifiers below those of
-    all items.
+    """Writes the item of each row into the manifest of a recording (stored uploads).
+
+    ``items``: identifiers of the items.
+    ``order``: row index of each item, -1 for items without a row.
+    ``rows``: number of rows. Rows without an item get identifiers below those of all items.
     """
     by_row = min(0, int(items.min())) - 1 - np.arange(rows)
     here = np.flatnonzero(order >= 0)
@@ -468,7 +500,12 @@ def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Rec
 def _assumption(
     names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
-    """Sentence that states the assumed order of the rows and the reason for it."""
+    """Sentence that states the assumed order of the rows and the reason for it.
+
+    ``order``: row index of each item, -1 for items without a row.
+    ``support``: standard errors by which messages agree with this order, and with the manifest's
+        order.
+    """
     by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
     first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
     special = rows - np.count_nonzero(order >= 0)
@@ -481,7 +518,12 @@ def _assumption(
 
 
 def _describe_doubt(support: float, declared: bool, place: Path) -> str:
-    """Sentence that says why an attack without success proves nothing."""
+    """Sentence that says why an attack without success proves nothing.
+
+    ``support``: standard errors by which messages agree with the best order.
+    ``declared``: whether the manifest states the items of the rows.
+    ``place``: path of the manifest.
+    """
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
         f"{start}, and in no order of the rows that was tried do messages agree with their "

@@ -1,6 +1,8 @@
-"""Assumptions of the claims on systems of other projects: number, sampling and absence of users.
+"""Assumptions of the claims on systems of other projects (as opposed to the systems built into this
+package).
 
-For the systems of this project, claims can be computed for any population. For systems of other
+The assumptions are on the number of users, their random sampling, and messages of absent users. For
+the systems of this project, claims can be computed for any population. For systems of other
 projects, a claim is a fixed number.
 """
 
@@ -26,46 +28,49 @@ _COPIES = 8  # number of messages that are checked for being zero
 
 
 def is_external(target: Target) -> bool:
-    """Whether ``target`` is a system of another project, whose claims are the same for any
-    population.
+    """Whether ``target`` is a system of another project (not built into this package), whose claims
+    are the same for any population.
     """
     return origin_of(target).is_external
 
 
 def no_game_reason(target: Target) -> str:
-    """Reason why no game was run for a system of another project, if no row of the record
-    states it.
+    """Reason why claims on a system of another project were not tested by simulation, as text.
+
+    The text is for reports without another reason.
     """
     return "no game was run." if origin_of(target).at_hand else WHY_NO_BOUND
 
 
 def describe_population(target: Target) -> str:
-    """Sentence that states the population for which the claim is made."""
+    """Sentence for reports that states the population for which the claims of ``target`` are
+    made.
+    """
     if not is_external(target):
-        return "The claim is computed for this population and number of rounds."
+        return "The claim is computed for the numbers of users, items and rounds of this game."
     if (users := origin_of(target).n_users) is not None:
         return f"The claim is made for {users:,} users."
     return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
 def samples_users(target: Target) -> bool:
-    """Whether the claims may rely on random sampling of users, so that a user sends in some rounds
-    only.
+    """Whether the claims on ``target`` may rely on random sampling of users, so that a user sends
+    in some rounds only.
     """
     return origin_of(target).send_rate < 1
 
 
 def crowd_size(target: Target, users: int, max_users: int) -> int:
-    """Number of users of a game besides the canary.
+    """Number of users of a game besides the canary (a designed user).
 
     ``users``: default number.
     ``max_users``: number of users in the data.
 
     The default is replaced for systems of other projects. If their claims are made for a number of
-    users, that number is used. Otherwise the number is the smallest one from ``users`` to
-    ``max_users`` for which the share of sampled users in a round is close to the stated share, or
-    ``max_users`` if no such number exists. Raises InputError if the data have fewer users than the
-    claims assume.
+    users, that number is used, less one for the canary. Otherwise the number is the smallest one
+    from ``users`` to ``max_users`` for which the share of sampled users in a round is close to the
+    stated share, or ``max_users`` if no such number exists. Raises InputError if the data have
+    fewer users than the claims assume.
     """
     origin = origin_of(target)
     if not origin.is_external:
@@ -90,9 +95,15 @@ def sends_when_absent(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether a user without items sends a message that changes a crowd's view in ``scope``.
+    """Whether a user without items sends a message that is not neutral: not zero, or, for a model,
+    not equal to the broadcast.
 
-    The result is false unless a claim says that a user's presence is hidden in a crowd of messages.
+    ``population``: data with the item catalogue.
+    ``scope``: unit, adjacency, and what the adversary sees.
+    ``broadcast``: the broadcast that the user receives, or None.
+
+    The result is false unless a claim in ``scope`` says that a user's presence is hidden in a crowd
+    of messages.
     """
     if not hides_user(target, scope):
         return False
@@ -102,9 +113,11 @@ def sends_when_absent(
 
 
 def hides_user(target: Target, scope: Scope) -> bool:
-    """Whether a claim in ``scope`` says that a user's presence is hidden in a crowd of messages.
+    """Whether a claim in ``scope`` (unit, adjacency, adversary) says that a user's presence is
+    hidden in a crowd of messages.
 
-    Only claims of systems of other projects count, from vantages other than the server's.
+    The result is true only for systems of other projects (not built into this package), and for
+    adversaries other than the server.
     """
     return scope.is_user_presence and scope.vantage is not Vantage.SERVER and is_external(target)
 
@@ -112,8 +125,9 @@ def hides_user(target: Target, scope: Scope) -> bool:
 def _is_neutral(
     target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
 ) -> bool:
-    """Whether messages of a ``profile`` (one row) leave the model unchanged, in a few
-    random draws.
+    """Whether the messages of a user leave the model unchanged, in a few random draws.
+
+    ``profile``: data of the user (one row).
     """
     for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
         sent = part.dense(np.arange(len(part)))

@@ -1,1 +1,3 @@
-"""Judgement of claims by all upper and lower bounds that apply to them."""
+"""Judgement of claims: compares a claimed epsilon with all upper and lower bounds that apply to the
+claim.
+"""

@@ -1,4 +1,4 @@
-"""Judgement of a system's claims without running it, by proved upper bounds and exact lower
+"""Judges a system's claims without running the system, by proved upper bounds and exact lower
 bounds.
 """
 
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 # Settings that no repair may change: the length of the training, and the behaviour of other
 # parties.
 _OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
-# Largest number of copies for which the delta that holds is computed. More copies take minutes.
+# Largest number of copies of a mechanism for which the exact delta is computed. More copies take
+# minutes.
 _MOST_COPIES = 10**10
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """Returns one instance of every accountant. The simplest comes first, because it wins ties."""
+    """Returns one instance of every accountant (method that proves upper bounds on epsilon).
+
+    The simplest ("pure") comes first, because the first of equal bounds is used.
+    """
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
     return tuple(family.member_class(name)() for name in names)
@@ -51,10 +55,15 @@ def smallest_upper_bound(
     """Computes the smallest epsilon at ``delta`` that any accountant proves for ``target`` in
     ``scope``.
 
-    The result is None if no accountant supports the target's events. The events of stronger
-    vantages are accounted too, because the view of a weaker vantage is a function of theirs. Every
-    bound is compared with an independent lower bound if a fast one exists. Raises AuditError if the
-    upper bound is smaller.
+    ``target``: the system.
+    ``scope``: unit, adjacency, what the adversary sees, and duration.
+    ``population``: numbers of users and items.
+
+    The result is None if no accountant supports the mechanisms that the system applies. The
+    mechanisms against adversaries who see more are tried, too, because the view of a weaker
+    adversary is a function of their view. Every bound is compared with an independent lower bound
+    if one can be computed fast. Raises AuditError if the upper bound is smaller than this lower
+    bound.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
@@ -69,10 +78,16 @@ def smallest_upper_bound(
 def event_upper_bound(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
 ) -> Bound | None:
-    """Computes the smallest upper bound on the epsilon of ``event``; None if no accountant supports
-    it.
+    """Computes the smallest upper bound on the epsilon of an accounting event (composition of
+    mechanisms).
 
-    Every bound is compared with an independent lower bound (see ``smallest_upper_bound``).
+    ``event``: the event.
+    ``scope``: scope (unit, adjacency, adversary, duration) that the bound states.
+    ``delta``: delta of the bound.
+    ``accountants``: accountants to use.
+
+    Returns None if no accountant supports the event. Raises AuditError if a bound is smaller than
+    an independent lower bound, which is compared if it can be computed fast.
     """
     able = (accountant for accountant in accountants if accountant.supports(event))
     bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
@@ -81,7 +96,9 @@ def event_upper_bound(
 
 
 def _least_of(bounds: Sequence[Bound]) -> Bound | None:
-    """First bound that is the smallest up to rounding."""
+    """First of the ``bounds`` whose epsilon is the smallest up to rounding; None if there are no
+    bounds.
+    """
     least = min((bound.epsilon for bound in bounds), default=math.inf)
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
@@ -89,12 +106,15 @@ def _least_of(bounds: Sequence[Bound]) -> Bound | None:
 def exact_bounds(
     target: Claimant, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
-    """Computes exact lower bounds for all scoped claims of a target whose mechanism is known, each
-    at its delta.
+    """Computes exact lower bounds for the claims of a system whose mechanism is known, each at the
+    delta of the claim.
 
-    At delta > 0 a scoped claim has an exact bound only if its mechanism has finitely many outputs
-    or a privacy curve. If ``scoped`` is given, the result contains only bounds that apply to it:
-    the bound in its own scope, or otherwise the bounds in scopes that it covers.
+    ``population``: numbers of users and items for which claims are computed.
+    ``scoped``: claim to which the bounds must apply; None for all claims of the system. The result
+        then has the bound in the claim's own scope (unit, adjacency, adversary, duration), or
+        otherwise the bounds in scopes that the claim covers.
+
+    At delta > 0 a bound exists only if the mechanism has finitely many outputs or a privacy curve.
     """
     questions = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
     if scoped is None:
@@ -129,22 +149,23 @@ def judge_scoped_claim(
     alarms: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
-    """Judges one scoped claim by the smallest upper bound and the largest lower bound that apply to
-    it.
+    """Judges one claim by the smallest upper bound and the largest lower bound on epsilon that
+    apply to it.
 
-    - ``target``, ``scoped``, ``population``: the system, its claim in a scope, and its numbers of
-      users and items.
+    - ``target``: the system.
+    - ``scoped``: its claim in a scope (unit, adjacency, what the adversary sees, duration).
+    - ``population``: numbers of users and items.
     - ``exact``: exact lower bounds.
     - ``sampled``: measured lower bounds.
     - ``alarms``: measured lower bounds at the confidence at which a measurement contradicts a
       proof. An alarm that contradicts the proof overrides all other bounds.
     - ``accountants``: accountants that prove the upper bound.
 
-    A sampled bound does not count if an exact bound that applies covers its scope at no larger
-    delta, and is tight or accompanied by a finite proof. The sample could exceed this exact bound
-    only by chance. A bound with assumptions counts only if there is no other bound. A lower bound
-    at delta 0 implies nothing at a larger delta, so a bound counts only if the delta of the scoped
-    claim is at most its own.
+    A measured bound does not count if an exact bound that applies covers its scope at no larger
+    delta, and is tight or accompanied by a finite proof. The measurement could exceed this exact
+    bound only by chance. A bound with assumptions counts only if there is no other bound. A lower
+    bound at delta 0 implies nothing at a larger delta, so a bound counts only if the delta of the
+    claim is at most the delta of the bound.
     """
     accounted = smallest_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     finding = Finding.of(
@@ -184,8 +205,12 @@ def judge_scoped_claim(
 def judge_claims(
     target: Claimant, population: Population
 ) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
-    """Computes the exact bounds of a target, and judges all its scoped claims by them and by
+    """Computes the exact lower bounds of a system, and judges all its claims by these bounds and by
     proofs.
+
+    ``population``: numbers of users and items.
+
+    Returns the bounds and one judgement per claim.
     """
     exact, accountants = exact_bounds(target, population), all_accountants()
     return exact, tuple(
@@ -201,7 +226,12 @@ def _largest_lower_bound(
     sampled: Sequence[Bound],
     alarms: Sequence[Bound],
 ) -> Bound | None:
-    """Largest lower bound that applies to a claim, or an alarm that refutes its proof."""
+    """Largest lower bound that applies to a claim, or an alarm that refutes the proof of the claim;
+    None if there is no such bound.
+
+    ``accounted``: upper bound that an accountant proves, or None.
+    ``alarms``: measured bounds at the confidence at which a measurement contradicts a proof.
+    """
 
     def applying(bounds: Sequence[Bound]) -> list[Bound]:
         return [
@@ -235,13 +265,16 @@ def _largest_lower_bound(
 def drop_refuted_proofs(
     findings: Iterable[Finding], proof_of: Callable[[str, Bound], Bound | None]
 ) -> tuple[Finding, ...]:
-    """Judges findings again without the proofs whose assumptions are refuted by a lower bound.
+    """Judges claims again without the proofs whose assumptions are refuted by a lower bound.
+
+    - ``findings``: the judgements, each with its claim, proof and lower bound.
+    - ``proof_of``: function of the name of a system and a lower bound, which returns the proof in
+      the scope (unit, adjacency, adversary, duration) of that bound, or None.
 
     A lower bound above a proved upper bound shows that the assumptions of the proof do not all
     hold. So every proof of that system with at least these assumptions is dropped, in every scope.
-    ``proof_of`` takes the name of a system and a lower bound, and returns the proof in the scope of
-    that bound. An example is the proof for a round about which there is no claim, but whose lower
-    bound exceeds the proved epsilon.
+    ``proof_of`` is needed for scopes without a judgement: a round about which there is no claim may
+    have a lower bound above the proved epsilon.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.lower_bound) for each in findings)
@@ -273,17 +306,16 @@ def drop_refuted_proofs(
 def mark_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Returns the findings, with a reason added to claims that no measurement could have refuted
-    (see ``Finding.untested``).
+    """Adds a reason to each judgement of a claim that no measurement could have refuted.
 
-    - ``findings``: all findings of an audit.
-    - ``skipped``: games that were not run, with reasons.
+    - ``findings``: all judgements of an audit.
+    - ``skipped``: games (simulated experiments) that were not run, with reasons.
     - ``of_others``: for systems that only games can test, a reason to use if ``skipped`` has none,
       by name of the system.
 
     A claim on one of these systems without a measured bound in its scope could not have been
     refuted. A claim on a training, of any system, counts as tested if enough trainings were
-    simulated to refute it about half of the time if the true epsilon were twice as large.
+    simulated to refute the claim about half of the time if the true epsilon were twice as large.
     """
     return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
 
@@ -313,7 +345,9 @@ def _with_untested(
 
 
 def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
-    """Exact delta at which a violated epsilon holds, or None if it cannot be computed."""
+    """Exact delta of ``mechanism`` at a claimed ``epsilon`` that is refuted; None if it cannot be
+    computed.
+    """
     known = mechanism.worst_case()
     if known is not None and known.copies > _MOST_COPIES:
         return None
@@ -326,8 +360,10 @@ def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
 def _repair(
     target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
-    """Settings by which papers repair the system, as text, if the same claim is then proved;
-    otherwise "".
+    """Settings with which the claim of a system is proved, as text; empty if there are none.
+
+    The settings are those by which the catalogue's entries on papers repair the system. The length
+    of the training and the behaviour of other parties are never changed.
     """
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired

@@ -1,5 +1,7 @@
-"""Judgement of the catalogue of papers' claims: creates the systems of its entries and evaluates
-their claims.
+"""Judges the catalogue of privacy claims that papers print.
+
+Each entry of the catalogue is a claim about a system; the system is created and the claim is
+evaluated.
 """
 
 from __future__ import annotations
@@ -41,12 +43,15 @@ NOTHING, ANYTHING = "nothing", "anything"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedCode:
-    """Released code that a catalogue entry describes, without a system to run here.
+    """Released code that a catalogue entry (a paper's claim) describes, without a system to run
+    here.
 
     - ``name``: name of the code.
-    - ``protection``: name of the mechanism that protects the data, or ``NOTHING`` or ``ANYTHING``.
+    - ``protection``: name of the mechanism that protects the data; ``NOTHING`` if the adversary
+      sees nothing, ``ANYTHING`` if nothing bounds the uploads, empty if the entry does not state
+      it.
     - ``assumes``: assumptions of the entry.
-    - ``drawn``: the mechanism, if there is one.
+    - ``drawn``: the mechanism, or None if ``protection`` does not name one.
     - ``sizes``: number of rounds.
 
     Its only claim is the claim of the catalogue entry.
@@ -62,8 +67,11 @@ class ReleasedCode:
 
     @classmethod
     def of(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
-        """Builds the code of ``entry`` with ``settings`` for its mechanism. Raises InputError if
-        the mechanism rejects them.
+        """Describes the code to which a catalogue entry (a paper's claim) applies.
+
+        ``settings``: settings of the code's mechanism, by name.
+
+        Raises InputError if the mechanism rejects the settings.
         """
         drawn, own = None, dict(settings)
         sizes = Sizes(rounds=own.pop("rounds", None))
@@ -81,16 +89,24 @@ class ReleasedCode:
         return cls(name=name, protection=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns an empty tuple, because the only claim is that of the catalogue entry."""
+        """Returns an empty tuple, because the code states no claims besides that of the catalogue
+        entry.
+        """
         return ()
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism in the scope of the entry; None if its distribution is unknown."""
+        """Returns the mechanism that protects the data against the claim's adversary; None if its
+        distribution is unknown.
+
+        The arguments are ignored: the code has only one claim.
+        """
         return self.drawn
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event in the scope of the entry. Raises InputError if the entry
-        declares no mechanism.
+        """Returns the accounting event (composition of mechanisms) of the code's only claim; the
+        arguments are ignored.
+
+        Raises InputError if the claim's catalogue entry declares no mechanism.
         """
         if not self.protection:
             raise InputError(
@@ -109,15 +125,16 @@ _SIZES = ("n_users", "n_items")
 
 
 def list_entries(of: str | None = None) -> tuple[Entry, ...]:
-    """Lists all numbered catalogue entries, sorted by heading and part, or only those of the paper
-    ``of``.
+    """Lists all numbered catalogue entries (claims that papers print), sorted by number and letter.
+
+    ``of``: name of the paper whose entries are listed; None for all papers.
     """
     return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
 
 
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
-    """All numbered entries with their papers, by number. Raises InputError if two entries have the
-    same number.
+    """All numbered catalogue entries with their papers, by number such as "2b". Raises InputError
+    if two entries have the same number.
     """
     found: dict[str, tuple[Paper, Entry]] = {}
     for paper in load_papers().values():
@@ -133,8 +150,10 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
 
 
 def find_entries(number: str) -> tuple[Entry, ...]:
-    """Returns the entry with this ``number``, or all parts of a heading such as "2". Raises
-    InputError if there is none.
+    """Returns the catalogue entries (claims of papers) that ``number`` names: one entry ("2b"), or
+    all parts of a heading ("2").
+
+    Raises InputError if there is none.
     """
     text = number.strip().lower()
     found = tuple(e for e in list_entries() if text in (e.number, str(e.base_number)))
@@ -148,11 +167,12 @@ def find_entries(number: str) -> tuple[Entry, ...]:
 
 
 def judge_all(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
-    """Judges the ``chosen`` entries with ``jobs`` worker processes, and returns their rows in the
-    same order.
+    """Judges the ``chosen`` catalogue entries (claims of papers); returns one row per entry, in
+    their order.
 
-    One worker judges all entries on one system with the same settings, one after another.
+    ``jobs``: number of worker processes.
     """
+    # One worker judges all entries on one system with the same settings, one after another.
     alike: dict[str, list[str]] = defaultdict(list)
     for entry in chosen:
         alike[f"{entry.system[0]} {sorted(entry.settings.items(), key=str)}"].append(entry.number)
@@ -162,7 +182,7 @@ def judge_all(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, 
 
 
 def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
-    """Judges one catalogue entry of a paper and returns its row.
+    """Judges one catalogue entry (a claim) of a paper and returns its row.
 
     Raises InputError, with the number of the entry, if its system, claim or repair is invalid.
     """
@@ -240,7 +260,9 @@ def _paper(paper: Heading) -> PaperRow:
 
 
 def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
-    """The entry's claim, evaluated on its system with these settings; None if it has no scope."""
+    """Judges the entry's claim on its system with these settings; returns None if the entry has no
+    scope.
+    """
     own, population = _split(settings)
     target = _claimant(paper, entry, own)
     if paper.entry_scope(entry) is None:
@@ -256,12 +278,14 @@ def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> 
 
 
 def make_claimant(row: CatalogueRow) -> Claimant:
-    """Creates the system of a catalogue row, with its settings."""
+    """Creates the system about which a catalogue row states a claim, with the row's settings."""
     return _claimant(*_numbered()[row.number], row.settings)
 
 
 def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claimant:
-    """The entry's first system with these settings, or released code that has no system here."""
+    """Creates the first system of a catalogue entry with these settings, or a description of
+    released code that has no system here.
+    """
     (name, *_) = entry.system
     if paper.heading.code and name not in FAMILIES["targets"].names():
         return ReleasedCode.of(entry, settings)
@@ -269,7 +293,11 @@ def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claima
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
-    """The system's own settings, and the population."""
+    """Splits ``settings`` into the system's own settings and the population (numbers of users and
+    items).
+
+    The default population is that of MovieLens 100K.
+    """
     own = {name: value for name, value in settings.items() if name not in _SIZES}
     return own, Population(
         n_users=settings.get("n_users", _MOVIELENS.n_users),
@@ -278,11 +306,12 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
 
 
 def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
-    """Computes the tables of epsilons that papers print, of all systems or one, next to the printed
-    values.
+    """Computes the epsilons in tables that papers print, each next to the printed value.
 
-    PrivRec's 36 entries take about 20 seconds on one core. Raises InputError if ``system`` has no
-    table.
+    ``system``: name of the only system whose tables are computed; None for all tables.
+    ``jobs``: number of worker processes.
+
+    Raises InputError if ``system`` has no table.
     """
     if system is not None and system not in (known := papers_with_tables()):
         raise InputError(
@@ -291,6 +320,7 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
     found = []
     for name, paper in papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed.epsilons) is not None:
+            # PrivRec's 36 entries take about 20 seconds on one core.
             made = dict(run_parallel(_table_row, enumerate(paper.epsilon_rows()), jobs=jobs))
             rows = tuple(made[place] for place in sorted(made))
             found.append(EpsilonTables(title=declared.title, note=declared.note, rows=rows))
@@ -298,7 +328,9 @@ def make_tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTab
 
 
 def papers_with_tables() -> Mapping[str, Paper]:
-    """Returns the papers that print tables of epsilons, by the name of the system in the tables."""
+    """Returns the papers that print tables of epsilons, by the lower-case name of the system in the
+    tables.
+    """
     return {
         declared.system.lower(): paper
         for paper in load_papers().values()

@@ -1,3 +1,1 @@
-"""Runtime of an audit on one machine: worker processes, standard streams, deadlines and
-progress.
-"""
+"""Runtime of an audit: worker processes, standard streams, time limits and progress display."""

@@ -1,6 +1,4 @@
-"""Safe printing to standard output and standard error, which may be closed, full, or without a
-reader.
-"""
+"""Printing to standard output and standard error that survives closed, full or unread streams."""
 
 from __future__ import annotations
 
@@ -13,8 +11,9 @@ _LONGEST = 4_000  # characters of a line
 
 
 def open_std_streams() -> None:
-    """Opens closed standard streams on the null device, so that no other file receives their file
-    descriptors.
+    """Opens closed standard streams on the null device.
+
+    Otherwise another file might receive their file descriptors.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -42,10 +41,11 @@ def print_message(message: str) -> None:
 
 @contextmanager
 def summary_output(otherwise: str) -> Iterator[None]:
-    """Context manager for printing a summary, which prints the sentence ``otherwise`` on standard
-    error if printing fails.
+    """Context manager for printing a summary on standard output, which may fail.
 
-    If the reader of the output has closed it, nothing is printed.
+    ``otherwise``: sentence that is printed on standard error if printing fails.
+
+    If the reader of standard output has closed the stream, nothing is printed.
     """
     try:
         yield

@@ -1,5 +1,5 @@
-"""Progress of an audit: running tasks and counts of finished work, displayed or passed to an
-observer.
+"""Progress of an audit: running tasks and numbers of finished tasks, displayed or passed to a
+function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
 
 @contextmanager
 def stage_listener(listener: Listener) -> Iterator[None]:
-    """Context manager in whose thread ``listener`` is called by every call of ``report_step``."""
+    """Context manager that passes this thread's reports of progress to the function ``listener``.
+
+    Reports come from ``report_step``: the name of the work, and the finished and all steps.
+    """
     token = _listening.set(listener)
     try:
         yield
@@ -43,8 +46,9 @@ def stage_listener(listener: Listener) -> Iterator[None]:
 
 
 def report_step(what: str, done: int, of: int) -> None:
-    """Reports to the current listener that ``done`` of ``of`` steps of the work ``what`` are
-    finished.
+    """Reports that ``done`` of ``of`` steps of the work ``what`` are finished.
+
+    The function that ``stage_listener`` has set receives the report; without one nothing happens.
 
     No result may depend on this function.
 
@@ -97,10 +101,11 @@ Observer = Callable[[ProgressReport], None]
 
 
 class Tracker:
-    """Tracker of the progress of an audit, which passes it to an observer.
+    """Tracks the finished and running tasks of an audit, and passes the progress to a function.
 
-    - ``observe``: the observer, or None. If it raises an exception, it is not called again.
-    - ``done``: number of tasks that were finished before.
+    - ``observe``: function that receives each ``ProgressReport``, or None. If it raises an
+      exception, it is not called again.
+    - ``done``: number of tasks that were finished before the tracker starts.
     - ``total``: number of all tasks.
     """
 
@@ -113,7 +118,8 @@ class Tracker:
     def record(self, task: str, what: str, done: int, of: int) -> None:
         """Records that ``task`` has finished ``done`` of ``of`` steps of the work ``what``.
 
-        If ``what`` is empty, the task itself begins (0 of 1) or ends (1 of 1).
+        An example of ``what`` is "draws". If ``what`` is empty, the task itself begins (0 of 1) or
+        ends (1 of 1).
         """
         text = f"{task}, {what} {done:,} of {of:,}"
         if what == TRAINING:
@@ -131,8 +137,9 @@ class Tracker:
             self.notify(task)
 
     def notify(self, finished: str | None = None) -> None:
-        """Calls the observer with the current progress. ``finished`` is the task that has just
-        finished, if any.
+        """Calls the function ``observe`` with the current progress.
+
+        ``finished``: name of the task that has just finished, or None.
         """
         now = self._notified = time.monotonic()
         if self._observe is None:
@@ -152,10 +159,10 @@ class Tracker:
 
     @contextmanager
     def open_notes(self) -> Iterator[Path]:
-        """Context manager for a file to which any process of this machine can write its progress
-        with ``write_note``.
+        """Context manager that provides a file to which ``write_note`` writes progress.
 
-        On exit, all remaining notes are read.
+        Any process of this machine can write to the file. A thread reads the notes, and all
+        remaining notes are read on exit.
         """
         with tempfile.TemporaryDirectory(prefix="progress-") as folder:
             path, ended = Path(folder) / "notes", threading.Event()
@@ -182,7 +189,14 @@ class Tracker:
 
 
 def write_note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
-    """Appends the progress of a task to the file of notes atomically. A full disk is ignored."""
+    """Appends a note to the file ``path``: the task has finished ``done`` of ``of`` steps.
+
+    ``path``: the file; None to do nothing.
+    ``task``: name of the task.
+    ``what``: name of the work whose steps are counted.
+
+    A note is written atomically, and a full disk is ignored.
+    """
     if path is None:
         return
     with suppress(OSError):
@@ -195,10 +209,10 @@ def write_note(path: Path | None, task: str, what: str, done: int, of: int) -> N
 
 @contextmanager
 def noting(path: Path | None, task: str) -> Iterator[None]:
-    """Context manager in which a task writes its progress to the file of notes.
+    """Context manager in which a task writes its progress to the file ``path`` of notes.
 
-    The notes are the beginning of the task, the ends of loops, and other progress at most twice a
-    second.
+    Notes are written at the beginning of the task, at the ends of loops, and otherwise at most
+    twice a second.
     """
     last = "", 0.0
 
@@ -216,10 +230,10 @@ def noting(path: Path | None, task: str) -> Iterator[None]:
 
 @contextmanager
 def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]:
-    """Context manager that provides an observer which displays progress, or None.
+    """Context manager that provides a function which displays progress reports, or None.
 
-    ``progress``: an observer, True to display, False not to display, or None to display only in a
-    terminal or a notebook.
+    ``progress``: a function to be called instead, True to display, False not to display, or None to
+        display only in a terminal or a notebook.
     """
     if callable(progress):
         yield progress
@@ -235,8 +249,11 @@ def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]
 
 @contextmanager
 def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
-    """Context manager that displays the progress of the single task ``name`` (see
-    ``show_progress``).
+    """Context manager that displays the progress of a single task.
+
+    ``progress``: True or False to display or not, None to display only in a terminal or a notebook,
+        or a function to be called instead.
+    ``name``: name of the task.
     """
     started = last = time.monotonic()
     with show_progress(progress) as observe:
@@ -255,7 +272,7 @@ def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
 
 @contextmanager
 def display(console: Console) -> Iterator[Observer]:
-    """Context manager that provides an observer which displays progress on ``console``."""
+    """Context manager that provides a function which displays progress reports on ``console``."""
     if not console.is_terminal:
         yield _log(console)
         return
@@ -283,7 +300,10 @@ class _Bar(Progress):
 
 
 def _log(console: Console) -> Observer:
-    """Observer that prints a line when a task finishes, or if no task has finished for a while."""
+    """Returns a function that prints progress reports as lines of a log.
+
+    A line is printed when a task finishes, or if none has finished for 30 seconds.
+    """
     last = time.monotonic()
 
     def observe(standing: ProgressReport) -> None:
@@ -299,15 +319,17 @@ def _log(console: Console) -> Observer:
 
 
 def log_line(standing: ProgressReport) -> str:
-    """Returns a log line: finished and total tasks, the finished task or the running tasks, and the
-    elapsed time.
+    """Returns a progress report as one line of a log.
+
+    The line states the numbers of finished and of all tasks, the task that has just finished or
+    else the running tasks, and the elapsed time.
     """
     what = standing.finished or "; ".join(running_lines(standing)) or "nothing runs yet"
     return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
 
 
 def running_lines(standing: ProgressReport) -> tuple[str, ...]:
-    """Returns lines that name the running tasks, one per task, and the number of further tasks."""
+    """Returns the names of at most four running tasks, and a text on the number of others."""
     first = standing.running[:_LINES]
     more = len(standing.running) - len(first)
     return (*first, f"and {more} more") if more else first

@@ -1,5 +1,6 @@
-"""Worker processes: parallel function calls, deadlines for code that may hang, and an end with the
-parent process.
+"""Worker processes: parallel function calls, and time limits for code that may hang.
+
+All worker processes end with their parent process.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _GRACE = 5.0
 
 
 def run_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """Runs ``work`` in a child process and returns its exit code and text, within ``seconds``.
+    """Runs ``work`` in a child process for at most ``seconds``; returns its exit code and text.
 
-    Raises InputError if ``work`` takes longer, or if its process ends without an answer. An
+    Raises InputError if ``work`` takes longer, or if its process ends without a result. An
     AuditError of ``work`` is raised again in this process. The standard output of ``work`` is
     redirected to standard error, and its standard input is empty. If processes cannot be forked,
     ``work`` runs in this process, which exits with code 2 at the deadline.
@@ -92,7 +93,10 @@ def _run_child(
     work: Callable[[], tuple[int, str]],
     unblocked: set[signal.Signals],
 ) -> None:
-    """Runs ``work`` in the child process and sends its answer or its error."""
+    """Runs ``work`` in the child process; sends its result or its error to the parent process.
+
+    ``unblocked`` is the mask of blocked signals that is set again when the child has started.
+    """
     os.setpgid(0, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -143,11 +147,11 @@ Result = TypeVar("Result")
 def run_parallel(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
 ) -> Iterator[Result]:
-    """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes, and yields results
-    as calls finish.
+    """Calls ``function`` with each tuple of ``arguments`` in ``jobs`` processes.
 
-    With one job, the calls run in this process. Raises IncompleteError if a worker is killed from
-    outside, for example by an operating system without free memory.
+    Yields the results in the order in which calls finish. With one job, the calls run in this
+    process. Raises IncompleteError if a worker is killed from outside, for example by an operating
+    system without free memory.
     """
     if jobs <= 1:
         yield from (function(*args) for args in arguments)
@@ -185,7 +189,7 @@ def _restart_outdated_workers() -> None:
 
 
 def _end_workers() -> None:
-    """Kills joblib's workers. Joblib also does this, except if it is interrupted meanwhile."""
+    """Kills the worker processes of joblib, as joblib fails to do if it is interrupted."""
     for worker in multiprocessing.active_children():
         if isinstance(worker, LokyProcess) and worker.pid is not None:
             with suppress(ProcessLookupError):
@@ -193,7 +197,7 @@ def _end_workers() -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Ends this process within a second after its parent ends, even if the parent was killed."""
+    """Ends this process within a second after the process ``parent`` ends or is killed."""
 
     def wait() -> None:
         while os.getppid() == parent:

@@ -1,3 +1,3 @@
-"""Audits of a user's own system: from Python functions, from recorded uploads, or from a
-Flower app.
+"""Audits of a user's own system, which is given as Python functions, recorded uploads, or a Flower
+app.
 """

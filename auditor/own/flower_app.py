@@ -1,4 +1,6 @@
-"""Wraps Flower apps as systems to audit, and derives the claims that they imply."""
+"""Wraps apps of Flower (a framework for federated learning) as systems to audit, and derives the
+claims that the apps imply.
+"""
 
 from __future__ import annotations
 
@@ -50,20 +52,22 @@ def wrap(
     n_users: int | None = None,
     upload_seconds: float = 0.0,
 ) -> FlowerSystem:
-    """Makes a target from a Flower app, for ``audit_system`` and ``auditor run``.
+    """Makes a system to audit from a Flower app, for ``audit_system`` and ``auditor run``.
 
     Parameters
     ----------
     app : a ``ClientApp`` with its mods, of either interface (``@app.train()`` or ``client_fn``), or
         a function that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp`` for a history.
     model : the first parameters: a torch module, a state_dict, an ArrayRecord or a list of arrays;
-        or a function that makes them for a given number of items, with which games are much faster.
+        or a function that makes them for a given number of items. With a function, games use small
+        catalogues and are much faster.
     data : function with which a ``ClientApp`` loads its partition, or its name
-        ("module:function"). During the audit it is replaced: it returns ``adapt(history)``, or the
-        history.
+        ("module:function"). During the audit a function that returns ``adapt(history)``, or the
+        history, takes its place.
     adapt : function that converts a history to the data that the app expects. If it has more
         parameters, it also receives the arguments of the app's call.
-    mods : mods around a client that a function makes, the outermost first, as in ``ClientApp``.
+    mods : mods (wrappers of a client) for an app that is a function, the outermost first, as in
+        ``ClientApp``.
     strategy : strategy of the server, which aggregates updates. The default is their mean. Claims
         that the strategy implies are audited, too.
     rounds, share : number of rounds of a training, and share of clients that upload in each round.
@@ -71,12 +75,17 @@ def wrap(
         added to them.
     run_config, node_config : contents of the app's context.
     metadata : whether a message includes all contents of a reply besides its arrays (num_examples,
-        metrics, numbers, text, bytes, and fields of the envelope that the app sets). If false, they
-        are not audited, and claims state that.
+        metrics, numbers, text, bytes, and fields of the envelope that the app sets). If false,
+        these contents are not audited, and claims state that.
     equal_weights : whether the server gives all clients of a round the same weight, as the noise of
         a strategy assumes.
     claim : claims that replace those that the mods and the strategy imply.
-    title, public, scores, obeys, n_users, upload_seconds : as for ``wrap_system``.
+    title : name of the system in reports.
+    public : numbers that an adversary knows about the system.
+    scores : function of a model and a history that returns the scores of all items.
+    obeys : whether devices accept any model from the server.
+    n_users : number of users for which the claims are made, if they depend on it.
+    upload_seconds : seconds to compute one message, if it is slow.
 
     Neither a server nor ray is started. Global random generators are seeded before each call.
     Raises InputError for an object that is not an app, for a ``ClientApp`` without data, and for
@@ -124,7 +133,10 @@ def wrap(
 
 
 def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
-    """The mods around an app. Raises InputError for invalid apps and superfluous settings."""
+    """The mods (Flower's wrappers of a client) around an app, the outermost first.
+
+    Raises InputError for invalid apps and superfluous arguments.
+    """
     if is_app(app):
         if mods:
             raise InputError(
@@ -150,10 +162,9 @@ def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
 
 
 def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[ScopedClaim, ...]:
-    """Returns the claims that Flower apps, mods and strategies imply, in each scope, with notes on
-    proofs.
+    """Returns the claims that Flower apps, mods and strategies imply, with notes on proofs.
 
-    ``parts``: the apps, mods and strategies.
+    ``parts``: the apps, mods (wrappers of a client) and strategies of the server.
     ``rounds``: number of rounds of a training. The epsilon of all rounds together is a separate
         claim.
     ``equal_weights``: whether the server gives all clients of a round the same weight.

@@ -1,4 +1,4 @@
-"""Records the uploads of a target's training, and runs attacks on recorded uploads."""
+"""Records the uploads of a system's training in files, and runs attacks on recorded uploads."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ def record_uploads(
     memory: float | None = None,
     **fields: Any,
 ) -> Path:
-    """Trains a target once, and writes all messages and models to the directory ``out``.
+    """Trains a system once, and writes all messages and models to the directory ``out``.
 
     Parameters
     ----------
-    target : a name, ``module:object``, or a system that ``wrap_system`` returned.
-    data, columns : as for ``audit_system``.
-    settings : fields of the target that differ from those of its paper.
+    target : name of a system, ``module:object``, or a system that ``wrap_system`` returned.
+    data : DataFrame, matrix of ratings (users x items), Interactions, name of a data set, or path.
+    columns : names of the columns for user, item, rating and timestamp, if they are unusual.
+    settings : fields of the system that differ from those of its paper.
     with_truth : whether to also write the training data, which make an attack unnecessary.
-    memory : memory limit in GiB.
-    fields : users and items as for ``audit_system``, and further fields of a ``Plan``, such as seed
-        or quick, which trains for at most 20 rounds.
+    memory : limit of the memory of the training, in GiB; None for the memory of the machine.
+    fields : tables of users and items, and further fields of a ``Plan``, such as seed or quick,
+        which trains for at most 20 rounds.
 
     The training is the one that an audit with the same seed attacks: the last item of each user is
-    held out, if the target's paper measures utility in this way. Raises InputError unless ``out``
-    is empty or does not exist.
+    held out, if the system's paper measures utility in this way. Returns ``out``. Raises
+    InputError unless ``out`` is empty or does not exist.
     """
     own = () if isinstance(target, str) else (target,)
     name = target if isinstance(target, str) else target.name
@@ -81,9 +82,16 @@ def record_plan(
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
 ) -> Path:
-    """Trains the only target of ``plan`` once, and writes all messages and models to ``out``.
+    """Trains the only system of ``plan`` once, and writes all messages and models to the directory
+    ``out``.
 
-    See ``record_uploads`` for the parameters.
+    ``resources``: device and memory of the training.
+    ``with_truth``: whether to also write the training data.
+    ``interactions``: data of the plan, if they are in memory; otherwise None.
+    ``systems``: the user's own systems, which the plan names.
+
+    Returns ``out``. Raises InputError unless the plan has one system, and ``out`` is empty or does
+    not exist.
     """
     if len(plan.targets) != 1 or ALL_NAME in plan.targets:
         raise InputError(
@@ -104,7 +112,11 @@ def record_plan(
 
 
 def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
-    """Writes all messages, with the identifiers of users and items from the data."""
+    """Writes all messages and models of a training to ``out``, with the identifiers of users and
+    items.
+
+    ``name``: name of the system.
+    """
     transcript, public = run.transcript, run.transcript.public
     first = [
         sent for r in transcript.rounds for sent in (r.uploads, r.cleartext) if sent is not None
@@ -156,29 +168,29 @@ def attack_recording(
     force: bool = False,
     **fields: Any,
 ) -> Record:
-    """Runs all attacks on recorded uploads that can read them.
+    """Runs every attack that can read recorded uploads, and returns the results.
 
     Parameters
     ----------
-    path : directory of a recording (docs/recorded-uploads.md).
-    truth, columns, users, items : true data of the senders during the training, as for
-        ``audit_system``. The default is the truth in the recording, if there is one. Without a
-        truth, only linkage is run.
+    path : directory of a recording (stored uploads, docs/recorded-uploads.md).
+    truth, columns, users, items : true data of the senders during the training, in the forms that
+        ``audit_system`` accepts. The default is the true data in the recording, if there are any.
+        Without true data, only linkage is run.
     senders : user of each sender, if senders are pseudonyms: a mapping, or a CSV file with the
         columns sender and user.
     client : code of the clients: a system that ``wrap_system`` returned, ``module:object``, or the
         name of a target. Attacks run the code on invented users to interpret messages of any form.
-    claim : one or several claims about the system. They are not tested, and epsilon is not bounded,
-        because recorded uploads are from a single training.
+    claim : one or several claims about the system. The claims are not tested, and epsilon is not
+        bounded, because recorded uploads are from a single training.
     out : directory for the reports; None to write no files.
-    jobs, memory, progress : as for ``audit``.
-    gate : levels at which findings are failures.
+    jobs, memory, progress : number of workers, their memory in GiB, and whether to show progress.
+    gate : levels at which judgements of claims and attacks count as failures.
     force : whether to replace the reports of another plan in ``out``.
     fields : further fields of a ``Plan``: attacks (by default all), quick, seed, confidence.
 
     Messages, models and sums with numbers that are not finite are left out and counted. Raises
     InputError for a recording that is damaged, mostly not finite, or refused (``Recording``), and
-    for a truth that does not fit the recording.
+    for true data that do not fit the recording.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
@@ -222,7 +234,13 @@ def attack_recording(
 def _code(
     client: str | Target, plan: Plan, system: RecordedSystem, interactions: Interactions
 ) -> Target:
-    """The target whose clients send the recorded messages, checked by one message of a client."""
+    """The system whose clients sent the recorded messages, checked by one message of a client.
+
+    ``client``: the system, or its name.
+    ``system``: the recording.
+
+    Raises InputError if the clients' code does not send messages of the recorded form.
+    """
     if not interactions.ratings.nnz:
         raise InputError(
             f"Expected a truth with client={client!r}, got none. Without a truth, interactions are "
@@ -256,8 +274,8 @@ def _forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def _blind(recording: Recording) -> tuple[str, ...]:
-    """A note on messages that cannot be read, because the broadcast that they refer to is
-    missing.
+    """A note on rounds whose messages cannot be interpreted, because the broadcast that they refer
+    to is missing; otherwise empty.
     """
     kinds = {part.kind for part in recording.manifest.components.values()}
     rounds = [r for r in recording.rounds if r.uploads or r.aggregate is not None]
@@ -271,8 +289,8 @@ def _blind(recording: Recording) -> tuple[str, ...]:
 
 
 def _itemless(recording: Recording) -> tuple[str, ...]:
-    """A note if no component has one row or column per item, for example because ``n_items`` is
-    wrong.
+    """A note on a recording in which no component has one row or column per item, for example
+    because ``n_items`` is wrong; otherwise empty.
     """
     manifest, shapes = recording.manifest, component_shapes(recording)
     sizes = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
@@ -288,7 +306,11 @@ def _itemless(recording: Recording) -> tuple[str, ...]:
 def _truth(
     recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
 ) -> tuple[GroundTruth | None, Plan]:
-    """The true data of the senders, or None; and the plan, which names the data."""
+    """The true data of the recorded senders, or None; and the plan, completed by the source of the
+    data.
+
+    ``sides``: tables of "users" and "items" that the user gives, or None.
+    """
     if truth is not None:
         read, plan = prepare_data(truth, plan, **sides)
         return GroundTruth(load_planned(plan) if read is None else read), plan

@@ -1,5 +1,5 @@
-"""Wraps and audits a user's own system, given as Python functions or as an object like a
-``Target``.
+"""Wraps and audits a user's own system, which is given as Python functions or as an object with the
+methods of ``Target``.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def wrap_system(
     drops_out: bool = False,
     rows: Callable[..., Any] | None = None,
 ) -> WrappedSystem:
-    """Makes a target from Python functions, for ``audit_system`` and ``auditor run``.
+    """Makes a system to audit from Python functions, for ``audit_system`` and ``auditor run``.
 
     Parameters
     ----------
     client : function ``client(history, model, rng)`` that returns the upload of one device: an
         array, a tensor, a list, or a dictionary of these. ``history`` has ``items``, ``ratings``,
-        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (number of the device)
+        ``timestamps``, ``attributes``, ``genres``, ``n_items``, ``device`` (index of the device)
         and ``dense()``. If the function has a fourth parameter, ``state``, it also receives a
         dictionary that the device keeps between rounds.
     model : the first model, of the same types as uploads, or a function that makes it for a given
@@ -62,26 +62,26 @@ def wrap_system(
     server : function ``server(model, uploads)`` that returns the next model. A third parameter
         receives a random generator. Without a server, uploads are averaged.
     rounds, share : number of rounds of a training, and share of users that upload in each round.
-    claim : one or several claims about the system.
-    title : name of the system.
-    kinds : kind of the uploads ("model", "change", "gradient", "bits", "ratings", "items", "codes",
-        "vector"), for all parts, or by name of the part. By default, the kinds are detected by
-        running the client.
-    route : strongest vantage that the protocol permits to an adversary. The default is that of the
-        claims.
+    claim : one or several claims about the system (``fedrec_auditor.Claim``).
+    title : name of the system in reports.
+    kinds : meaning of the numbers in uploads ("model", "change", "gradient", "bits", "ratings",
+        "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
+        default, the kinds are detected by running the client.
+    route : strongest adversary that the protocol permits, by what it sees, such as "server" or
+        "aggregate" (sums). The default is that of the claims.
     public : numbers that an adversary knows about the system, such as {"negatives": 4}.
-    proof : dp-accounting event of the mechanism of one round, for the unit and vantage of the
-        claims, interpreted as by ``account``. Noise multipliers are relative to the norm to which
-        the contribution of a unit is clipped. They count half if the claims are about replacement,
-        because two clipped uploads differ by up to twice the norm. The event of a training is
-        composed of one such event per round, without amplification by sampling. Alternatively,
-        events by horizon, {"round": EVENT, "training": EVENT}, if a smaller event of the training
-        is known.
+    proof : dp-accounting event of the mechanism of one round, for the unit and adversary of
+        the claims, as in ``account``. Noise multipliers are relative to the norm to which the
+        contribution of a unit is clipped. Multipliers count half if claims are about
+        replacement, because two clipped uploads differ by up to twice the norm. The event of a
+        training is composed of one such event per round, without amplification by sampling.
+        Alternatively, events by horizon, {"round": EVENT, "training": EVENT}, if a smaller event of
+        the training is known.
     scores : function ``scores(model, history)`` that returns the scores of all items, with which
         utility is measured.
     obeys : whether devices accept any model from the server, so that a malicious server may choose
-        it.
-    n_users : number of users for which the claims are made, if the claims depend on it: for noise
+        the model.
+    n_users : number of users for which the claims are made, if they depend on it: for noise
         that is shared among devices, or for amplification by sampling or shuffling. Games in which
         many users protect each other are then played with this number. By default, claims are
         assumed to hold for any number of users.
@@ -90,7 +90,8 @@ def wrap_system(
     drops_out : whether the client may return None. Its device then sends nothing in this round, and
         the server knows which device dropped out.
     rows : public function ``rows(items)`` that returns the rows of items in messages, or their
-        codes, as an array (k,), or (k, h) for h hashes. Attacks use it to read tables and lists.
+        codes, as an array (k,), or (k, h) for h hashes. Attacks use the function to read tables and
+        lists.
 
     Raises InputError for a setting that is out of range.
 
@@ -146,25 +147,27 @@ def audit_system(
 
     Parameters
     ----------
-    client : function of (history, model, rng), or a system: the result of ``wrap_system``, or an
-        object with the methods of ``Target``.
+    client : function ``client(history, model, rng)`` that returns the upload of one device; or a
+        system: the result of ``wrap_system``, or an object with the methods of ``Target``.
     data : DataFrame, sparse or dense matrix of ratings (users x items), Interactions, name of a
         data set, or path.
     claim : one or several claims about the system (``fedrec_auditor.Claim``).
     columns : names of the columns for user, item, rating and timestamp, if they are unusual.
-    users, items : attributes of users and of items, by identifier: DataFrames or paths. (The number
-        of users for which claims are made is ``users``.)
-    games : games to play: "local" (one message), "round", "training", "one-run". They are played
-        independently of the chosen ``attacks``.
+    users, items : attributes of users and of items, by identifier: DataFrames or paths.
+    games : games (experiments that measure epsilon) to play: "local" (one message), "round",
+        "training", "one-run". Games are played independently of the chosen ``attacks``.
     out : directory for the reports. An interrupted audit resumes there. None to write no files.
-    jobs, memory, backend, address, progress : as for ``audit``.
+    jobs, memory : number of workers, and GiB that they may use together.
+    backend, address : system that runs the workers ("loky", "dask" or "ray"), and its address.
+    progress : whether to show progress, or a function that receives it.
     given : parameters of ``wrap_system``, such as model, server, rounds or proof, and further
         fields of a ``Plan``, such as attacks, quick, seed, confidence, runs or population.
 
     Games make as many runs as some minutes allow, by the stated cost of a message, unless ``runs``
-    is given. A game that takes four times as long is stopped, which the record states. The messages
-    of a training are held in memory, or on disk if they exceed it. The InputError for a faulty
-    client states in one line what is wrong, and where.
+    is given. If timed trial runs show that a game would take more than four times as long, the game
+    makes fewer runs, which the record states. The messages of a training are held in memory, or on
+    disk if they exceed it. Raises InputError for a faulty client, with the fault and its place in
+    one line.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim
@@ -204,8 +207,13 @@ def audit_system(
 
 
 def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
-    """The events by horizon. The event of a training is composed from that of a round if it is
-    missing.
+    """Accounting events (dp-accounting) by horizon, completed by the event of a training.
+
+    ``proof``: event of a round, or events by name of the horizon; or None.
+    ``rounds``: number of rounds of a training.
+
+    If the event of a training is missing, it is composed of the event of each round. Raises
+    InputError for another horizon than a round or a training.
     """
     from dp_accounting import SelfComposedDpEvent
 

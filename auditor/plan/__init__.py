@@ -1,1 +1,3 @@
-"""The plan of an audit, and the systems, attacks, data and settings that it names."""
+"""Plans of audits: the settings of an audit, and the systems, attacks and data that a plan
+names.
+"""

@@ -1,4 +1,5 @@
-"""Finds the members of a family by name, without importing them.
+"""Finds the members of a family (exchangeable components, such as attacks) by name, without
+importing them.
 
 A family is a package with a ``base.py``. Every other module in the package defines one member:
 
@@ -11,8 +12,8 @@ members share. A module has several members, named like its public classes, if i
 name of its folder (``attribute_attacks`` in ``attacks``), or if the family is a single module
 (``learners``). A member of "papers" is a package. The systems in it, which are modules or lines of
 a table, are members of "targets". Other distributions add members to the families in ``EXTENSIBLE``
-by entry points of the group ``fedrec_auditor.<family>``. A plug-in that cannot be loaded is left
-out, and a message says so.
+by entry points of the group ``fedrec_auditor.<family>``. A plug-in (member that another
+distribution adds) that cannot be loaded is left out, and a message says so.
 """
 
 from __future__ import annotations
@@ -48,11 +49,13 @@ _CLOSED = (
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of members that can be found by name, such as targets or attacks.
+    """A family of exchangeable components (members) that are selected by name, such as systems or
+    attacks.
 
     ``kind``: name of the family on the command line.
-    ``package``: package of its members.
-    ``protocols``: names of protocols in its ``base``. A plug-in must satisfy one of them.
+    ``package``: name of the package of its members.
+    ``protocols``: names of protocols in the module ``base`` of the package. A plug-in (member that
+        another distribution adds) must satisfy one of them.
     ``has_settings``: whether the fields of a member are its settings.
     ``has_default``: whether a member can be constructed without settings.
 
@@ -69,18 +72,24 @@ class Family:
     has_default: bool = True
 
     def names(self) -> tuple[str, ...]:
-        """Returns the names of all members, sorted, without importing them."""
+        """Returns the sorted names of all components of this family (such as attacks), without
+        importing them.
+        """
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
     def loadable(self) -> tuple[str, ...]:
-        """Returns the names of all members, sorted, without plug-ins that cannot be loaded."""
+        """Returns the sorted names of all components of this family (such as attacks), except
+        plug-ins (added by other distributions) that cannot be loaded.
+        """
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
         return tuple(name for name in self.names() if name not in broken)
 
     def load_errors(self) -> tuple[str, ...]:
-        """Returns a message for each plug-in that cannot be loaded, or whose name another member
-        has.
+        """Returns one message per plug-in (component that another distribution adds) that is left
+        out.
+
+        A plug-in is left out if it cannot be loaded, or if another component has its name.
         """
         own, first = self._modules(), self._plugins()
         lines = []
@@ -97,10 +106,10 @@ class Family:
         return tuple(lines)
 
     def missing(self, value: object) -> tuple[str, ...]:
-        """Returns the names of the attributes that ``value`` lacks to satisfy a protocol of the
-        family.
+        """Returns the names of the attributes that ``value`` lacks to be a component of this family
+        (such as an attack).
 
-        If the family has several protocols, the one with the fewest missing attributes counts.
+        If the family has several protocols, the protocol with the fewest missing attributes counts.
         """
         base = importlib.import_module(f"{self.package}.base")
         has = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
@@ -108,8 +117,10 @@ class Family:
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def find_plugin(self, member: type[Any]) -> plugins.Plugin | None:
-        """Returns the plug-in that defines the class ``member``, or None for a member of this
-        package.
+        """Returns the plug-in (entry point of another distribution) that defines the class
+        ``member``.
+
+        Returns None for a class of this package, or if no plug-in defines the class.
         """
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
             return None
@@ -120,12 +131,16 @@ class Family:
         )
 
     def check_name(self, name: str) -> None:
-        """Raises InputError with similar names unless the family has a member ``name``."""
+        """Raises InputError, which suggests similar names, unless this family (such as the attacks)
+        has a component called ``name``.
+        """
         check_name(self.kind, name, self.names())
 
     def member_class(self, name: str) -> type[Any]:
-        """Returns the class of the member ``name``. Raises InputError with similar names if there
-        is none.
+        """Returns the class of the component (such as an attack) called ``name``.
+
+        Raises InputError, which suggests similar names, if there is no such component, or if it is
+        a plug-in (of another distribution) that cannot be loaded.
         """
         self.check_name(name)
         modules = self._modules()
@@ -143,9 +158,10 @@ class Family:
         return foreign
 
     def summary(self, name: str) -> str:
-        """Returns one line on the member ``name``, without importing the member.
+        """Returns a one-line description of the component (such as an attack) ``name``, without
+        importing it.
 
-        The line is the first line of the member's docstring. For a plug-in, it states the
+        The line is the first line of the component's docstring. For a plug-in, the line states the
         distribution.
         """
         modules = self._modules()
@@ -160,19 +176,20 @@ class Family:
         return (document or "").partition("\n")[0]
 
     def module(self, name: str) -> str:
-        """Returns the module of the member ``name``, or MODULE:CLASS if the module has several
-        members.
+        """Returns the name of the module that defines the component (such as an attack) ``name``.
+
+        The result is MODULE:CLASS if the module defines several components.
         """
         return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
 
     @property
     def singular(self) -> str:
-        """Singular of the family's name, such as "target"."""
+        """Singular of the family's name, such as "target" for "targets"."""
         return self.kind.removesuffix("s")
 
     def _modules(self) -> Mapping[str, str]:
-        """Module of each member of this package, by name; MODULE:CLASS for modules with several
-        members.
+        """Module of each of the family's members in this package, by name of the member;
+        MODULE:CLASS for a module with several members.
         """
         if self.kind != "targets":
             return _members(self.package)
@@ -190,15 +207,17 @@ class Family:
         return systems
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
-        """Plug-ins by name, except unreadable ones. If several have the same name, the first one
-        counts.
+        """Plug-ins of the family (components that other distributions add) by name, except
+        unreadable plug-ins. If several plug-ins have the same name, the first one counts.
         """
         foreign = plugins.plugins(self.kind) if self.kind in EXTENSIBLE else ()
         readable = [p for p in foreign if p.name != plugins.UNREADABLE]
         return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
-        """The class or the paper of a plug-in, or the reason why it cannot be loaded."""
+        """The class (or the paper) that a plug-in defines, or the reason, as text, why it cannot be
+        loaded.
+        """
         if self.kind == "papers":
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
@@ -219,8 +238,9 @@ def _names_of(protocol: type[Any]) -> frozenset[str]:
 
 
 def check_name(kind: str, name: str, names: Sequence[str]) -> None:
-    """Raises InputError with similar names unless ``name`` is among ``names`` of the family
-    ``kind``.
+    """Raises InputError, which suggests similar names, unless ``name`` is among ``names``.
+
+    ``kind``: name of the family (such as "attacks") that has these names.
     """
     if name not in names:
         raise InputError(
@@ -232,7 +252,7 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 def suggest_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
     """Returns a hint with at most ``most`` of ``names`` that are similar to ``name``.
 
-    If no name is similar, the hint lists all names after the words ``otherwise``, if not empty.
+    If none is similar, the hint is ``otherwise`` and all names; empty if ``otherwise`` is empty.
 
     >>> suggest_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
@@ -259,13 +279,19 @@ def brief(value: object) -> str:
 
 
 def _members(package: str) -> Mapping[str, str]:
-    """Module of each member below ``package``, by name, without folders of other families."""
+    """Name of the module (or MODULE:CLASS) of each member below ``package``, by name of the member.
+
+    Folders of other families are left out.
+    """
     return _walked(package, tuple(sys.path))
 
 
 @functools.cache
 def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
-    """The result of ``_members``, cached for each value of ``sys.path``."""
+    """Computes the result of ``_members``, which is cached for each value of ``sys.path``.
+
+    ``path``: the value of ``sys.path``.
+    """
     members: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     if spec and spec.submodule_search_locations is None:
@@ -281,7 +307,8 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
-    """The members that a module defines, by name: the module itself, or its public classes.
+    """Members (components, such as attacks) that a module defines, by name: the module itself, or
+    MODULE:CLASS for each public class.
 
     The classes are members if the module is named after its folder, or if ``several`` is true.
     """
@@ -306,7 +333,9 @@ def _source(module: str) -> ast.Module:
 
 
 def load_papers() -> dict[str, Paper]:
-    """Returns all papers by name, including plug-ins that can be loaded."""
+    """Returns all papers whose systems or claims are known, by name, including plug-ins (papers
+    that other distributions add) that can be loaded.
+    """
     from fedrec_auditor.targets.declarations.paper import Paper
 
     family = FAMILIES["papers"]
@@ -316,7 +345,9 @@ def load_papers() -> dict[str, Paper]:
 
 
 def reproduction_names() -> tuple[str, ...]:
-    """Returns the names of the papers whose printed numbers are measured again, sorted."""
+    """Returns the sorted names of the papers whose printed numbers (such as accuracies) are
+    measured again.
+    """
     return tuple(sorted(name for name, paper in load_papers().items() if paper.printed.is_measured))
 
 

@@ -1,5 +1,5 @@
-"""Parses settings such as "fcf.rounds=5", and constructs members of families with typed
-settings.
+"""Parses settings such as "fcf.rounds=5", and constructs systems, mechanisms and other components
+with typed settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
-# Setting of every target. If true, its other defaults are settings with which it learns.
+# Setting of every system. If true, the defaults of its other settings are values with which the
+# training converges.
 LEARNS = "learns"
 # Separator in the name ``module:object`` of a target that is an object of a user's module.
 SEPARATOR = ":"
@@ -43,8 +44,8 @@ _USUAL = {
 def parse_pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
     """Parses texts of the form ``name=value`` into a dictionary.
 
-    ``form``: the option with its form, as stated in errors.
-    ``example``: an example of the option.
+    ``form``: the command-line option with its form, as stated in errors.
+    ``example``: an example of the option, as stated in errors.
     ``given``: the texts.
 
     Raises InputError if a text does not have this form, or if a name occurs twice.
@@ -61,12 +62,12 @@ def parse_pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
-    """Parses texts such as "fcf.rounds=5" into settings, by name of the target.
+    """Parses texts such as "fcf.rounds=5" into settings, by name of the system.
 
-    A setting may be named by its field, by the usual symbol of papers, or by one of the system's
-    own ``aliases``. A part (learner, protection, route) is chosen by ``fedncf.protection=laplace``,
-    and its settings are given by ``fedncf.protection.epsilon=3``. Settings of a user's own object
-    are not checked. Raises InputError for an unknown name.
+    A setting may be named by its field, by the usual symbol of papers (such as T), or by one of the
+    system's own ``aliases``. A part (learner, protection, route) is chosen by
+    ``fedncf.protection=laplace``, and its settings are given by ``fedncf.protection.epsilon=3``.
+    Settings of a user's own object are not checked. Raises InputError for an unknown name.
 
     >>> parse_settings(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
@@ -87,9 +88,12 @@ def parse_settings(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
 
 
 def target_fields(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Returns the names of a target's fields, including ``LEARNS``, and its aliases of fields.
+    """Returns the names of a system's fields, with ``LEARNS`` (a setting of every system), and the
+    fields that its aliases mean, by alias.
 
-    Raises InputError with similar names if there is no such target.
+    ``target``: name of the system.
+
+    Raises InputError with similar names if there is no such system.
 
     >>> "rounds" in target_fields("fcf")[0], target_fields("lfl-sgdmf")[1]["sigma"]
     (True, 'noise_multiplier')
@@ -111,14 +115,14 @@ def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Settin
 def convert_settings(
     name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """Converts texts of settings to typed values, by setting.
+    """Converts texts of settings to typed values, by name of the setting.
 
-    Settings of a part of the target (such as its learner) are in a mapping under the part's name.
+    Settings of a part of the system (such as its learner) are in a mapping under the part's name.
 
-    ``name``: name of the target or mechanism.
+    ``name``: name of the system or mechanism.
     ``texts``: text of each setting, by name.
     ``known``: names of the fields.
-    ``aliases``: names of fields, by alias.
+    ``aliases``: names of fields, by alternative name.
 
     Raises InputError for a setting that is not ``known``, or that is given twice.
     """
@@ -140,7 +144,9 @@ def convert_settings(
 
 
 def _value(text: str) -> Number:
-    """Converts a text to true, false, an integer or a number, if it is one of these."""
+    """Converts a text to a bool ("true" or "false"), an integer or a float if possible; otherwise
+    returns the text.
+    """
     if text in ("true", "false"):
         return text == "true"
     value: int | float | str = text
@@ -157,9 +163,9 @@ _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
 
 class PlanError(InputError):
-    """Error in a plan.
+    """Error in a plan (the settings of an audit).
 
-    ``location``: keys that lead to the wrong value.
+    ``location``: keys and list indices that lead to the wrong value in the plan.
     """
 
     def __init__(self, message: str, *location: int | str) -> None:
@@ -168,7 +174,8 @@ class PlanError(InputError):
 
 
 def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings ``given``, overridden by ``more``. Tables of parts are merged.
+    """Returns the settings ``given``, overridden by ``more``. Settings of a part (such as the
+    learner) are merged one by one.
 
     >>> merge_settings({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
     {'rounds': 5, 'learner': {'name': 'mf', 'dimension': 8}}
@@ -181,15 +188,14 @@ def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 
 
 def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
-    """Adds the settings with which the target learns to the settings ``given``, if the setting
-    ``learns`` is true.
+    """Completes settings with ``learns=true`` by values with which the system's training converges.
 
-    ``name``: name of the target.
+    ``name``: name of the system.
     ``given``: its settings, which take precedence.
     ``location``: keys that lead to these settings in a plan.
 
-    The added settings may depend on the given ones, such as the learner. Raises PlanError for a
-    wrong setting.
+    If ``given`` has no ``learns=true``, nothing is added. The added settings may depend on
+    ``given``, such as the learner. Raises PlanError for a wrong setting.
 
     >>> fill_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
@@ -210,7 +216,8 @@ def fill_settings(name: str, given: Mapping[str, Setting], *location: str) -> di
 
 
 def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
-    """Constructs the member ``name`` of a family with these settings.
+    """Constructs the member ``name`` of a family (such as the system "fcf" of "targets") with these
+    settings.
 
     ``kind``: name of the family.
     ``given``: the settings. A part (learner, protection, route) is given by its name, or by a table
@@ -272,14 +279,23 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
 
 
 def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
-    """The name of a part, and all of its settings."""
+    """Settings that describe ``part``, such as a learner: its ``name``, and all of its fields.
+
+    ``kind``: name of the part's family, such as "learners".
+    """
     names = (n for n in FAMILIES[kind].loadable() if FAMILIES[kind].member_class(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
     return {"name": next(names, None), **settings}
 
 
 def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
-    """Checks that a setting has the type of its default. Raises PlanError if it does not."""
+    """Returns a setting, after a check that it has the type of its default and is not too large.
+
+    ``default``: default of the setting, or an example value of its type.
+
+    Raises PlanError if the check fails. A float that is a whole number becomes an integer if the
+    default is an integer.
+    """
     if isinstance(default, bool | str):
         kind = "true or false" if isinstance(default, bool) else "a text"
         fits = isinstance(value, type(default))
@@ -304,7 +320,9 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
 
 
 def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
-    """Constructs the mechanism ``name`` with settings such as "scale=1".
+    """Constructs the randomizing mechanism ``name`` with settings.
+
+    ``given``: the settings, as texts such as "scale=1".
 
     Raises InputError for a wrong or missing setting.
     """

@@ -1,4 +1,4 @@
-"""Loads a user's own target from an object of a module."""
+"""Loads a user's own system, given as ``module:object``, and changes its settings and claims."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _Claimant = TypeVar("_Claimant", bound=Claimant)
 
 
 def load_object(text: str) -> Target:
-    """Loads the target that ``text`` names as ``module:object``.
+    """Loads the system that ``text`` names as ``module:object``.
 
-    An object that is not a target is called without arguments to make one. The module may be in the
-    working directory. Raises InputError that states the missing part, or where the import fails.
+    An object that is not a system is called without arguments to make a system. The module may be
+    in the working directory. Raises InputError if a part of the name does not exist, or if the
+    import fails.
     """
     module = text.partition(":")[0]
     with foreign_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
@@ -62,11 +63,12 @@ def _loaded(text: str) -> Target:
 
 
 def as_target(value: Any, text: str) -> Target:
-    """Returns ``value`` as a target, or the target that it makes if it is a class or a function.
+    """Returns ``value`` if it is a system to audit, or the system that it makes if it is a class or
+    a function without arguments.
 
     ``text``: name of the object in errors.
 
-    Raises InputError if the result lacks attributes of a target.
+    Raises InputError if the result lacks attributes of a system.
     """
     if isinstance(value, type) or (callable(value) and not hasattr(value, "scoped_claims")):
         what = f"{text!r} to make a system without arguments"
@@ -83,11 +85,13 @@ def as_target(value: Any, text: str) -> Target:
 
 
 def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
-    """Returns a copy of ``target`` with these settings.
+    """Returns a copy of a system with the fields in ``settings`` replaced, or the system itself if
+    there are none.
 
-    ``text``: name of the target in errors.
+    ``target``: the system.
+    ``text``: name of the system in errors.
 
-    Raises InputError for a setting that is not a field of the target.
+    Raises InputError for a setting that is not a field of the system.
     """
     if not settings:
         return target
@@ -103,10 +107,10 @@ def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> 
 
 
 def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
-    """Returns a copy of ``target`` with these claims instead of its own, or ``target`` if there are
-    none.
+    """Returns a copy of a system that states these claims instead of its own, or the system itself
+    if there are none.
 
-    Raises InputError if the target computes its claims itself.
+    Raises InputError if ``target`` is a system of this package, which computes its claims.
     """
     if not claims:
         return target
@@ -119,18 +123,18 @@ def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
 
 
 def is_own_member(target: Target) -> bool:
-    """Whether ``target`` is a member of this program, so that its version and settings
-    identify it.
+    """Whether ``target`` is a system of this package, which its name, version and settings
+    identify.
     """
     own = __package__.partition(".")[0]
     return type(target).__module__.startswith(f"{own}.") and not origin_of(target).is_external
 
 
 def identity_text(target: Target) -> str:
-    """Text that distinguishes ``target`` from other objects of the same name.
+    """Text that distinguishes the system ``target`` from other systems of the same name.
 
-    The text is the object's own ``digest``, or a hash of its code and values. For a recording with
-    client code, it also contains the identity of that code.
+    The text is the system's own ``digest``, or a hash of its code and values. For a recording
+    (stored uploads) with client code, the text also contains the identity of that code.
     """
     own, code = getattr(target, "digest", None), origin_of(target).client
     if not isinstance(own, str):

@@ -1,5 +1,5 @@
-"""Defines ``Plan``, which has all settings that affect the results of an audit, and reads plan
-files.
+"""Defines ``Plan``, which has all settings that affect the results of an audit, and reads plans
+from files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SIDE_KEYS = ("users", "items", "attributes", "bins")
 # Names of the fields that select the audited data; ``SIDE_KEYS`` has those on users and items.
 DATA_KEYS = ("data", "columns", *SIDE_KEYS, "min_user", "min_item", "min_rating")
-# Name that stands for all targets.
+# Name that stands for all systems.
 ALL_NAME = "all"
 # Names of the default targets, which are systems of five papers.
 DEFAULTS = (
@@ -82,13 +82,13 @@ def _confident(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PlanOption:
-    """Command-line option of a field of the plan.
+    """Command-line option that sets a field of the plan.
 
     ``help``: description of the field.
-    ``name``: name of the option; empty for the name of the field.
-    ``metavar``: placeholder of the option's value in the help.
+    ``name``: name of the option; empty if it is the name of the field.
+    ``metavar``: placeholder of the option's value in the help; None for the default.
     ``parse``: function that converts a text, or several texts, to the field's value; None if typer
-        does.
+        (the command-line library) converts it.
     """
 
     help: str
@@ -142,9 +142,9 @@ _Size = Annotated[int, Field(ge=2, lt=2**31)]
 
 class Plan(BaseModel):
     """All settings on which the results of an audit depend. Equal plans on equal data give equal
-    records.
+    results.
 
-    ``targets``: names of targets, or "all"; by default ``DEFAULTS``.
+    ``targets``: names of systems, or "all"; by default ``DEFAULTS``.
     ``data``: name of a data set, or a path.
     ``columns``: names of a table's columns for user, item, rating and timestamp.
     ``users``, ``items``: paths of tables of users and items (``SideTables``).
@@ -155,8 +155,8 @@ class Plan(BaseModel):
     ``min_rating``: smallest rating that counts as an interaction.
     ``seed``: seed of all randomness.
     ``confidence``: joint confidence of all lower bounds, which share the error budget, and the
-        confidence of each single interval. It is at least 1/2, so that true claims are not refuted
-        more often than not, and at most ``MAX_CONFIDENCE``.
+        confidence of each single interval. The value is at least 1/2, so that true claims are not
+        refuted more often than not, and at most ``MAX_CONFIDENCE``.
     ``quick``: whether to use fewer samples, repetitions and training rounds. Claims and proofs are
         still for all rounds.
     ``trainings``: number of trainings, with consecutive seeds from ``seed`` on, for attacks and
@@ -167,15 +167,17 @@ class Plan(BaseModel):
     ``estimator``: name of the estimator of lower bounds from sampled scores.
     ``by``: name of the attack whose score the games "round" and "training" use; None for the
         strongest known adversary.
-    ``games``: games that are played for every target. "local" measures one client's message and
-        also runs attacks and utility on a training; "round" and "training" have a canary in a small
-        ``population``; "one-run" has many ``canaries`` in one training on all data.
-    ``runs``: number of runs of each world in "round" (by default 20,000) and "training" (1,000).
+    ``games``: games (experiments that measure epsilon) for every system. "local" measures one
+        client's message and also runs attacks and utility on a training; "round" and "training"
+        have a canary (a designed user) in a small ``population``; "one-run" has many ``canaries``
+        in one training on all data.
+    ``runs``: number of runs of each world (neighbouring input) in "round" (by default 20,000) and
+        "training" (1,000).
     ``population``: numbers of users and items in these two games (``CanaryGame``).
     ``canaries``: number of canaries in "one-run"; by default 1,000, but at most twice the number of
         users.
-    ``settings``: for each target, the fields that differ from those of its paper: a number or a
-        text, or for a part (``PART_FAMILY``) a name or a table of a name and settings.
+    ``settings``: for each system, the fields that differ from those of its paper: a number or a
+        text, or for a part (learner, protection, route) a name or a table of a name and settings.
     ``claims``: claims about the user's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
@@ -313,10 +315,11 @@ class Plan(BaseModel):
     ] = ()
 
     def resolve(self, given: Collection[str] = ()) -> Plan:
-        """Returns the plan with explicit targets, attacks and settings.
+        """Returns a copy of the plan in which defaults and "all" are replaced by explicit systems,
+        attacks and settings.
 
-        ``given``: names of targets that are objects in memory. They are not checked, and neither is
-            MODULE:OBJECT.
+        ``given``: names of systems that are objects in memory. These names, and MODULE:OBJECT, are
+            not checked.
 
         Raises PlanError for an unknown name, or a name that occurs twice.
         """
@@ -358,17 +361,17 @@ class Plan(BaseModel):
         return self.model_copy(update=change)
 
     def digest(self) -> str:
-        """Returns the SHA-256 of the plan in canonical JSON."""
+        """Returns the SHA-256 of the plan in canonical JSON, as hexadecimal digits."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def make_target(name: str, plan: Plan) -> Target:
-    """Constructs the target ``name`` with the settings in ``plan``.
+    """Constructs the system ``name`` with the settings in ``plan``.
 
-    If ``learns`` is true, the other defaults are settings with which the target learns. A
-    user's own system ``module:object`` gets the claims in ``plan``. Raises PlanError for a wrong
-    setting.
+    If the setting ``learns`` is true, settings that are not given have values with which the
+    training converges. A user's own system ``module:object`` gets the claims in ``plan``. Raises
+    PlanError for a wrong setting.
     """
     if SEPARATOR in name:
         from fedrec_auditor.auditor.plan.objects import load_object, with_claims, with_settings
@@ -383,8 +386,8 @@ def make_target(name: str, plan: Plan) -> Target:
 
 
 def make_plan(values: dict[str, Any]) -> Plan:
-    """Makes a plan from Python values. Raises InputError, with a message of one line, for a wrong
-    value.
+    """Makes a plan from values of its fields, by name. Raises PlanError, with a message of one
+    line, for a wrong value.
     """
     try:
         return Plan.model_validate(values)
@@ -393,11 +396,14 @@ def make_plan(values: dict[str, Any]) -> Plan:
 
 
 def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
-    """Returns a copy of ``plan`` in which all ``values`` that are not None replace fields, checked
-    again.
+    """Returns a copy of ``plan`` in which all ``values`` that are not None replace the fields of
+    the same name.
+
+    ``plan``: the plan; None for a plan with all defaults.
 
     The values may have the form of the command line (``PlanOption``), such as one text for several
-    names. Settings of a target are merged one by one. Without a ``plan``, the defaults are amended.
+    names. Settings of each system are merged one by one. The new plan is checked; raises PlanError
+    for a wrong value.
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: _read(name, value) for name, value in values.items() if value is not None}
@@ -410,7 +416,9 @@ def amend_plan(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
 
 
 def _read(name: str, value: Any) -> Any:
-    """The value of a field, parsed if it is a text, a path, or a list of texts."""
+    """The value of the plan's field ``name``; parsed as on the command line if ``value`` is a text,
+    a path, or a list of texts.
+    """
     reads = get_plan_option(name).parse if name in Plan.model_fields else None
     is_text = isinstance(value, str | Path)
     if name == "targets" and is_text:
@@ -423,13 +431,13 @@ def _read(name: str, value: Any) -> Any:
 
 
 def get_plan_option(name: str) -> PlanOption:
-    """Returns the command-line option of the field ``name``."""
+    """Returns the command-line option that sets the plan's field ``name``."""
     (option,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
     return option
 
 
 def option_name(name: str) -> str:
-    """Returns the name of the command-line option for the field ``name``.
+    """Returns the name of the command-line option that sets the plan's field ``name``.
 
     >>> option_name("min_user"), option_name("columns")
     ('--min-user', '--column')
@@ -438,7 +446,9 @@ def option_name(name: str) -> str:
 
 
 def help_text(name: str) -> str:
-    """Returns the help text of the field ``name``, with its default if that can be printed.
+    """Returns the help text of the command-line option for the plan's field ``name``.
+
+    The text ends with the default, if that can be printed.
 
     >>> help_text("population")
     'Numbers of users and items in a round or training game. Default 24x32.'
@@ -451,12 +461,12 @@ def help_text(name: str) -> str:
 
 
 def check_plan(plan: Plan, *, given: bool = False) -> None:
-    """Raises InputError for a wrong name, a wrong setting, or a missing path of data, with few
-    imports.
+    """Raises InputError if a plan has a wrong name, a wrong setting, or a path of data that does
+    not exist.
 
     ``given``: whether the data are in memory, so that their paths are not checked.
 
-    The user's own systems are not checked.
+    The user's own systems are not checked. Few packages are imported, so that the check is fast.
     """
     plan.resolve()
     if not given:
@@ -476,7 +486,7 @@ def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
 
 
 def _refused(error: ValidationError) -> PlanError:
-    """The error for the first wrong value, in one line."""
+    """The error for the first wrong value of a plan, with a message of one line."""
     first = error.errors()[0]
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
     location = first["loc"][:3] if setting else first["loc"]  # further keys name types of a union
@@ -503,7 +513,9 @@ def _refused(error: ValidationError) -> PlanError:
 
 
 def read_plan(path: Path) -> Plan:
-    """Reads a plan from a TOML file. Raises InputError with the file, the line and the remedy."""
+    """Reads a plan from a TOML file. Raises InputError, which states the file, the line and the
+    remedy, if the plan is wrong.
+    """
     text, values = read_toml(path, "plan file")
     try:
         plan = make_plan(values)
@@ -515,9 +527,10 @@ def read_plan(path: Path) -> Plan:
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
-    """Line of a TOML text at which the statement begins that defines the keys of ``location``.
+    """Line of a TOML text (counted from 1) at which the statement begins that defines the keys of
+    ``location``.
 
-    Prefixes of the text that end with a statement are parsed, and the first one that defines the
+    Prefixes of the text that end with a statement are parsed, and the first prefix that defines the
     keys is found by bisection. The line is exact for dotted and quoted keys, inline tables and
     values that span several lines.
     """

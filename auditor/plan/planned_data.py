@@ -1,4 +1,4 @@
-"""Loads the data of a plan: interactions, with tables of their users and items."""
+"""Loads the data that a plan names: interactions, with tables of their users and items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.targets.side_tables import SideTables
 
 
 def load_planned(plan: Plan) -> Interactions:
-    """Loads the data of a plan, joins the tables of users and items, and filters the
+    """Loads the data that a plan names, joins the tables of users and items, and filters the
     interactions.
     """
     sides = {"users": plan.users, "items": plan.items}
@@ -24,8 +24,10 @@ def load_planned(plan: Plan) -> Interactions:
 
 
 def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
-    """Makes a plan from keyword arguments; also returns the prepared data if any of the data are in
-    memory.
+    """Makes a plan from keyword arguments; also returns the prepared interactions, or None if no
+    data are in memory.
+
+    ``values``: fields of ``Plan`` by name. "data", "users" and "items" may be objects in memory.
     """
     given = {name: values.get(name) for name in ("data", "users", "items")}
     plan = amend_plan(None, {name: value for name, value in values.items() if name not in given})
@@ -36,13 +38,13 @@ def make_plan_with_data(values: Mapping[str, Any]) -> tuple[Interactions | None,
 def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """Prepares data that are in memory, and names all data in the plan.
+    """Prepares data that are in memory, and returns them with a plan that names all data.
 
-    ``data``: interactions, an object in memory, a name or a path, see ``from_memory``.
+    ``data``: a DataFrame, a matrix of ratings or interactions in memory, or a name or path.
     ``plan``: plan with the columns and filters of the data.
     ``users``, ``items``: tables of users and items, as DataFrames or paths, or None.
 
-    Returns the prepared interactions, or None if no data are in memory, and the plan.
+    The prepared interactions are None if no data are in memory.
     """
     own, name = from_memory(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}
@@ -59,7 +61,11 @@ def prepare_data(
 
 
 def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:
-    """Joins the interactions with the tables of users and items in ``files``, and filters them."""
+    """Joins the interactions with tables of users and items, and filters the result as the plan
+    states.
+
+    ``files``: paths of the tables, by name ("users", "items"); a table may be absent.
+    """
     named = (plan.columns or {}).get("header") != "no"
     tables = SideTables(
         users=files.get("users"),

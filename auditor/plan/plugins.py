@@ -1,5 +1,5 @@
-"""Plug-ins: members of families that other distributions add by entry points, and errors in loading
-them.
+"""Plug-ins: components (such as attacks) that other distributions add by entry points, and errors
+in loading them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plug-in, declared as an entry point of an installed distribution.
+    """A plug-in: a component, such as an attack, that an installed distribution declares by an
+    entry point.
 
-    ``kind``: name of the family.
-    ``name``: name of the member.
-    ``value``: module and class, or package, of the member.
+    ``kind``: family of the component, such as "attacks".
+    ``name``: name of the component in its family.
+    ``value``: module and class, or package, of the component.
     ``distribution``, ``version``: name and version of the distribution.
     ``load_error``: reason why the plug-in cannot be imported; empty if none is known.
     """
@@ -46,12 +47,18 @@ class Plugin:
 
 
 def plugins(kind: str) -> tuple[Plugin, ...]:
-    """Returns the plug-ins of the family ``kind``, sorted by name, without importing them."""
+    """Returns the installed plug-ins (components that other distributions add) of a family, sorted
+    by name, without importing them.
+
+    ``kind``: name of the family, such as "attacks".
+    """
     return tuple(plugin for plugin in _installed(tuple(sys.path)) if plugin.kind == kind)
 
 
 def versions() -> dict[str, str]:
-    """Returns the version of every distribution that has a plug-in, by name."""
+    """Returns the version of every installed distribution that has a plug-in, by name of the
+    distribution.
+    """
     by_name = {plugin.distribution: plugin.version for plugin in _installed(tuple(sys.path))}
     return dict(sorted(by_name.items()))
 
@@ -60,7 +67,8 @@ def versions() -> dict[str, str]:
 def load_class(
     plugin: Plugin, protocols: tuple[frozenset[str], ...], settable: bool, alone: bool
 ) -> type[Any] | str:
-    """Loads the class of a plug-in, or returns the reason why that fails.
+    """Loads the class of a plug-in (component that another distribution adds), or returns the
+    reason, as text, why the class cannot be used.
 
     ``protocols``: sets of attributes. The class must have all attributes of one set.
     ``settable``: whether the class must be a dataclass, whose fields are its settings.
@@ -87,7 +95,9 @@ def load_class(
 
 @functools.cache
 def load_paper(plugin: Plugin) -> Paper | str:
-    """Loads the paper of a plug-in, or returns the reason why that fails."""
+    """Loads a paper (a package of systems and claims) that a plug-in defines, or returns the
+    reason, as text, why that fails.
+    """
     from fedrec_auditor.targets.declarations.paper import Paper
 
     if plugin.load_error:
@@ -103,8 +113,9 @@ def load_paper(plugin: Plugin) -> Paper | str:
 
 @functools.cache
 def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """All plug-ins on ``path``, sorted. If a distribution is installed twice, the first one
-    counts.
+    """All plug-ins of the distributions on ``path``, sorted by family and name.
+
+    If a distribution is installed twice, the first installation counts.
     """
     results: list[Plugin] = []
     names: set[str] = set()
@@ -123,8 +134,9 @@ def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
 
 
 def _names_members(distribution: Distribution) -> bool:
-    """Whether the entry points of a distribution name a family. This is read faster than its
-    metadata.
+    """Whether the entry points of a distribution mention a family of this package.
+
+    This check is faster than reading the distribution's metadata.
     """
     try:
         return f"[{GROUP_ROOT}" in (distribution.read_text("entry_points.txt") or "")
@@ -133,8 +145,11 @@ def _names_members(distribution: Distribution) -> bool:
 
 
 def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:
-    """Yields the plug-ins of a distribution; one faulty plug-in per family if its list is
-    unreadable.
+    """Yields the plug-ins of a distribution.
+
+    ``name``, ``version``: name and version of the distribution.
+
+    If the list of entry points is unreadable, one faulty plug-in per family is yielded.
     """
     try:
         points = list(distribution.entry_points)

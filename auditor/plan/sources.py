@@ -1,4 +1,6 @@
-"""Loads data from a source: a data set by name, a path whose files are recognised, or an object."""
+"""Loads interactions from a source: a data set by its name, a path whose files are recognised, or
+an object in memory.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def from_memory(
     ``data``: a name or path, interactions, a DataFrame (of pandas, polars or any library with the
         interchange protocol), which is read like a table file, or a matrix of ratings (users x
         items), dense or sparse.
-    ``columns``: names of a table's columns.
+    ``columns``: names of a table's columns for user, item, rating and timestamp.
 
     Raises InputError for any other object.
     """
@@ -66,11 +68,13 @@ def from_memory(
 
 @contextmanager
 def open_as_file(data: Any, name: str) -> Iterator[Path]:
-    """Yields the path of a table file, or of a temporary file that contains the rows of a
-    DataFrame.
+    """Context manager that yields the path of a table file, or of a temporary file with the rows of
+    a DataFrame.
 
     ``data``: the path or the DataFrame.
     ``name``: name of the argument, for errors.
+
+    Raises InputError for any other object.
     """
     if isinstance(data, str | Path):
         yield Path(data)
@@ -97,10 +101,11 @@ def open_as_file(data: Any, name: str) -> Iterator[Path]:
 def check_source(
     data: str, columns: Mapping[str, str] | None = None, tables: Sequence[str | None] = ()
 ) -> None:
-    """Raises InputError unless ``data`` is the name of a data set or an existing path.
+    """Raises InputError unless ``data`` is the name of a data set or an existing path, and all
+    tables exist.
 
     ``columns``: names of columns, which are valid only if ``data`` is a table.
-    ``tables``: paths of tables of users and items, or None.
+    ``tables``: paths of tables of users and items; None for a table that is not given.
     """
     for table in tables:
         if table is not None and not _is_table(table):
@@ -157,8 +162,8 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
 
 
 def _recognises(dataset: Dataset, path: Path) -> bool:
-    """Whether the files at ``path`` belong to a data set. Returns false for a plug-in that
-    fails.
+    """Whether the files at ``path`` have the format of a data set. Returns false, and logs a
+    warning, if a plug-in fails.
     """
     try:
         return dataset.recognises(path)

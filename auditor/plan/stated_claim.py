@@ -1,4 +1,6 @@
-"""Defines ``StatedClaim``, a claim about a user's own system, from a TOML file or from a call."""
+"""Defines ``StatedClaim``, a claim about a user's own system, which is read from a TOML file or
+made in Python.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _TOKEN = re.compile(
 
 
 def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
-    """Reads a TOML file, and returns its text and its values.
+    """Reads a TOML file, and returns its text and its parsed values.
 
     ``noun``: name for such a file in errors, for example "plan file".
 
@@ -56,8 +58,8 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
 
 
 def statement_ends(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the last line of each statement of a TOML text, counted from 1, and its number
-    of dots.
+    """Yields the line in which each statement of a TOML text ends (counted from 1), and the
+    statement's number of dots.
     """
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):
@@ -111,7 +113,9 @@ class StatedClaim(BaseModel):
             raise InputError(_message(error)) from error
 
     def scoped(self) -> ScopedClaim:
-        """Returns the claim with its own scope as the scope in which it is judged."""
+        """Returns the claim with its scope (unit, adjacency, vantage, horizon), in which it is
+        judged. A missing adjacency is replaced by the default.
+        """
         adjacency = self.adjacency
         if adjacency is None:
             messages = self.vantage in (Vantage.SERVER, Vantage.SHUFFLED)
@@ -139,14 +143,15 @@ Claims = StatedClaim | Sequence[StatedClaim]
 
 
 def as_tuple(claims: Claims) -> tuple[StatedClaim, ...]:
-    """Returns one claim, or several, as a tuple."""
+    """Returns ``claims`` as a tuple, also if it is a single claim."""
     return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 
 
 def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     """Reads claims from a TOML file that has either the keys of one claim, or tables ``[[claim]]``.
 
-    Raises InputError with the file, the key and the remedy.
+    Raises InputError, which states the file, the key and the remedy, if the file or a claim is
+    wrong.
     """
 
     _, values = read_toml(path, "file of claims")

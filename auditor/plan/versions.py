@@ -15,8 +15,8 @@ PACKAGES = ("fedrec-auditor", "dp-accounting", "numba", "numpy", "scikit-learn",
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins,
-    by name.
+    """Returns the versions of Python, of ``PACKAGES`` and of distributions with plug-ins
+    (components that they add), by name.
     """
     own = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
     return {**plugins.versions(), **own}
@@ -24,8 +24,8 @@ def versions() -> dict[str, str]:
 
 @cache
 def source_digest() -> str:
-    """Returns the SHA-256 of this program's source, so that results of other source are not
-    reused.
+    """Returns the SHA-256 of this package's source code, so that results of other source code are
+    not reused.
     """
     digest = hashlib.sha256()
     for folder in CODE_FOLDERS:

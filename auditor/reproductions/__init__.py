@@ -1,1 +1,1 @@
-"""Reproductions of the numbers that papers print."""
+"""Reproductions: measurements of the numbers that papers print."""

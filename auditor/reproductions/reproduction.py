@@ -1,5 +1,5 @@
-"""Reproduces a paper's numbers: runs the parts that the paper's folder declares, and writes the
-results.
+"""Reproduces a paper's numbers: runs the trainings and calculations that the paper's folder
+declares, and writes the results.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from fedrec_auditor.targets.declarations.paper import Order, Paper
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Reproduction of the printed numbers of one paper.
+    """Reproduction (repeated measurement) of the numbers that one paper prints.
 
-    ``declaration``: the paper, as declared in its folder.
+    ``declaration``: the paper, with its systems and printed numbers, as declared in the paper's
+        folder.
     """
 
     declaration: Paper
@@ -47,11 +48,15 @@ class Reproduction:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """Sentences about printed numbers that are not measured."""
+        """Sentences about numbers that the paper prints, but that this reproduction does not
+        measure.
+        """
         return tuple(f"not measured here: {each}" for each in self.declaration.printed.absent)
 
     def parts(self) -> Sequence[Measurable]:
-        """All parts of the reproduction. Each part is independent and can run in any process."""
+        """All trainings and calculations of the reproduction, which are independent of each other
+        and can run in different processes.
+        """
         from fedrec_auditor.auditor.reproductions import tables
 
         paper = self.declaration
@@ -62,7 +67,9 @@ class Reproduction:
         return made
 
     def summary(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
-        """Sentences that summarise the measured ``rows``."""
+        """Sentences that summarise the measured ``rows``: remarks, rankings of systems, and
+        comparisons with the numbers in the paper.
+        """
         from fedrec_auditor.auditor.reproductions import tables
 
         printed = self.declaration.printed
@@ -75,8 +82,8 @@ class Reproduction:
 
 
 def get_reproduction(name: str) -> Reproduction:
-    """Returns the reproduction of the paper ``name``. Raises InputError with similar names if there
-    is none.
+    """Returns the reproduction of the paper with this short ``name``. Raises InputError, which
+    suggests similar names, if there is none.
     """
     check_name("reproductions", name, reproduction_names())
     return Reproduction(load_papers()[name])
@@ -89,7 +96,9 @@ def _calculate_epsilons(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Rows of the printed epsilons, with upper and lower bounds for the same number of rounds."""
+    """Rows that compare each printed epsilon with an upper and a lower bound for the same number of
+    rounds.
+    """
     return tuple(
         ReproducedRow(
             place=f"Table {entry.table}",
@@ -104,8 +113,8 @@ def _calculate_epsilons(
 
 
 def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields a sentence that compares rankings, if all systems of the printed ranking are
-    measured.
+    """Yields a sentence that compares a printed ranking of systems with the measured one, if all
+    these systems are measured.
     """
     printed = list(order.rows)
     if not printed:
@@ -133,7 +142,9 @@ def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iter
 
 
 def _above_proved(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields a sentence on the number of printed epsilons that exceed the proved upper bounds."""
+    """Yields a sentence on how many printed epsilons exceed the proved upper bounds; nothing if no
+    epsilon is printed.
+    """
     cells = [row for row in rows if row.printed is not None and "leaks at least" in row.beside]
     if cells:
         above = sum(row.value < (row.printed or 0.0) for row in cells)
@@ -150,20 +161,21 @@ def reproduce(
     jobs: int,
     observe: Observer,
 ) -> Path:
-    """Runs the named reproductions, and writes ``reproductions.md`` and ``reproductions.json`` to
-    ``out``.
+    """Measures the numbers that papers print, and writes ``reproductions.md`` and
+    ``reproductions.json`` to ``out``.
 
-    ``names``: names of papers with reproductions.
-    ``out``: folder of the results. It also stores finished parts, which are not repeated for the
-        same code and data.
-    ``data``: path of each data set, by name.
-    ``only``: run only the parts whose name contains one of these texts; empty for all parts. The
-        page states the number of parts that are left out.
-    ``quick``: whether to run shorter trainings and fewer draws.
-    ``jobs``: number of processes.
-    ``observe``: function that receives the progress.
+    - ``names``: short names of the papers.
+    - ``out``: folder of the results. It also stores finished parts (trainings and calculations),
+      which are not repeated for the same code and data.
+    - ``data``: path of each data set, by name.
+    - ``only``: run only the parts whose name contains one of these texts; empty for all parts.
+      ``reproductions.md`` states the number of parts that are left out.
+    - ``quick``: whether to run shorter trainings and fewer draws.
+    - ``jobs``: number of processes.
+    - ``observe``: function that receives the progress.
 
-    Returns the path of the page. Raises InputError for an unknown name, or if no part is selected.
+    Returns the path of ``reproductions.md``. Raises InputError for an unknown name, or if no part
+    is selected.
     """
     chosen = {name: get_reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
@@ -217,7 +229,7 @@ def reproduce(
 def _command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
-    """The command line that reproduces the numbers, without paths of this machine."""
+    """The command line that repeats the reproduction, without paths of this machine."""
     every = sorted(names) == sorted(reproduction_names())
     words = ["auditor", "reproduce", *(["all"] if every else names)]
     words += [word for name in data for word in ("--data", f"{name}=PATH")]
@@ -250,8 +262,8 @@ def _rows(
 
 
 def _run_part(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
-    """Runs one part with a seed derived from its name. Errors, such as missing data, become its
-    result.
+    """Runs one training or calculation with a seed derived from its name. An error, such as missing
+    data, is stored in the result.
     """
     started = time.monotonic()
     words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)

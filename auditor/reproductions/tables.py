@@ -1,4 +1,6 @@
-"""Reproduces a paper's tables: the utility of trained systems, and attacks on their uploads."""
+"""Reproduces a paper's tables: trains systems and measures their utility and the success of attacks
+on their uploads.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurable:
-    """One part of a reproduction, a training or a calculation, whose result is rows of a table.
+    """One training or calculation of a reproduction, whose result is rows of a table.
 
-    ``name``: unique name within a reproduction, under which the finished part is stored.
-    ``data``: name of the data set, or an empty string if none is needed.
-    ``measure``: function that computes the rows from the interactions, a random generator, and a
-        flag that is true for a quick answer.
+    - ``name``: unique name within a reproduction, under which the finished result is stored.
+    - ``data``: name of the data set, or an empty string if none is needed.
+    - ``measure``: function that computes the rows from the data (or None), a random generator, and
+      a flag that is true for a shorter run.
     """
 
     name: str
@@ -53,7 +55,9 @@ CONFIDENCE = 0.95
 
 
 def trained_parts(paper: Paper) -> Iterator[Measurable]:
-    """Yields the trainings of a paper, one per printed row and data set."""
+    """Yields the trainings that repeat a paper's utility results, one for each pair of a row in the
+    paper's tables and a data set.
+    """
     for trained in paper.printed.trained:
         for data in trained.data:
             for row in trained.rows:
@@ -61,7 +65,7 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
 
 
 def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
-    """One training, with a name that is unique among trainings with other settings."""
+    """One training, with a name that no training with other settings has."""
     tables = [table for table in paper.printed.table if table.place == trained.place]
     systems = [table.names_of(row)[0] for table in tables if row in table.rows]
     system = trained.system or next(iter(systems), row)
@@ -85,17 +89,19 @@ def train_and_test(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Trains a system and measures its utility by the printed metrics.
-
-    ``trained``: declaration of the training: data, settings and table of the paper.
-    ``system``: name of the target.
-    ``method``: name of the system in the paper.
-    ``printed``: printed values, by metric.
-    ``interactions``: data to train on. None is only for reproductions that need no data.
-    ``quick``: whether to train for a tenth of the rounds.
-
-    If no metric is printed, the metrics at the largest K are measured. One row is returned per
+    """Trains a system, and measures its utility by the metrics that the paper prints, one row per
     metric.
+
+    - ``trained``: declaration of the training: data, settings and table of the paper.
+    - ``system``: name of the system in this project.
+    - ``method``: name of the system in the paper.
+    - ``printed``: values in the paper, by metric.
+    - ``interactions``: data to train on; never None (the type is shared with calculations that need
+      no data).
+    - ``rng``: source of randomness.
+    - ``quick``: whether to train for a tenth of the rounds.
+
+    If the paper prints no metric, the result has the metrics at the largest K.
     """
     assert interactions is not None
     target: Target = FAMILIES["targets"].member_class(system)(**trained.settings)
@@ -128,12 +134,14 @@ def train_and_test(
 
 
 def _baseline(row: UtilityRow) -> dict[str, float]:
-    """Utility of the baseline without federated training, by its name; empty without a baseline."""
+    """Utility of the baseline without federated training, by the baseline's name; empty if the row
+    has no baseline.
+    """
     return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
 def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:
-    """Interactions with at most ``items`` items, drawn from the items with at least 60
+    """Interactions with at most ``items`` items, drawn at random from the items with at least 60
     interactions.
     """
     met = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
@@ -156,15 +164,14 @@ _DRAWS, _QUICK_DRAWS = 10, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScore:
-    """One F1 score in a table or figure of a paper, for an attribute, an attacker and a share of
-    known users.
+    """One F1 score of an attack that infers an attribute, as in a table or figure of a paper.
 
-    ``table_name``: number of the table or figure.
-    ``attribute``: attribute to infer.
-    ``attacker``: name of the attacker in the paper.
-    ``attack``: name of the corresponding attack of this project.
-    ``known_share``: share zeta of users whose attribute is known.
-    ``printed_f1``: printed F1, or None if it is only drawn in a figure.
+    - ``table_name``: number of the table or figure.
+    - ``attribute``: attribute to infer.
+    - ``attacker``: name of the attacker in the paper.
+    - ``attack``: name of the corresponding attack of this project.
+    - ``known_share``: fraction zeta of users whose attribute the adversary knows.
+    - ``printed_f1``: F1 in the paper, or None if it is only drawn in a figure.
     """
 
     table_name: str
@@ -177,17 +184,18 @@ class TableScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackedSystem:
-    """A system, and the results of a paper's attacks on it for one data set.
+    """A system, and the results of attacks on it that a paper prints for one data set.
 
-    ``target``: name of the target.
-    ``method``: name of the system in the paper.
-    ``data``: name of the data set.
-    ``settings``: settings of the training.
-    ``scores``: results of attacks on the whole upload.
-    ``cutoff``: K of the printed Hit@K.
-    ``hit_at_k``: table that prints Hit@K, and its value or None.
-    ``components``: results of attacks on each component of the upload by itself.
-    ``note``: sentences for the row of Hit@K.
+    - ``target``: name of the system in this project.
+    - ``method``: name of the system in the paper.
+    - ``data``: name of the data set.
+    - ``settings``: settings of the training.
+    - ``scores``: F1 scores of attacks on the whole upload.
+    - ``cutoff``: K of the utility metric Hit@K in the paper.
+    - ``hit_at_k``: number of the paper's table or figure with Hit@K, and the value in the table;
+      None for a figure.
+    - ``components``: F1 scores of attacks on each component of the upload by itself.
+    - ``note``: sentences for the row of Hit@K in the result.
     """
 
     target: str
@@ -201,14 +209,18 @@ class AttackedSystem:
     note: str = ""
 
     def make_part(self) -> Measurable:
-        """The training, with all attacks on it, as a part of a reproduction."""
+        """Returns the training of the system and all attacks on it as one ``Measurable``, an
+        independent piece of work.
+        """
         return Measurable(
             name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
         )
 
 
 def attacked_parts(paper: Paper) -> Iterator[Measurable]:
-    """Yields the trainings of a paper that are attacked, one per printed row and data set."""
+    """Yields the trainings on whose uploads a paper reports attacks, one for each pair of a row in
+    the paper's tables and a data set.
+    """
     if (attacks := paper.printed.attacks) is not None:
         for trained in attacks.trained:
             for data in trained.data:
@@ -219,8 +231,11 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
 def _system(
     paper: Paper, attacks: Attacks, trained: AttackedRows, row: str, data: str
 ) -> AttackedSystem:
-    """The system of one printed row, with all results that the paper prints for it on this
-    data set.
+    """Collects what a paper prints on attacks for the system of one table ``row`` and the data set
+    ``data``.
+
+    - ``attacks``: declaration of the attacks of the paper.
+    - ``trained``: declaration of the training that is attacked.
     """
     tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
     printed = {t.place: t.get_row(row).get(f"HR@{attacks.cutoff}") for t in tables}
@@ -265,8 +280,8 @@ def _cell(
 
 
 def comparisons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
-    guessing.
+    """Yields sentences that compare measured F1 scores of attacks with those in the paper, and
+    those in the paper with guessing.
     """
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:
@@ -276,8 +291,10 @@ def comparisons(rows: Sequence[ReproducedRow]) -> Iterator[str]:
 
 
 def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Yields sentences that compare measured F1 scores with printed ones, and printed ones with
-    guessing.
+    """Yields sentences on one data set: how far measured F1 scores are from printed ones, and how
+    many printed ones exceed guessing.
+
+    Guessing means the most frequent class for everybody.
     """
     for average in F1_AVERAGES:
         measured = [
@@ -320,10 +337,11 @@ def _run_attacks(
 def _hold_out(
     target: Target, interactions: Interactions, rng: np.random.Generator
 ) -> tuple[dict[str, HeldOutData], Interactions]:
-    """Holds out the latest item of every user, then a random one; returns both splits, and the
+    """Holds out the latest item of every user, then a random item, and returns both splits and the
     remaining data.
 
-    One training serves both splits. Data without timestamps have no latest item.
+    One training serves both splits. Data without timestamps have no latest item, so only the random
+    item is held out.
     """
     splits: dict[str, HeldOutData] = {}
     if interactions.timestamps is not None:
@@ -340,8 +358,10 @@ def _hits(
     model: Model,
     rng: np.random.Generator,
 ) -> ReproducedRow:
-    """The row of Hit@K for the first held-out item, with Hit@K for the other item and by
-    popularity.
+    """Row of Hit@K of the trained ``model`` on the first of ``splits``, with further values of
+    Hit@K beside it.
+
+    The further values are those on the other split, and those of a ranking by popularity.
     """
     popular = Model(arrays={"met": item_popularity(splits["random"].train)})
     first, *others = splits
@@ -371,7 +391,7 @@ def _hits(
 
 
 def _popularity(train_and_test: Evaluation) -> Target:
-    """A target that recommends the items with the most users to everybody."""
+    """A system that recommends to everybody the items with the most users."""
 
     class Popularity(Federated):
         reported = ()
@@ -387,7 +407,9 @@ def _popularity(train_and_test: Evaluation) -> Target:
 
 
 class _Known:
-    """Draws of senders whose attribute is known, the same for all attackers and components."""
+    """Random draws of users whose attribute the adversary knows, equal for all attackers and
+    components of the upload.
+    """
 
     def __init__(
         self, data: Interactions, whole: ViewWithInputs, draws: int, rng: np.random.Generator
@@ -399,8 +421,13 @@ class _Known:
     def row(
         self, case: AttackedSystem, cell: TableScore, view: ViewWithInputs, of: str = ""
     ) -> ReproducedRow:
-        """The row of an attacker's F1 by three averages, and of the F1 of guessing the most
-        frequent class.
+        """Result of one attack: F1 by three averages (macro, micro, weighted), beside the F1 of
+        guessing the most frequent class.
+
+        - ``case``: the attacked system.
+        - ``cell``: the score in the paper, with its attacker, attribute and share of known users.
+        - ``view``: the messages that the adversary sees, with the inputs of the attack.
+        - ``of``: text on the attacked component of the upload; "" for the whole upload.
         """
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)

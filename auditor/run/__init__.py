@@ -1,1 +1,3 @@
-"""Execution of audits: their tasks, the workers that run them, and stored results."""
+"""Execution of audits: the tasks of an audit, the workers that run them, and the storage of
+results.
+"""

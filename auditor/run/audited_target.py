@@ -1,4 +1,6 @@
-"""One system in an audit: its training, and the tasks that use the training."""
+"""One system in an audit: its training, and the tasks (attacks, utility, games, bounds) that are
+run on it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ from fedrec_auditor.reports.record.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS
+from fedrec_auditor.reports.say.metrics import BREACH_WORDS, CUT_WORDS, attack_words
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import NoScores, Population, Run, Target, origin_of
@@ -76,11 +78,12 @@ _BREACHES = {
 
 
 class AuditedTarget:
-    """One system of an audit, which is trained once, when a task first needs the training.
+    """One system of an audit, which is trained once, when a task (such as an attack) first needs
+    it.
 
     - ``audit``: the audit.
     - ``name``: name of the system in the audit.
-    - ``training``: held-out data and finished training, if they exist already.
+    - ``trained``: held-out data and finished training, if they exist already; otherwise None.
     """
 
     def __init__(
@@ -93,8 +96,12 @@ class AuditedTarget:
         self._views: dict[tuple[Vantage, bool, bool], tuple[InformativeView, View]] = {}
 
     def run(self, step: str) -> TaskResult:
-        """Runs one task and returns its result. The random numbers depend only on the task's name
-        and the training.
+        """Runs one task on the system and returns the rows that it adds to the report.
+
+        ``step``: the task: "bounds", "utility", or the name of an attack or of the local game (a
+            simulated experiment on one message).
+
+        The random numbers depend only on the task's name and on the training.
         """
         audit, task = self._audit, Task(self.name, step)
         if step == BOUNDS:
@@ -124,13 +131,14 @@ class AuditedTarget:
 
     @cached_property
     def _target(self) -> Target:
-        """The system with its settings for training."""
+        """The system as it is trained: in a quick audit with at most ``QUICK_ROUNDS`` rounds."""
         return training_target(self._audit.targets[self.name], self._audit.plan)
 
     @cached_property
     def training(self) -> tuple[HeldOutData, Run]:
-        """Held-out data, and the training on all other data. Raises InputError if the data do not
-        suffice.
+        """Held-out data, and the training on all other data, which is run at the first access.
+
+        Raises InputError if the data do not suffice.
         """
         if self._pretrained is not None:
             return self._pretrained
@@ -144,8 +152,8 @@ class AuditedTarget:
         return held_out, run
 
     def _attack(self, task: Task, held_out: HeldOutData, run: Run) -> TaskResult:
-        """Results of an attack from every vantage, and the reason if it does not run at the
-        protocol's own vantage.
+        """Results of an attack from every vantage (what the adversary sees), and the reason if it
+        does not run at the vantage that the protocol permits.
 
         The server's vantage comes first, even if the protocol hides the uploads from the server. In
         that case the result assumes that somebody breaks the protocol.
@@ -217,12 +225,14 @@ class AuditedTarget:
     def _view(
         self, vantage: Vantage, rng: np.random.Generator, is_of_senders: bool
     ) -> tuple[InformativeView, View]:
-        """Informative messages of a vantage, and the view of them with the clients' code.
+        """Messages that a vantage shows, and the view made of these messages that attacks receive.
 
-        All attacks receive the same view, so that they share its readings. Shuffled messages are
-        shuffled again for each attack. If ``is_of_senders`` is true, the attack infers data of
-        senders: the view includes messages sent without protection, and rows are in the order of
-        the items.
+        ``is_of_senders``: whether the attack infers data of the messages' senders. The view then
+            includes messages sent without protection, and rows are in the order of the items.
+
+        Messages that leave the model unchanged or have unusable numbers are left out. All attacks
+        receive the same view, so that tables computed from it are shared. Shuffled messages are
+        shuffled again for each attack.
         """
         transcript = self.training[1].transcript
         clear = is_of_senders and transcript.sends_clear_data  # else all attacks have the same view
@@ -245,14 +255,14 @@ class AuditedTarget:
 
     @cached_property
     def _client(self) -> SimulatedClient | None:
-        """Code of the clients for adversaries to run; None if it is not available."""
+        """Code of the clients, which adversaries can run; None if it is not available."""
         origin = origin_of(self._target)
         code = self._target if origin.at_hand else origin.client
         return None if code is None else SimulatedClient.make(code, self.training[0].train)
 
     @cached_property
     def _order(self) -> ClientOrder:
-        """Order of the rows in messages of the user's own code; by default, the order of the
+        """Order of the rows in the messages of a user's own system; by default, the order of the
         items.
         """
         if self._server_view is None or not self.training[0].train.ratings.nnz:
@@ -264,19 +274,25 @@ class AuditedTarget:
 
     @cached_property
     def _server_view(self) -> InformativeView | None:
-        """Server's view of informative messages; None for a recording without senders."""
+        """Messages that the server sees, without messages that leave the model unchanged or have
+        unusable numbers; None for a recording without senders.
+        """
         transcript = self.training[1].transcript
         has_senders = transcript.max_vantage.determines(Vantage.SERVER)
         return filter_view(transcript.view(Vantage.SERVER), self._n_unread) if has_senders else None
 
     @property
     def _n_unread(self) -> int:
-        """Number of messages that were omitted before the audit."""
+        """Number of messages that were dropped before the audit, because their values are not
+        finite.
+        """
         return origin_of(self._target).n_dropped
 
     @property
     def _message_rows(self) -> tuple[MessagesRow, ...]:
-        """Row on the omitted messages, if there are any."""
+        """Row of the record that counts messages that leave the model unchanged or have unusable
+        numbers; empty if there are none.
+        """
         if (linked := self._server_view) is None or not linked.removal_note:
             return ()
         return (
@@ -289,7 +305,11 @@ class AuditedTarget:
         )
 
     def _vantages(self, transcript: Transcript) -> tuple[Vantage, ...]:
-        """Vantages of the server, of the protocol, and of adversaries who see only models."""
+        """Vantages from which attacks run, without duplicates.
+
+        The server's vantage, the vantage that the protocol permits, and the vantages of adversaries
+        who see only models are included, as far as ``transcript`` can show them.
+        """
         route, weaker = transcript.public.route, (Vantage.PEERS, Vantage.RELEASE)
         vantages = (Vantage.SERVER, route, *(each for each in weaker if route.determines(each)))
         return tuple(
@@ -298,11 +318,11 @@ class AuditedTarget:
 
     @cached_property
     def _halves(self) -> tuple[HalfRuns | None, str]:
-        """Trainings on halves of the users, for attacks on users' presence, or the reason why there
-        are none.
+        """Trainings on random halves of the users, for attacks that infer users' presence; or None
+        with the reason.
 
-        An adversary who receives linked messages knows who took part, so these vantages are
-        excluded.
+        An adversary who receives linked messages knows who took part, so the vantages with linked
+        messages are excluded.
         """
         audit, (held_out, run) = self._audit, self.training
         public, quick = run.transcript.public, audit.plan.quick
@@ -319,12 +339,14 @@ class AuditedTarget:
                 rng=audit.rng(f"{self.name} trainings on halves of the users"),
             )
         except InputError as error:
-            return None, f"It does not train on halves of the users: {error}"
+            return None, f"No training on halves of the users is made: {error}"
         return made, ""
 
     @cached_property
     def _cut_note(self) -> str:
-        """Sentence on the rounds that a quick audit trains; empty for a full training."""
+        """Sentence that states to how many rounds a quick audit shortens the training; empty for a
+        full training.
+        """
         rounds = self._audit.targets[self.name].sizes.rounds or 0
         if not self._audit.plan.quick or rounds <= QUICK_ROUNDS:
             return ""
@@ -332,21 +354,23 @@ class AuditedTarget:
 
 
 def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskResult:
-    """Plays a game with a canary in every scope of the claims of a system, and returns its
-    findings.
+    """Tests a system's claims by a game (simulated experiment with a designed user, the canary);
+    returns the judgements of the claims.
 
     - ``task``: the game and the system.
     - ``audit``: the audit.
     - ``parallel``: function that runs the simulations, possibly in several processes.
     - ``store``: storage of simulated runs.
 
-    All scopes of a setting use the same runs, which are simulated once.
+    Claims with the same two worlds (neighbouring inputs) use the same runs, which are simulated
+    once.
     """
     plan, target, game = audit.plan, audit.targets[task.target], CANARY_GAMES[task.step]
     estimator = game.own_estimator or FAMILIES["estimators"].member_class(plan.estimator)()
     accountants = accounting.all_accountants()
     by = make_guesser(plan.by) if game.allows_attack else None
-    on = make_game_inputs(target, audit.interactions, plan, audit.compute, by)
+    # The runs of a game occupy all workers.
+    on = make_game_inputs(target, audit.interactions, plan, replace(audit.compute, threads=1), by)
     settings = game.settings(on, audit.rng(str(task)))
     findings: list[Finding] = []
     measurements: list[Measurement] = []
@@ -396,21 +420,27 @@ def play_game(task: Task, audit: Audit, parallel: Parallel, store: Store) -> Tas
 
 
 def _affordable_runs(setting: Setting, runs: int, *, quick: bool) -> tuple[int, list[str]]:
-    """Number of ``runs`` of the user's code that time allows, and the reason if there are fewer."""
+    """Number of runs of the user's code that time allows, at most ``runs``, and the reason if there
+    are fewer.
+
+    The reason is a list of one sentence, or empty.
+    """
     affordable, seconds = affordable_runs(
         setting.simulation, runs, RUN_SECONDS / (QUICK_RATIO if quick else 1)
     )
     if affordable == runs:
         return runs, []
     return affordable, [
-        f"[{', '.join(map(str, setting.scope_deltas))}]: {affordable:,} of {runs:,} runs of each "
-        f"world, for one took {seconds:.2g} seconds here. Give the seconds per message "
+        f"[{', '.join(map(str, setting.scope_deltas))}]: {affordable:,} of {runs:,} runs with each "
+        f"input, for one took {seconds:.2g} seconds here. Give the seconds per message "
         "(upload_seconds) or the number of runs to make the same number on every machine."
     ]
 
 
 def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
-    """Whether the confidence interval of an attack exceeds its baseline by the margin of a leak."""
+    """Whether the confidence interval of an attack exceeds its baseline by the margin
+    ``LEAK_MARGIN``; false for a skipped attack.
+    """
     if not isinstance(row, AttackRow) or row.baseline is None:
         return False
     return row.ci_low - row.baseline > LEAK_MARGIN * (1 - row.baseline)
@@ -419,30 +449,31 @@ def _beats_baseline(row: AttackRow | SkippedRow) -> bool:
 def _skipped_at_route(
     task: Task, route: Vantage, reasons: Mapping[Vantage, str], rows: Sequence[AttackRow]
 ) -> tuple[SkippedRow, ...]:
-    """Row on why an attack does not run at the protocol's vantage, and at which vantages it runs.
+    """Row that states why an attack does not run at the vantage ``route``, which the protocol
+    permits, and at which vantages it runs; empty if it runs at ``route``.
 
-    If the attack runs at no vantage, other reasons from weaker vantages follow.
+    If the attack runs at no vantage, further reasons from weaker vantages follow.
     """
     if route not in reasons:
         return ()
     sentences = [reasons[route]]
     if rows:
-        sentences.append(f"It runs from: {', '.join(dict.fromkeys(row.vantage for row in rows))}.")
+        by = dict.fromkeys(attack_words(row).partition(" by ")[2] for row in rows)
+        sentences.append(f"The attack was run by {', '.join(by)} instead.")
     else:
         others = {why: vantage for vantage, why in reasons.items() if route.determines(vantage)}
         start = f"{sentences[0].partition('. ')[0]}. "
         for why, vantage in others.items():
             new = why.removeprefix(start).replace(". ", "; ")
-            sentences += [f"At vantage {vantage}: {new}"] if why not in sentences else []
-    reason = " ".join(sentences)
-    return (SkippedRow(target=task.target, attack=task.step, reason=reason),)
+            sentences += [f"For the adversary {vantage}: {new}"] if why not in sentences else []
+    return (SkippedRow(target=task.target, attack=task.step, reason=" ".join(sentences)),)
 
 
 def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_samples: int) -> str:
-    """Returns a sentence on the number of draws per world that could refute a claim, if the draws
-    of this audit did not.
+    """Returns a sentence on the number of draws per world (neighbouring input) that could refute a
+    claim, if this audit does not.
 
-    - ``finding``: the finding on the claim.
+    - ``finding``: the judgement of the claim.
     - ``estimator``: estimator of the lower bound.
     - ``samples``: draws per world in this audit.
     - ``max_samples``: draws per world in an audit that is not quick.
@@ -466,11 +497,13 @@ def draws_needed(finding: Finding, estimator: Estimator, samples: int, max_sampl
 
 
 def _canaries_needed(finding: Finding) -> str:
-    """Sentence on the largest epsilon that this number of canaries can show, if it is below the
-    claim.
+    """Sentence on the number of canaries (designed users of one training) that could refute a
+    claim; empty if the claim is refuted.
 
-    For other claims that are not refuted, the sentence gives the number of canaries that would
-    refute half of the privacy loss.
+    If the canaries of this audit cannot show the claimed epsilon, even if all of them are guessed
+    rightly, the sentence gives the largest epsilon that they can show. For other claims that are
+    not refuted, it gives the number of canaries that would refute the claim about half of the time,
+    if the true epsilon were twice as large.
     """
     bound = finding.measured
     power = Power.against(finding.claim.epsilon, bound, OneRun())
@@ -487,13 +520,15 @@ def _canaries_needed(finding: Finding) -> str:
 
 
 def _add_notes(row: _AnyRow, field: str, *notes: str) -> _AnyRow:
-    """Copy of the row with ``notes`` appended to its text ``field``."""
+    """Copy of the row with ``notes`` appended to its text field, whose name is ``field``."""
     text = " ".join(part for part in (getattr(row, field), *notes) if part)
     return row.model_copy(update={field: text})
 
 
 def _bounds(target: Target, interactions: Interactions) -> TaskResult:
-    """Exact bounds of a system, and the verdicts on all its scoped claims."""
+    """Exact lower bounds of a system, and the verdicts on all its claims by these bounds and by
+    proofs.
+    """
     population = Population(
         n_users=interactions.n_users,
         n_items=interactions.n_items,

@@ -1,4 +1,4 @@
-"""Storage of finished tasks on disk, so that an interrupted audit resumes where it stopped."""
+"""Stores finished tasks on disk, so that an interrupted audit resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ MAX_BYTES = 2**26
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Stored results of one plan, data set and code version, with one file per task.
+    """Stored results of an audit's tasks (such as attacks), for one plan, data set and code
+    version; one file per task.
 
     - ``folder``: directory of the files.
     - ``key``: hash of the plan, the data and the code, which is the first part of each file's name.
@@ -42,9 +43,9 @@ class Checkpoints:
 
     @classmethod
     def of(cls, out: Path, audit: Audit) -> Checkpoints:
-        """Returns the checkpoints of ``audit`` in the run directory ``out``.
+        """Returns the storage of finished tasks of ``audit`` in the run directory ``out``.
 
-        Raises InputError if the path of their folder is a link or not a folder.
+        Raises InputError if its folder is a link, or if something else than a folder has its name.
         """
         folder = (out / TASKS_FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -59,8 +60,8 @@ class Checkpoints:
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
-        """Returns the stored result of ``task``; None if it is missing or damaged. A damaged file
-        is logged.
+        """Returns the stored result of ``task`` (such as an attack); None if there is no file or a
+        damaged file. A damaged file is logged.
         """
         try:
             result = TaskResult.model_validate_json(_read(self._path(task)))
@@ -81,7 +82,7 @@ class Checkpoints:
         return None
 
     def get_runs(self) -> StoredRuns:
-        """Returns the stored runs of games with the key of these checkpoints."""
+        """Returns the storage of simulated runs."""
         return StoredRuns(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:
@@ -94,11 +95,13 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class StoredRuns:
-    """Stored chunks of simulated runs of games. A file has the SHA-256 of its name and content, and
-    an npz archive.
+    """Storage of simulated runs (experiments that measure epsilon), in chunks; one file per chunk.
 
-    - ``folder``, ``key``: as in ``Checkpoints``.
+    - ``folder``: directory of the files.
+    - ``key``: first part of their names, a hash of the plan, the data and the code.
     - ``chunk_cache``: chunks that this process has read or written.
+
+    A file has the SHA-256 of its name and content, followed by an npz archive.
     """
 
     folder: Path
@@ -106,7 +109,9 @@ class StoredRuns:
     chunk_cache: MemoryStore = field(default_factory=MemoryStore)
 
     def get(self, name: str) -> Features | None:
-        """Returns the chunk called ``name``; None if it is missing or damaged."""
+        """Returns the chunk of n simulated runs called ``name``, as numbers (n, f) by adversary;
+        None if there is no file or a damaged file.
+        """
         chunk = self.chunk_cache.get(name)
         if chunk is not None:
             return chunk
@@ -119,7 +124,7 @@ class StoredRuns:
         return chunk
 
     def put(self, name: str, features: Features) -> None:
-        """Stores a chunk called ``name``."""
+        """Stores numbers computed from simulated runs (``features``) under ``name``."""
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
         _write(self._path(name), buffer.getvalue())
@@ -130,8 +135,8 @@ class StoredRuns:
 
 
 def _read(path: Path) -> bytes:
-    """Reads the content of a file after the line with its SHA-256. Raises ValueError if they do not
-    agree.
+    """Reads the content of a file after the line with its SHA-256. Raises ValueError if the SHA-256
+    does not agree with name and content.
     """
     digest, _, content = store.read_regular(path, MAX_BYTES).partition(b"\n")
     if digest != _digest(path, content):
@@ -140,8 +145,8 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a line with the SHA-256 of name and content, then the content. Replaces a folder of
-    this name.
+    """Writes a file: a line with the SHA-256 of its name and content, then the content. A folder of
+    this name is deleted first.
     """
     path.parent.mkdir(exist_ok=True)
     if path.is_dir() and not path.is_symlink():

@@ -1,9 +1,10 @@
-"""Clusters of workers: function calls on the workers of Dask or Ray, with the same results as in
-one process.
+"""Runs function calls on the workers of a Dask or Ray cluster, with the same results as in one
+process.
 
-Workers use only the data that they receive. They neither read nor write files of the run directory,
-so that no file system must be shared. Objects that all calls have in common are sent once, and each
-call receives its own copy of them. If a worker is lost, another worker repeats the call.
+Workers use only the data that they receive. Workers neither read nor write files of the run
+directory, so that no file system must be shared. Objects that all calls have in common are sent
+once, and each call receives its own copy of them. If a worker is lost, another worker repeats the
+call.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ _ALONE = threading.Lock()  # one call at a time: calls set thread limits and ran
 
 
 class Cluster(Protocol):
-    """Protocol of clusters: workers on any machines, each of which runs one call at a time."""
+    """Protocol of clusters: workers on any machines, each of which runs one function call at a
+    time.
+    """
 
     @property
     def name(self) -> str:
-        """Name of the backend."""
+        """Name of the software that runs the cluster, such as "dask"."""
 
     def count_workers(self) -> int:
         """Returns the current number of workers."""
@@ -53,8 +56,10 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """Cluster of the workers of a Dask scheduler, each with one thread. ``client`` is connected to
-    the scheduler.
+    """Cluster of the workers of a Dask scheduler, each with one thread.
+
+    ``client``: ``distributed.Client`` that is connected to the scheduler.
+    ``name``: name of the software that runs the cluster.
     """
 
     client: Any
@@ -62,8 +67,10 @@ class DaskCluster:
 
     @classmethod
     def connect(cls, address: str) -> DaskCluster:
-        """Connects to the scheduler at ``address``. Raises InputError if it has no workers, or
-        workers with several threads.
+        """Connects to the Dask scheduler at ``address``.
+
+        Raises InputError if dask is not installed, or if the scheduler does not answer, has no
+        workers, or has workers with several threads.
         """
         try:
             from distributed import Client
@@ -91,15 +98,19 @@ class DaskCluster:
         return len(self.client.nthreads())
 
     def memory_bytes(self) -> float:
-        """Returns the sum of the workers' memory limits, or infinity if a worker has no limit."""
+        """Returns the sum of the workers' memory limits in bytes, or infinity if a worker has no
+        limit.
+        """
         known = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(float(worker["memory_limit"] or math.inf) for worker in known)
 
     def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """Calls ``function`` on the workers and yields results as calls finish (see
-        ``Cluster``).
+        """Calls ``function`` on the workers with each tuple of ``arguments``, at most ``jobs`` at a
+        time; yields results as calls finish.
+
+        Raises exceptions of calls, and IncompleteError if the cluster loses a call repeatedly.
         """
         from distributed import CancelledError, KilledWorker, as_completed
 
@@ -122,8 +133,10 @@ class DaskCluster:
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Cluster of the cores of a Ray cluster to which this process is connected. ``ray`` is the
-    module ray.
+    """Cluster of the cores of a Ray cluster to which this process is connected.
+
+    ``ray``: the module ray.
+    ``name``: name of the software that runs the cluster.
     """
 
     ray: Any
@@ -131,8 +144,9 @@ class RayCluster:
 
     @classmethod
     def connect(cls, address: str | None) -> RayCluster:
-        """Connects to the cluster at ``address``, or on this machine if it is None. Raises
-        InputError if there is none.
+        """Connects to the Ray cluster at ``address``, or on this machine if ``address`` is None.
+
+        Raises InputError if ray is not installed, or if no cluster answers.
         """
         try:
             import ray
@@ -149,18 +163,22 @@ class RayCluster:
         return cls(ray)
 
     def count_workers(self) -> int:
-        """Returns the current number of cores."""
+        """Returns the current number of cores, each of which runs one call at a time."""
         return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
 
     def memory_bytes(self) -> float:
-        """Returns the bytes that Ray counts as the memory of workers."""
+        """Returns the bytes of memory that Ray reserves for workers, or infinity if Ray does not
+        state them.
+        """
         return float(self.ray.cluster_resources().get("memory", math.inf))
 
     def run_parallel(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """Calls ``function`` on the workers and yields results as calls finish (see
-        ``Cluster``).
+        """Calls ``function`` on the workers with each tuple of ``arguments``, at most ``jobs`` at a
+        time; yields results as calls finish.
+
+        Raises exceptions of calls, and IncompleteError if the cluster loses a call repeatedly.
         """
         errors = self.ray.exceptions
         common, calls = _pack(function, list(arguments))
@@ -185,8 +203,10 @@ class RayCluster:
 
 
 def connect(backend: str, address: str | None) -> Cluster | None:
-    """Connects to the cluster at ``address``, or returns None for the backend "loky", the processes
-    of this machine.
+    """Connects to a cluster of workers; returns None if the workers are processes of this machine.
+
+    ``backend``: "dask" or "ray" for a cluster, "loky" for processes of this machine.
+    ``address``: address of the cluster, or None.
 
     Raises InputError for an unknown backend, a backend that is not installed, or an address without
     a cluster.
@@ -213,7 +233,11 @@ def connect(backend: str, address: str | None) -> Cluster | None:
 def _pack(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]]
 ) -> tuple[bytes, list[bytes]]:
-    """Pickles objects that are identical in all calls once, and the other objects per call."""
+    """Pickles the function and the arguments of several calls for workers.
+
+    Returns one pickle of the function and of all arguments that are the same object in all calls,
+    and one pickle of the other arguments per call.
+    """
     first = arguments[0] if arguments else ()
     shared = {
         place: value
@@ -232,7 +256,12 @@ def _identity(common: bytes) -> bytes:
 
 
 def _run_call(common: bytes, own: bytes) -> Any:
-    """Runs one call in a worker, while no other call runs in its process."""
+    """Runs one call in a worker, while no other call runs in the worker's process.
+
+    ``common``, ``own``: results of ``_pack``: the pickle for all calls, and that for this call.
+
+    Raises InputError if the worker has other versions of packages on which results depend.
+    """
     function, shared, expected = cloudpickle.loads(common)
     differences = [
         f"{name} {_versions().get(name)} instead of {version}"

@@ -1,4 +1,4 @@
-"""Resources of an audit, which affect only its speed: number of workers, device and memory."""
+"""Resources of an audit (number of workers, device and memory), which affect only its speed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.run.clusters import Cluster, connect
 from fedrec_auditor.targets.compute import DEFAULT, RAM_SHARE, Compute, try_device
+
+# Maximum number of threads of a worker, which use the cores of workers that have finished. Each
+# thread holds up to 30 MiB of messages.
+_MAX_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Resources:
       is refused.
     - ``cluster``: cluster of the workers, or None for processes of this machine.
 
-    The last bits of floating-point results may depend on the device, which the record names.
+    The last bits of floating-point results may depend on the device, which reports name.
 
     >>> make_resources(2).jobs
     2
@@ -72,13 +76,14 @@ def make_resources(
     available = physical_memory() if cluster is None else cluster.memory_bytes()
     size = available if memory is None else memory * 2**30
     stored = int(min(DEFAULT.memory, size * RAM_SHARE / count))
-    compute = Compute(device=device, memory=stored)
+    threads = min(count, _MAX_THREADS) if cluster is None else 1
+    compute = Compute(device=device, threads=threads, memory=stored)
     return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 
 
 def physical_memory() -> float:
-    """Returns the bytes of memory of this machine, or infinity if the operating system does not
-    report them.
+    """Returns the bytes of memory of this machine; infinity if the operating system does not report
+    the number.
     """
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

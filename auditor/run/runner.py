@@ -1,9 +1,10 @@
 """Execution of an audit: splits a plan into tasks, runs them in worker processes, and assembles the
 record.
 
-Every task runs in one thread and uses its own random seed, derived from the plan's seed and the
-task's name. So the same plan gives the same record for any number of workers. Finished tasks are
-stored in the run directory, so that an interrupted audit resumes where it stopped.
+Every task uses its own random seed, derived from the plan's seed and the task's name. Threads
+compute blocks of a training and of messages, whose results are combined in order. So the same plan
+gives the same record for any number of workers and threads. Finished tasks are stored in the run
+directory, so that an interrupted audit resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import SWEEP_FILE
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
-from fedrec_auditor.targets.compute import one_thread
+from fedrec_auditor.targets.compute import one_thread, use_threads
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.memory_mapping import map_arrays
 from fedrec_auditor.targets.systems.base import Population, Run, Target
@@ -80,20 +81,21 @@ def audit(
     progress: bool | Observer | None = None,
     **fields: Any,
 ) -> Record:
-    """Audits ``targets`` (a name, several names, or "all") on ``data`` and returns the record.
+    """Audits systems by games and attacks, judges their claims, and returns the results.
 
     Parameters
     ----------
+    targets : name of a system, several names, or "all"; by default systems of five papers.
     fields : other fields of a ``Plan``: data, seed, confidence, quick, attacks, games, runs,
-        population, canaries, estimator, by, settings, only, ... A field that is missing or None has
+        population, canaries, estimator, by, settings, ... A field that is missing or None has
         the plan's default. ``data`` may be anything that ``audit_system`` accepts; ``users`` and
         ``items`` may be DataFrames.
     out : run directory for reports and stored tasks. Without it, nothing is written.
-    jobs : number of worker processes; default: all cores. It does not change the result.
+    jobs : number of worker processes; default: all cores. The number does not change the result.
     device : device on which clients are simulated, as torch names it ("cuda"); default: the CPU.
     memory : GiB that all workers together may use; default: the memory of the machine.
     backend : system that runs the workers: "loky" on this machine, or the cluster of "dask" or
-        "ray" at ``address``. It does not change the result.
+        "ray" at ``address``. The choice does not change the result.
     progress : whether to show the running tasks and their progress, on standard error or in a
         notebook. None shows them only if the output is a terminal or a notebook. A function is
         called with a ``ProgressReport`` when a task ends and about once a second, from a separate
@@ -125,12 +127,12 @@ def run_plan(
     systems: Sequence[Target] = (),
     force: bool = False,
 ) -> Record:
-    """Runs the unfinished tasks of ``plan``, writes reports to ``out``, and returns the record.
+    """Runs the unfinished tasks of ``plan``, writes reports to ``out``, and returns the results.
 
     - ``out``: run directory, or None to write nothing.
-    - ``gate``: condition that decides which findings are failures in junit.xml.
-    - ``observe``: observer that receives the progress.
-    - ``interactions``: data of the plan, if they are in memory.
+    - ``gate``: condition that decides which judgements are failures in the report junit.xml.
+    - ``observe``: observer that receives the progress, or None.
+    - ``interactions``: data of the plan, if they are in memory; otherwise None.
     - ``systems``: the user's own systems, which the plan names.
     - ``force``: true to replace the report of another plan in ``out``.
 
@@ -163,7 +165,9 @@ def run_plan(
 
 
 def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
-    """Raises InputError if ``out`` contains a finished audit of another plan, or a sweep."""
+    """Raises InputError if the directory ``out`` contains a finished audit of another plan, or a
+    sweep (audits of one plan with several settings).
+    """
     if (out / SWEEP_FILE).exists():
         raise InputError(
             f"Expected no report of another plan in {out}, got a sweep, whose tasks are stored in "
@@ -190,11 +194,15 @@ def run_audits(
     resources: Resources,
     observe: Observer | None,
 ) -> list[Results]:
-    """Runs all tasks of each audit and returns their results, including the stored results of
-    finished tasks.
+    """Runs all tasks (such as attacks) of each audit that have no stored result; returns the
+    results of all tasks, one mapping per audit.
 
-    All audits share the workers, and the longest jobs of all audits come first. If there are
-    several audits, each needs its own ``label``.
+    ``audits``: pairs of an audit and the storage of its finished tasks, or None to store nothing.
+    ``resources``: workers, device and memory.
+    ``observe``: observer that receives the progress, or None.
+
+    All audits share the workers, and the longest tasks of all audits come first. If there are
+    several audits, each audit needs its own ``label``.
     """
     count = min(audit.count_workers(resources.jobs, resources.memory) for audit, _ in audits)
     cluster = resources.cluster
@@ -229,11 +237,11 @@ def run_audits(
 
 @dataclass(frozen=True)
 class _Queue:
-    """Work of an audit.
+    """Work of an audit: finished and unfinished tasks.
 
     - ``tasks``: all tasks.
     - ``results``: results of finished tasks.
-    - ``jobs``: unfinished jobs of tasks for single workers, with their estimated seconds.
+    - ``jobs``: unfinished jobs (groups of tasks for a single worker), with their estimated seconds.
     - ``parallel_tasks``: unfinished tasks that occupy all workers.
     """
 
@@ -244,7 +252,10 @@ class _Queue:
 
     @classmethod
     def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
-        """Queue of an audit for this number of ``workers``."""
+        """Makes the queue of an audit for this number of ``workers``.
+
+        ``checkpoints``: storage of finished tasks, or None.
+        """
         tasks = audit.tasks()
         stored = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
         results = {task: result for task, result in stored.items() if result is not None}
@@ -255,8 +266,11 @@ class _Queue:
 
 @dataclass(frozen=True)
 class _TaskRunner:
-    """Runner of tasks of an audit, which reports their progress, measures their time and stores
-    their results.
+    """Runs tasks of an audit, reports their progress, measures their time and stores their results.
+
+    ``audit``: the audit.
+    ``checkpoints``: storage of finished tasks, or None.
+    ``notes``: file to which progress is written, or None.
     """
 
     audit: Audit
@@ -264,11 +278,11 @@ class _TaskRunner:
     notes: Path | None = None
 
     def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
-        """Runs the ``work`` of a task in one thread and returns its result.
+        """Runs the function ``work`` of a task, with libraries in one thread; returns its result.
 
-        An exception in ``work`` becomes an error of the result, so that other tasks continue. So
-        does NaN among the numbers, and a system's refusal of the data or of its settings. If no
-        other system is audited, the refusal is raised.
+        An exception in ``work`` becomes an error of the result, so that other tasks continue. NaN
+        among the numbers, and a system's refusal of the data or of its settings, also become
+        errors. If no other system is audited, the refusal is raised as InputError.
         """
         with one_thread(None), noting(self.notes, self.audit.label_step(task.target, task.step)):
             started = time.perf_counter()
@@ -294,13 +308,22 @@ class _TaskRunner:
         return result
 
     def keep(self, task: Task, result: TaskResult) -> None:
-        """Stores a finished task and reports its end."""
+        """Stores the result of a finished task on disk, unless it has errors, and reports the end
+        of the task.
+        """
         if self.checkpoints is not None and not result.errors:
             self.checkpoints.put(task, result)
         write_note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
     def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
-        """Trains the systems that several jobs need. Workers map the same files to memory."""
+        """Trains the systems that several jobs need, and returns held-out data and training by name
+        of the system.
+
+        ``jobs``: groups of tasks, each for a single worker.
+
+        The arrays of the results are in files, which workers map to memory. A system whose training
+        fails is left out.
+        """
         on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL_NAME))
         trainings = {}
@@ -315,7 +338,13 @@ class _TaskRunner:
         return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
-        """Work of a game, whose runs ``call`` distributes to ``workers``. The runs are stored."""
+        """A function without arguments that plays the game ``task`` and returns its result.
+
+        ``workers``: number of workers.
+        ``call``: function that distributes the runs of the game to the workers.
+
+        The runs are stored.
+        """
 
         def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
             every = ((function, *each) for each in arguments)
@@ -328,11 +357,16 @@ class _TaskRunner:
 def _run_job(
     number: int, runner: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
 ) -> tuple[int, Results]:
-    """Runs tasks of one system, and returns the ``number`` of their audit with the results."""
+    """Runs ``tasks`` of one system; returns ``number``, the index of their audit, with the result
+    of each task.
+
+    ``trained``: held-out data and finished training of the system, or None to train it here.
+    """
     audited = AuditedTarget(runner.audit, tasks[0].target, trained)
-    return number, {
-        task: runner.run(task, functools.partial(audited.run, task.step)) for task in tasks
-    }
+    with use_threads(runner.audit.compute.threads):
+        return number, {
+            task: runner.run(task, functools.partial(audited.run, task.step)) for task in tasks
+        }
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -341,10 +375,11 @@ def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def assemble_record(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
-    """Assembles the record of an audit from the results of all its tasks, in the order of the
-    tasks.
+    """Assembles the results of all tasks of an audit, in their order, into the audit's record.
 
-    ``started`` is the value of ``time.perf_counter`` at the start.
+    ``resources``: workers and device, which the record states.
+    ``results``: result of each task.
+    ``started``: value of ``time.perf_counter`` at the start of the audit.
     """
     ordered = list(results.values())
     not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
@@ -385,8 +420,10 @@ def assemble_record(audit: Audit, resources: Resources, results: Results, starte
 
 
 def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
-    """Proved upper bound in the scope of a measured ``bound``, if its system has assumptions;
-    otherwise None.
+    """Proved upper bound in the scope, and at the delta, of a measured ``bound``; None if the
+    system has no assumptions.
+
+    ``name``: name of the system.
     """
     target, data = audit.targets.get(name), audit.interactions
     if target is None or data is None or not target.assumes:
@@ -396,8 +433,8 @@ def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
 
 
 def _kernels() -> str:
-    """Names of the linear algebra kernels for this processor, which determine the last digits of
-    results.
+    """Names of the linear algebra kernels for this processor, as text. The kernels determine the
+    last digits of results.
     """
     pools = threadpoolctl.threadpool_info()
     names = {

@@ -1,4 +1,6 @@
-"""Tasks of an audit: each is one step on one system, which any process can run independently."""
+"""Tasks of an audit. Each task is one step (such as an attack or a game) on one system, which any
+process can run independently.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Task:
     """One step of an audit on one system.
 
     - ``target``: name of the system.
-    - ``step``: "bounds", "utility", or the name of an attack or of a game.
+    - ``step``: "bounds", "utility", or the name of an attack or of a game (simulated experiment).
     """
 
     target: str
@@ -59,7 +61,9 @@ class Task:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether the step is a game of many clients, whose runs occupy all workers."""
+        """Whether the step is a game (simulated experiment) with many clients, whose runs occupy
+        all workers.
+        """
         return self.step in CANARY_GAMES and CANARY_GAMES[self.step].is_parallel
 
     def __str__(self) -> str:
@@ -67,7 +71,9 @@ class Task:
 
 
 class TaskResult(Row):
-    """Rows that one task adds to the record, with its errors and its seconds."""
+    """Rows that one task (such as an attack on one system) adds to the report, with its errors and
+    its duration in seconds.
+    """
 
     findings: tuple[Finding, ...] = ()
     measurements: tuple[Measurement, ...] = ()
@@ -87,14 +93,14 @@ class Audit:
     - ``plan``: the plan, with its defaults resolved.
     - ``targets``, ``attacks``: systems and attacks, by name.
     - ``interactions``: the data.
-    - ``games``: names of the games with a canary.
+    - ``games``: names of the games with a canary (a designed user).
     - ``confidence``: confidence of each sampled bound. All bounds of the audit hold together at the
       plan's confidence: the error probability is divided by their number (Bonferroni). So an audit
       of many systems refutes a true claim no more often than an audit of one system.
     - ``compute``: device and memory of the trainings.
-    - ``notes``: sentences on omissions.
-    - ``label``: text that distinguishes one of several audits in progress reports. It does not
-      change the results.
+    - ``notes``: sentences for the record, such as on attacks that do not run.
+    - ``label``: text that distinguishes one of several audits in progress reports; the results do
+      not depend on the label.
     - ``is_repetition``: whether this is a further training of the same systems, on which only
       attacks and utility are measured.
     """
@@ -112,8 +118,9 @@ class Audit:
 
     @property
     def device(self) -> str:
-        """Device of the clients, as text, with the names of the systems whose code does not use
-        it.
+        """Device on which clients are simulated, as text for reports.
+
+        The text also names the systems whose code does not use this device.
         """
         device, others = (
             self.compute.device,
@@ -126,14 +133,14 @@ class Audit:
 
     @property
     def is_single(self) -> bool:
-        """Whether this is the only audit and has one system, whose refusal of the data ends the
-        audit.
+        """Whether this audit runs alone and has one system. If that system refuses the data, the
+        audit ends.
         """
         return len(self.targets) == 1 and not self.label
 
     def repetitions(self) -> tuple[Audit, ...]:
-        """Returns this audit, and one audit per further training of the systems that can be trained
-        again.
+        """Returns this audit, and one audit for each further training of the systems that can be
+        trained again.
         """
         count = self.plan.trainings or 1
         trainable = {name: each for name, each in self.targets.items() if origin_of(each).at_hand}
@@ -161,13 +168,15 @@ class Audit:
         systems: Sequence[Target] = (),
         label: str = "",
     ) -> Audit:
-        """Creates the plan's systems, and loads its data unless ``interactions`` are given.
+        """Creates the systems of a plan, and loads its data.
 
+        - ``plan``: the plan.
+        - ``interactions``: data that are in memory; None to load the data of the plan.
         - ``compute``: device and memory of the trainings.
         - ``memory``: limit of the memory of a training, in bytes.
         - ``systems``: the user's own systems, which the plan names. Wrapped systems are tried
-          first, and findings about their clients become notes.
-        - ``label``: see the class.
+          first, and observations on their clients become notes.
+        - ``label``: text that distinguishes one of several audits in progress reports.
 
         Raises InputError for an unknown name, an invalid setting, unreadable data, or a training
         that needs more than ``memory`` bytes.
@@ -215,12 +224,16 @@ class Audit:
         return replace(audit, notes=(*notes, f"Clients are trained on {audit.device}."))
 
     def label_step(self, target: str, step: str) -> str:
-        """Returns the name of a step in progress reports."""
+        """Returns the name of a step in progress reports.
+
+        ``target``: name of the system.
+        ``step``: name of the step, such as an attack.
+        """
         return f"{target}{self.label} {step}"
 
     def tasks(self) -> tuple[Task, ...]:
-        """Lists all tasks in the order of the record: verdicts first, then the attacks and utility
-        of each system.
+        """Lists all tasks in the order of the report: bounds and games on one message, then the
+        attacks and utility of each system, then the other games (simulated experiments).
         """
         single = [game for game in self.games if not CANARY_GAMES[game].is_parallel]
         judged = [Task(target, step) for step in (BOUNDS, *single) for target in self.targets]
@@ -233,11 +246,11 @@ class Audit:
         return (*judged, *trained, *last)
 
     def jobs(self, tasks: Sequence[Task], workers: int) -> dict[tuple[Task, ...], float]:
-        """Groups ``tasks`` into jobs, in the order in which to start them, with their estimated
-        seconds.
+        """Groups ``tasks`` into jobs for single workers, in the order in which to start them, with
+        their estimated seconds.
 
-        Parallel tasks are not part of any job. Tasks of one system share a job, and so its
-        training. If there are fewer systems than ``workers``, the tasks of a system are
+        Tasks that occupy all workers are not part of any job. Tasks of one system share a job, and
+        so its training. If there are fewer systems than ``workers``, the tasks of a system are
         distributed to several jobs, which share a training that is done before. The longest jobs
         come first, so that no worker finishes long after all others (Graham 1969).
         """
@@ -269,14 +282,19 @@ class Audit:
         return max_workers if largest * max_workers <= memory else max(1, int(memory / largest))
 
     def rng(self, name: str) -> np.random.Generator:
-        """Creates the random generator for the purpose ``name``, derived from the plan's seed."""
+        """Creates a random generator, derived from the plan's seed and from ``name``, the text of
+        its purpose.
+        """
         words = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
 def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
-    """Creates the systems of a plan, except ``own``. Raises InputError for claims without an own
-    system.
+    """Creates the systems that a plan names; systems that exist already are taken from ``own``.
+
+    ``own``: the user's own systems, by name.
+
+    Raises InputError if the plan has claims but no system of the user's own.
     """
     if plan.claims and not any(SEPARATOR in name or name in own for name in plan.targets):
         raise InputError(
@@ -293,8 +311,10 @@ def _check_workloads(
     compute: Compute,
     memory: float,
 ) -> None:
-    """Raises InputError if a training for attacks or the one-run game needs too much memory or
-    time.
+    """Raises InputError if a training for attacks or for the one-run game (one training with many
+    canaries) needs too much memory or time.
+
+    ``memory``: limit of the memory of a training, in bytes.
     """
     for target in targets:
         if LOCAL_NAME in plan.games:
@@ -313,7 +333,10 @@ def make_game_inputs(
     compute: Compute,
     by: Attack | None = None,
 ) -> GameInputs:
-    """Creates the inputs of the plan's games with a canary."""
+    """Creates the inputs of the plan's games (simulated experiments with a designed user).
+
+    ``by``: attack whose guess is the adversary's score, or None.
+    """
     return GameInputs(
         target=target,
         interactions=interactions,
@@ -326,9 +349,10 @@ def make_game_inputs(
 
 
 def try_target(target: Target, interactions: Interactions) -> tuple[Target, tuple[str, ...]]:
-    """Returns the system to audit on ``interactions``, and notes about it.
+    """Lets a system try its code on ``interactions``; returns the system to audit and notes about
+    it.
 
-    Both come from the system's method ``tried``. Without this method, the result is ``target``
+    The trial is the method ``tried`` of ``target``. Without this method, the result is ``target``
     itself and no notes.
     """
     own = getattr(target, "tried", None)
@@ -336,13 +360,15 @@ def try_target(target: Target, interactions: Interactions) -> tuple[Target, tupl
 
 
 def training_target(target: Target, plan: Plan) -> Target:
-    """Returns the system to train. In a quick audit it has at most ``QUICK_ROUNDS`` rounds."""
+    """Returns the system to train. In a quick audit this system has at most ``QUICK_ROUNDS``
+    rounds.
+    """
     return target.limit_rounds(QUICK_ROUNDS) if plan.quick else target
 
 
 def list_omissions(plan: Plan) -> tuple[str, ...]:
-    """Lists sentences on omissions of a plan: plug-ins that do not load, and attacks that the plan
-    does not name.
+    """Lists what an audit of ``plan`` omits, as sentences: plug-ins (components of other
+    distributions) that do not load, and attacks that the plan does not name.
     """
     wants_all = {kind: kind not in EXTENSIBLE for kind in FAMILIES} | {
         "targets": ALL_NAME in plan.targets,
@@ -366,7 +392,7 @@ def list_omissions(plan: Plan) -> tuple[str, ...]:
 
 
 def _slow_attacks(plan: Plan) -> tuple[str, ...]:
-    """Attacks of the plan that are declared slow."""
+    """Names of the attacks of the plan whose classes are declared slow."""
     return tuple(
         name
         for name in plan.attacks or ()
@@ -376,12 +402,14 @@ def _slow_attacks(plan: Plan) -> tuple[str, ...]:
 
 
 def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Note on the runs, trainings and rounds that this audit saves."""
+    """Note on the runs, trainings and rounds that this audit makes fewer than usual; empty if there
+    are none.
+    """
     if LOCAL_NAME not in plan.games:
         return ()
     savings = []
     if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
-        savings.append(f"Games make 1 in {QUICK_RATIO} of their usual runs")
+        savings.append(f"Each game (a simulation) makes 1 in {QUICK_RATIO} of its usual runs")
     if plan.trainings == 1:
         savings.append("Attacks and utility are measured on one training of each system")
     if plan.quick:
@@ -394,8 +422,10 @@ def _quick_note(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def make_guesser(name: str | None) -> Attack | None:
-    """Creates the attack with which adversaries of games guess. Raises InputError unless it scores
-    pairs of user and item.
+    """Creates the attack ``name``, whose guess is the adversary's score in a simulated experiment;
+    None if ``name`` is None.
+
+    Raises InputError unless the attack scores pairs of user and item.
     """
     if name is None:
         return None

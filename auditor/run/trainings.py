@@ -1,5 +1,5 @@
-"""Figures of several trainings on the data of the same users: means, confidence intervals and
-combined rows.
+"""Combines the results of several trainings on the data of the same users: means, confidence
+intervals and rows of the record.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ CI_METHOD = "Student's t over trainings and the users' interval, added in quadra
 
 @dataclass(frozen=True, slots=True)
 class TrainingsFigure:
-    """Mean of a figure over several trainings, with its interval and a prediction for one more
-    training.
+    """Mean of one number (such as an attack's AUC) over several trainings, with its interval and a
+    prediction for one more training.
 
     - ``value``: the mean.
-    - ``ci_low``, ``ci_high``: its confidence interval; for a single training, the interval over its
-      users.
-    - ``prediction_low``, ``prediction_high``: prediction interval for the figure of one more
-      training; NaN for a single training.
+    - ``ci_low``, ``ci_high``: ends of its confidence interval; for a single training, the interval
+      over users.
+    - ``prediction_low``, ``prediction_high``: ends of the prediction interval for the number in one
+      more training; NaN for a single training.
     - ``trainings``: number of trainings.
     """
 
@@ -45,8 +45,8 @@ class TrainingsFigure:
 def combine_figures(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], confidence: float
 ) -> TrainingsFigure:
-    """Combines the values of one figure from n trainings, each with a confidence interval over its
-    users.
+    """Combines the values of one figure (such as an attack's AUC) from n trainings, each with a
+    confidence interval over its users.
 
     - ``values``: figure of each training, (n,).
     - ``lows``, ``highs``: ends of the interval of each training, (n,).
@@ -56,8 +56,8 @@ def combine_figures(
     training, so that their effect does not average out. The combined half-width is the root of the
     sum of two squares: the half-width of Student's t over the trainings, and the mean half-width
     over users (method of variance estimates recovery; Zou and Donner, Statistics in Medicine 2008).
-    If splits are redrawn in each training, part of the users' effect is also in the spread of the
-    trainings, so that the interval is rather wide.
+    If the held-out data are redrawn in each training, part of the users' effect is also in the
+    spread of the trainings, so that the interval is rather wide.
 
     >>> mean = combine_figures([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
     >>> round(mean.value, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
@@ -85,11 +85,11 @@ def combine_figures(
 def lower_median(bounds: Sequence[float]) -> float:
     """Combines the lower bounds of several trainings into one lower bound: their lower median.
 
-    ``bounds`` are lower bounds (n,), all at one confidence.
+    ``bounds``: lower bounds (n,), all at one confidence.
 
-    The median is too large only if at least half of the bounds are. If the trainings share no
-    randomness, this is at most as probable as for a single bound. Otherwise it is at most twice as
-    probable.
+    The median is too large only if at least half of the bounds are too large. If the trainings
+    share no randomness, this is at most as probable as for a single bound. Otherwise it is at most
+    twice as probable.
 
     >>> lower_median([1.0, 3.0]), lower_median([1.0, 3.0, 2.0])
     (1.0, 2.0)
@@ -98,11 +98,12 @@ def lower_median(bounds: Sequence[float]) -> float:
 
 
 def merge_results(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
-    """Combines the results of several trainings into the results of one audit.
+    """Combines the results of several trainings into the results of one audit, by task (such as one
+    attack on one system).
 
-    ``results`` has one mapping per training, from task to result. The first mapping has all tasks.
+    ``results``: one mapping per training, from task to result. The first mapping has all tasks.
 
-    A combined figure is the mean over the trainings that have it, with an interval over trainings
+    A combined value is the mean over the trainings that have it, with an interval over trainings
     and users.
     """
     first, *others = results
@@ -141,7 +142,10 @@ def _utility_key(row: UtilityRow) -> tuple[str, ...]:
 def _combine_rows(
     trainings: Sequence[Iterable[_Row]], key: Callable[[_Row], tuple[str, ...]]
 ) -> Iterable[_Row]:
-    """Yields one row per figure, in the order of the first training that has it."""
+    """Yields, for each metric (such as the AUC of an attack), the row of its mean over trainings.
+
+    ``key``: function of a row; rows of the same metric have the same key.
+    """
     groups: dict[tuple[str, ...], list[_Row]] = {}
     for row in (row for rows in trainings for row in rows):
         groups.setdefault(key(row), []).append(row)
@@ -150,7 +154,11 @@ def _combine_rows(
 
 
 def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
-    """Mean of a figure over the trainings in ``group``, which are part of ``count`` trainings."""
+    """Row of the mean of a figure over trainings.
+
+    ``group``: rows of the trainings that have the figure.
+    ``count``: number of all trainings.
+    """
     row, confidence = group[0], group[0].confidence
     minimum = -1.0 if min(member.ci_low for member in group) < 0.0 else 0.0
     maximum = math.inf if row.metric in ERROR_NAMES else 1.0
@@ -204,7 +212,7 @@ def _mean_figure(
 
 
 def _add_messages(rows: Sequence[MessagesRow]) -> MessagesRow:
-    """Adds the counts of messages of all trainings of a system."""
+    """Adds the counts of messages of several trainings of the same system."""
     return MessagesRow(
         target=rows[0].target,
         sent=sum(row.sent for row in rows),

@@ -1,5 +1,5 @@
-"""Estimates of the memory and time of a training from its settings, and the number of runs that a
-game can afford.
+"""Estimates the memory and time of a training from its settings, and the number of runs that a game
+can afford.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Workload:
     - ``memory_bytes``: bytes in memory, without stored messages: the process, the interactions, the
       model, the messages of one round, tables of attacks and utility for some users and all items,
       and, if users have attributes, the messages that the largest attack holds.
-    - ``stored_bytes``: bytes of all stored messages, in memory or on disk. It is right within a
-      factor of 2, but not for messages that are drawn when they are read.
-    - ``seconds``: time of the training. It is right within a factor of 20, and used only to refuse
-      trainings of weeks.
+    - ``stored_bytes``: bytes of all stored messages, in memory or on disk. The estimate is right
+      within a factor of 2, but not for messages that are drawn when they are read.
+    - ``seconds``: time of the training. The estimate is right within a factor of 20, and used only
+      to refuse trainings of weeks.
 
     All estimates follow from the ``Cost`` that the system declares.
 
@@ -67,7 +67,9 @@ class Workload:
 
     @classmethod
     def of(cls, target: Target, interactions: Interactions) -> Workload:
-        """Estimates the workload of a training of ``target``."""
+        """Estimates the memory, stored messages and time of a training of ``target`` on
+        ``interactions``.
+        """
         cost, users, items = (
             cost_of(target, interactions),
             interactions.n_users,
@@ -88,8 +90,10 @@ class Workload:
 
     @property
     def required_bytes(self) -> float:
-        """Bytes of memory that suffice for any number of workers, if each stores messages in a
-        quarter of its share.
+        """Bytes of memory that suffice for the training, for any number of workers.
+
+        Each worker stores messages in a quarter of its share of the memory, and the remaining
+        messages on disk.
         """
         return min(
             self.memory_bytes + min(self.stored_bytes, DEFAULT.memory),
@@ -97,15 +101,17 @@ class Workload:
         )
 
     def peak_bytes(self, compute: Compute) -> float:
-        """Returns the largest number of bytes of a worker, including the messages that ``compute``
-        stores in memory.
+        """Returns the largest number of bytes that a worker needs, including the messages that
+        ``compute`` lets it store in memory.
         """
         return self.memory_bytes + min(self.stored_bytes, compute.memory)
 
 
 def cost_of(target: Target, interactions: Interactions) -> Cost:
-    """Returns the cost of a training of ``target``: its declared cost, or a default from its rounds
-    and users.
+    """Returns the cost of a training (sizes of messages, number of updates): the cost that
+    ``target`` declares, or a default estimate.
+
+    The default follows from the rounds of ``target`` and the users.
     """
     declared = getattr(target, "cost", None)
     if declared is None:
@@ -116,7 +122,10 @@ def cost_of(target: Target, interactions: Interactions) -> Cost:
 
 
 def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
-    """Yields name, value and default of each numeric setting of a system and of its parts."""
+    """Yields name, value and default of each numeric setting of a system.
+
+    ``part``: the system, or a part of it, such as its learner; its own parts are included.
+    """
     for field in fields(part):
         value = getattr(part, field.name)
         if is_dataclass(value):
@@ -128,10 +137,10 @@ def iter_settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, compute: Compute, memory: float
 ) -> None:
-    """Raises InputError if a training needs more than ``memory`` bytes, more than the free
-    disk space, or more than 30 days.
+    """Raises InputError if a training needs more than ``memory`` bytes, more than the free disk
+    space, or more than 30 days.
 
-    ``compute`` limits the messages that are stored in memory.
+    ``compute``: limit of the messages that are stored in memory, and folder for all other messages.
     """
     work = Workload.of(target, interactions)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
@@ -176,12 +185,12 @@ def round_up_text(value: float) -> str:
 
 
 def check_recording(recording: Recording, memory: float) -> None:
-    """Raises InputError if declared or stored arrays of a recording need more than ``memory``
-    bytes.
+    """Raises InputError if declared or stored arrays of a recording (stored uploads) need more than
+    ``memory`` bytes.
 
     The function checks the table of an attack's guesses (some users times all items), each message
-    and each model. The check is needed because a manifest may declare any size, and a compressed
-    file may be a thousand times smaller than its content.
+    and each model: a recording may declare any size, and a compressed file may be a thousand times
+    smaller than its content.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST
     users = min(max(1, len(recording.senders)), MIN_USERS)
@@ -220,15 +229,17 @@ def _by(shape: Sequence[int]) -> str:
 
 
 def _as_read(count: int, dtype: np.dtype[Any]) -> float:
-    """Bytes of ``count`` numbers in three copies: as read from a file, as arranged in memory, and
-    in double precision.
+    """Bytes of ``count`` numbers of type ``dtype`` in three copies: as read from a file, as
+    arranged in memory, and in double precision.
     """
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
-    """Raises InputError if trainings on halves of the users (``HalfRuns``) would take too long by
-    the target's settings.
+    """Raises InputError if trainings on random halves of the users would take too long by the
+    system's settings.
+
+    ``quick``: whether the audit is quick, which makes fewer such trainings in less time.
     """
     count, limit = (
         (QUICK_N_HALVES, QUICK_MAX_HALVES_SECONDS) if quick else (N_HALVES, MAX_HALVES_SECONDS)
@@ -257,16 +268,19 @@ def _most_increased_setting(target: Target) -> tuple[str, float]:
 # Processor seconds for the runs of one setting, if the number of runs is not given.
 RUN_SECONDS = 4 * MAX_SECONDS
 _TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
-_EACH = 2 * 1.25  # runs of both worlds, and the runs that fit the rule
+_EACH = 2 * 1.25  # runs of the two worlds, and the pilot runs that fit the decision rule
 
 
 def affordable_runs(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
-    """Returns the number of runs per world that ``seconds`` allow, at most ``runs``, and the
-    seconds per run.
+    """Returns the number of runs per world (neighbouring input) that time allows, at most ``runs``,
+    and the seconds per run.
+
+    ``simulation``: simulates the runs of a game.
+    ``seconds``: processor time for the runs of the two worlds, in seconds.
 
     A few trial runs are timed first and discarded. Afterwards nothing depends on time, and no game
     is stopped. Processor seconds are used, so that other load on the machine hardly changes the
-    number of runs.
+    number of runs. The number is at least ``MIN_RUNS``, unless ``runs`` is smaller.
     """
     run_seconds = math.inf
     for seed in np.random.SeedSequence(0).spawn(_TIMED):

@@ -1,3 +1,3 @@
-"""Privacy accounting of stated noise, sampling and rounds, without a system to run (the command
-``account``).
+"""Privacy accounting from a description of noise, sampling and rounds, without a system to run (the
+command ``account``).
 """

@@ -1,5 +1,5 @@
-"""Deployments that a user describes by noise, sampling and rounds, for accounting without code
-to run.
+"""Descriptions of deployments by noise, sampling and rounds, for privacy accounting without code to
+run.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class NoiseKind:
-    """Kind of noise, such as Gaussian noise.
+    """Kind of noise: Gaussian noise, Laplace noise or randomized response.
 
     - ``name``: name of its argument in ``account``.
-    - ``symbol``: name of its amount.
+    - ``symbol``: name of the amount of noise: z (multiplier of Gaussian noise), b (multiplier of
+      Laplace noise) or epsilon (of randomized response).
     - ``valid_sizes``: valid amounts.
-    - ``min_size``, ``max_size``: range in which an amount is searched.
+    - ``min_size``, ``max_size``: range in which ``account`` searches for the least amount.
     """
 
     name: str
@@ -80,12 +81,12 @@ RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Amount of noise of one kind; ``size`` is None if the amount is to be computed.
+    """Amount of noise of one kind.
 
     - ``kind``: Gaussian noise, Laplace noise or randomized response.
     - ``size``: for Gaussian (Laplace) noise on a sum: standard deviation (scale), divided by the L2
       (L1) norm of the largest contribution of one unit. For randomized response: pure epsilon of
-      one report.
+      one report. None if the amount is to be computed.
     - ``categories``: for randomized response, the number k of categories. The true category is
       reported with probability e^eps / (e^eps + k - 1).
     """
@@ -96,7 +97,12 @@ class Noise:
 
     @classmethod
     def parse(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
-        """Parses the noise from a number or text. Raises InputError if it is invalid."""
+        """Parses an amount of noise of the given ``kind`` from a number or from text such as
+        "z=1.1" or "epsilon=1,k=4".
+
+        A name without a value, such as "z", asks to compute the amount. Raises InputError if
+        ``stated`` is invalid.
+        """
         given = _read(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
         if k is None or k != math.floor(k) or not 2 <= k <= 1e9:
@@ -122,7 +128,9 @@ class Noise:
         return cls(kind, size, int(k))
 
     def event(self) -> DpEvent:
-        """Returns the accounting event of one use: one noisy sum, or one report."""
+        """Returns the accounting event (dp-accounting's description) of one noisy sum or one
+        report.
+        """
         assert self.size is not None
         if self.kind is RESPONSE:
             k = self.categories
@@ -131,17 +139,20 @@ class Noise:
 
     @property
     def local_epsilon(self) -> float:
-        """Pure epsilon of one report with Laplace noise or randomized response."""
+        """Pure epsilon of a report to which the user's device applies Laplace noise or randomized
+        response.
+        """
         assert self.size is not None
         # Two vectors of norm C differ by at most 2 C.
         return self.size if self.kind is RESPONSE else 2.0 / self.size
 
     @property
     def bit_probs(self) -> tuple[float, float]:
-        """P(0 | one input) and P(1 | another input) of a bit that is a function of a report.
+        """P(0 | one input) and P(1 | another input) of a bit that is computed from a report, for a
+        lower bound on epsilon.
 
         For randomized response, the bit is whether the report is one given category. For Laplace
-        noise, it is the sign of the report.
+        noise, the bit is the sign of the report.
         """
         assert self.size is not None
         if self.kind is LAPLACE:
@@ -151,7 +162,9 @@ class Noise:
 
 
 def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
-    """Values by name in the text; None for a name without a value."""
+    """Values by name in text such as "epsilon=1,k=4"; None for a name without a value. Raises
+    InputError for other text.
+    """
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
         return {kind.symbol: float(stated)}
     names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
@@ -181,19 +194,19 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """System that is described by its accounting event ``round_event``, applied in each of
-    ``rounds``, without code.
+    """System without code, described by the mechanisms of one round and the number of rounds.
 
-    - ``round_event``: event of a round, in the convention of dp-accounting.
+    - ``round_event``: mechanisms of a round, as an event of dp-accounting.
     - ``round_text``: text that describes the round.
     - ``rounds``: number of rounds.
-    - ``delta``: delta at which it is accounted.
+    - ``delta``: delta at which epsilon is computed.
     - ``unit``: unit of the data that is protected.
-    - ``adjacencies``: adjacencies of the unit; the intended adjacency comes first.
+    - ``adjacencies``: adjacencies (changes of a unit to hide) for which epsilon is computed; the
+      intended one comes first.
     - ``epsilon_claim``: epsilon claimed for all rounds together; infinite if there is no claim.
-    - ``bit_probs``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 |
-      another input).
-    - ``assumes``: assumptions of its bounds.
+    - ``bit_probs``: P(0 | one input) and P(1 | another input) of a bit that is computed from a
+      shuffled report, or None.
+    - ``assumes``: assumptions of the bounds, as sentences.
     """
 
     round_event: DpEvent
@@ -210,8 +223,10 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def for_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """Returns a copy for users with this number of ``interactions``, without a claim; an empty
-        tuple if the event is unknown.
+        """Returns, in a tuple, a copy that protects whole users with at most this number of
+        ``interactions``, without a claim.
+
+        The tuple is empty if no accounting for such users is known.
         """
         event = group_event(self.round_event, interactions)
         if event is None:
@@ -229,12 +244,16 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """Short description of the rounds."""
+        """Short description of the mechanism of a round, with the number of rounds (of reports, if
+        each report is noisy by itself).
+        """
         times = count_phrase(self.rounds, "report" if is_local(self.round_event) else "round")
         return self.round_text if self.rounds == 1 else f"{self.round_text}, {times}"
 
     def n_rounds(self, scope: Scope) -> int:
-        """Number of rounds in the horizon of ``scope``."""
+        """Number of rounds in the period of ``scope``: all rounds for the whole training, otherwise
+        1.
+        """
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
@@ -247,8 +266,10 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claim in total and per round, under each adjacency for which the event is
-        known.
+        """Returns the claim in total and, if there are several rounds, per round, for each
+        adjacency whose accounting is known.
+
+        If none is known, only the intended adjacency is used. ``population`` has no effect.
         """
         known = [a for a in self.adjacencies if convert_event(self.round_event, a) is not None]
         meant = (known or self.adjacencies)[0]
@@ -271,19 +292,24 @@ class Deployment:
         )
 
     def mechanism(self, scope: Scope, population: Population) -> None:
-        """Returns None, because a deployment has no code."""
+        """Returns None, because a described system has no code from which output probabilities
+        follow.
+        """
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Returns the accounting event of one round or of all rounds, by the horizon of ``scope``.
-        Raises InputError if it is unknown.
+        """Returns the mechanisms of one round or of all rounds, depending on the period of
+        ``scope``, as an accounting event.
+
+        ``population`` has no effect. Raises InputError if no accounting under the adjacency of
+        ``scope`` is known.
         """
         event = checked_event(self.round_event, scope.adjacency)
         times = self.n_rounds(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
-        """Sentences on the meaning of the adjacency, frequent mistakes, and parts that are not
-        accounted.
+        """Sentences for the user: on the meaning of the adjacency, frequent mistakes, and
+        adjacencies that are not accounted.
         """
         replaced = adjacency is Adjacency.REPLACE
         displaced = (
@@ -320,15 +346,17 @@ def leaf_types(event: DpEvent) -> set[type[DpEvent]]:
 
 
 def is_local(event: DpEvent) -> bool:
-    """Whether every mechanism of ``event`` is a local randomizer, so that reports protect users
-    without any further noise.
+    """Whether every mechanism of ``event`` is a local randomizer, so that each report protects its
+    user without further noise.
     """
     leaf_kinds = leaf_types(event)
     return bool(leaf_kinds) and leaf_kinds <= _LOCAL
 
 
 def describe_event(event: DpEvent) -> str:
-    """Returns a short description of ``event`` as text."""
+    """Returns a short text on the mechanisms of ``event``, such as "Gaussian noise, z = 1.1, rate
+    0.01".
+    """
     inner = getattr(event, "event", None)
     if isinstance(event, ComposedDpEvent):
         return " and ".join(map(describe_event, event.events))
@@ -355,9 +383,12 @@ def describe_event(event: DpEvent) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRequest:
-    """Arguments of ``account``. Raises InputError if they are not consistent.
+    """Arguments of the function ``account``, which computes the epsilon of described noise: noise
+    or ``event``, sampling, rounds and delta.
 
-    The defaults, unless a setting is to be computed, are one round in which all units are sampled.
+    The fields have the meanings that ``account`` states. If ``rounds`` is None, there is one round,
+    and if ``rate`` is None, all units are sampled, unless this is the setting to compute. Raises
+    InputError if the arguments are not consistent.
     """
 
     gaussian: StatedNoise | None
@@ -424,15 +455,17 @@ class AccountRequest:
 
     @property
     def noise(self) -> Noise | None:
-        """The parsed noise; None if an event is given."""
+        """Amount of noise, parsed from the argument that states it; None if an event is given
+        instead.
+        """
         kinds = {GAUSSIAN: self.gaussian, LAPLACE: self.laplace, RESPONSE: self.randomized_response}
         given = (Noise.parse(kind, stated) for kind, stated in kinds.items() if stated is not None)
         return next(given, None)
 
     @property
     def is_local(self) -> bool:
-        """Whether the data are protected by local randomizers, so that reports protect users
-        without any further noise.
+        """Whether the data are protected by local randomizers, so that each report protects its
+        user without further noise.
         """
         if self.event is not None:
             return is_local(self.event)
@@ -440,8 +473,8 @@ class AccountRequest:
 
     @property
     def missing_name(self) -> str:
-        """Name of the setting to compute: amount of noise, otherwise rounds, otherwise rate; "" if
-        all are given.
+        """Name of the first setting without a value: the symbol of the noise, such as "z", "rounds"
+        or "rate"; "" if all have values.
         """
         noise = self.noise
         if noise is not None and noise.size is None:
@@ -452,7 +485,9 @@ class AccountRequest:
         return "" if drawn else "rate"
 
     def complete(self, value: float) -> AccountRequest:
-        """Returns a copy in which the setting to compute has this ``value``."""
+        """Returns a copy of the request in which the setting without a value (``missing_name``) has
+        this ``value``.
+        """
         changed: dict[str, Any] = {self.missing_name: value}
         noise = self.noise
         if noise is not None and noise.size is None:
@@ -461,8 +496,10 @@ class AccountRequest:
         return replace(self, **changed)
 
     def deployments(self, promised: float = math.inf) -> tuple[Deployment, ...]:
-        """Returns the deployment with a claim of ``promised``, and one for users with several
-        interactions, if requested.
+        """Returns the described system, with a claimed epsilon of ``promised``.
+
+        If ``interactions_per_user`` is given, the same system follows, protecting whole users with
+        this number of interactions.
         """
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)

@@ -1,5 +1,5 @@
-"""Privacy accounting: epsilon per round and in total, and the noise, rounds or sampling rate for a
-target epsilon.
+"""Privacy accounting of described noise: epsilon per round and in total, and the noise, rounds or
+sampling rate for a target epsilon.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _CLOSE, _FAR = 3e-5, 50.0
 def calibrate(
     stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]
 ) -> float:
-    """Finds the setting that ``stated`` leaves out, such that the total epsilon is at most
-    ``target``.
+    """Finds the value of the setting that ``stated`` leaves out, such that the total epsilon is at
+    most ``target``.
 
-    ``total`` computes the epsilon of all rounds together for completed settings. If it is monotone,
-    the result is within a relative 2e-4 of the best value, on the side that meets the target.
-    Raises InputError if no setting is left out, or if no value within the range of the search meets
-    the target.
+    ``total`` is a function that computes the epsilon of all rounds together, given complete
+    settings. If epsilon is monotone in the setting, the result is within a relative 2e-4 of the
+    best value, on the side that meets the target. Raises InputError if no setting is left out, or
+    if no value within the range of the search meets the target.
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
@@ -78,7 +78,9 @@ def calibrate(
 
     @functools.cache
     def keeps(value: float) -> float:
-        """ln of the target over epsilon; negative if epsilon is above the target."""
+        """ln of the target divided by the epsilon at ``value``, but at least -50; negative if
+        epsilon is above the target.
+        """
         epsilon = total(stated.complete(value))
         return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
 
@@ -104,7 +106,7 @@ def calibrate(
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
     """``good`` rounded to few digits on the side that meets the target, if the rounded number meets
-    it.
+    the target; otherwise ``good`` itself.
     """
     unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
     count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
@@ -115,7 +117,9 @@ def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> f
 
 
 def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
-    """The largest integer up to ``limit`` that meets the target."""
+    """The largest integer up to ``limit`` whose epsilon meets the target, that is, for which
+    ``keeps`` is not negative.
+    """
     low, high = 1, 2
     if keeps(low) < 0.0:
         raise _unreachable(name, 1, target)
@@ -139,12 +143,13 @@ _ANYBODY = Population(n_users=1, n_items=1)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Findings of the privacy accounting of one deployment, in total and per round, for each
-    adjacency.
+    """Result of ``account``: proved upper bounds and attained lower bounds on epsilon, in total and
+    per round, for each adjacency.
 
-    - ``findings``: the findings. The first is the total under the requested adjacency.
-    - ``solved``: if ``target_epsilon`` was given, the computed value by the name of its setting;
-      otherwise empty.
+    - ``findings``: both bounds, with a verdict on a claim, for each adjacency and for all rounds or
+      one round. The first finding is for all rounds under the requested adjacency.
+    - ``solved``: if ``target_epsilon`` was given, the computed value, by the name of the setting
+      that was left out; otherwise empty.
     """
 
     findings: tuple[Finding, ...]
@@ -152,25 +157,27 @@ class Account:
 
     @property
     def total(self) -> Finding:
-        """Finding for all rounds together, under the requested adjacency."""
+        """Finding (bounds and verdict) for all rounds together, under the requested adjacency."""
         return self.findings[0]
 
     @property
     def per_round(self) -> Finding:
-        """Finding for a single round, or for all rounds if there is only one."""
+        """Finding (bounds and verdict) for a single round under the requested adjacency."""
         rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
         return next(rounds, self.total)
 
     def describe(self, width: int = FULL) -> str:
-        """Formats the findings as text in lines of at most ``width`` columns, if the words fit."""
+        """Formats the findings (bounds and verdicts) as text in lines of at most ``width`` columns,
+        unless a word is longer.
+        """
         return findings_text(self.findings, width)
 
     def __str__(self) -> str:
         return self.describe()
 
     def as_data(self) -> dict[str, Any]:
-        """Returns the content of the JSON output: the settings solved for, if any, and the
-        findings.
+        """Returns the fields ``solved`` (computed settings) and ``findings`` (bounds and verdicts)
+        as a dictionary for JSON.
         """
         rows = [row.model_dump(mode="python") for row in self.findings]
         return {"solved": self.solved, "findings": to_json(rows)}
@@ -194,14 +201,16 @@ def account(
     target_epsilon: float | None = None,
     claimed_epsilon: float | Callable[..., float] | None = None,
 ) -> Account:
-    """Computes epsilon per round and in total at ``delta``, as an upper and a lower bound.
+    """Computes epsilon per round and in total at ``delta``, as a proved upper bound and an attained
+    lower bound.
 
     Exactly one of the first four arguments states how the data are protected:
 
     - ``gaussian``: noise multiplier z of Gaussian noise on the sum of the contributions of all
       units: standard deviation divided by the clipping norm.
     - ``laplace``: noise multiplier of Laplace noise: scale divided by the L1 clipping norm.
-    - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4".
+    - ``randomized_response``: epsilon of local reports, or text such as "p=0.75,k=4" (probability p
+      of reporting the true one of k categories).
     - ``event``: an event of dp-accounting, or its JSON.
 
     The other settings:
@@ -218,16 +227,14 @@ def account(
     - ``shuffle``: number of users whose local reports are shuffled.
     - ``interactions_per_user``: with unit "interaction", also accounts for users with this number
       of interactions.
-    - ``target_epsilon``: epsilon that all rounds together must not exceed. The result contains the
-      value of the setting that is left out: the least noise (for example ``gaussian="z"``),
-      otherwise the most rounds, otherwise the largest rate.
+    - ``target_epsilon``: epsilon that all rounds together must not exceed. One setting is left out,
+      and the result contains its value: the least noise (for example with ``gaussian="z"``), the
+      most rounds, or the largest rate.
     - ``claimed_epsilon``: claim for all rounds together, on which a verdict is given: a number, or
       an accountant, which is a function whose parameters are names of the settings above.
 
     Raises InputError for inconsistent settings, and AuditError if a lower bound exceeds a proved
     upper bound.
-
-    InputError for inconsistent settings; AuditError if a lower bound is above a proof.
 
     >>> found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
     >>> proved = [found.per_round.accounted.epsilon, found.total.accounted.epsilon]
@@ -267,8 +274,8 @@ def account(
 def _claimed(
     target: float | None, claimed: float | Callable[..., float] | None, stated: AccountRequest
 ) -> float:
-    """Claimed or target epsilon; infinite if there is none. Raises InputError if the user's
-    accountant returns no number.
+    """Claimed or target epsilon; infinite if neither is given. Raises InputError if the user's
+    function ``claimed`` does not return a number.
     """
     if callable(claimed):
         given = {field.name: getattr(stated, field.name) for field in fields(stated)}
@@ -295,7 +302,7 @@ def _claimed(
 
 
 def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
-    """Proved epsilon of all rounds together, under the requested adjacency."""
+    """Smallest proved epsilon of all rounds together, under the requested adjacency."""
     deployment, *_ = stated.deployments()
     scope = deployment.scope(deployment.adjacencies[0], total=True)
     proof = smallest_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
@@ -303,7 +310,9 @@ def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
 
 
 def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
-    """Returns the proof. Raises InputError if no accountant supports the event."""
+    """Returns ``proof``. Raises InputError if it is None, because no accountant supports the
+    event.
+    """
     if proof is None:
         raise InputError(
             "Expected events that a single accountant supports together, got "
@@ -316,7 +325,9 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
 def _finding(
     deployment: Deployment, scoped: ScopedClaim, accountants: Sequence[Accountant]
 ) -> Finding:
-    """Finding in one scope. Raises AuditError if its lower bound contradicts its proof."""
+    """Finding (bounds and verdict) in one scope. Raises AuditError if its lower bound exceeds its
+    proved upper bound.
+    """
     lower = _lower_bound(deployment, scoped.scope)
     finding = judge_scoped_claim(
         deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants
@@ -334,7 +345,7 @@ def _finding(
 
 
 def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
-    """Lower bound that two neighbouring inputs show in a scope."""
+    """Lower bound on epsilon that two neighbouring inputs attain, in a scope."""
     one, delta, event = deployment.round_event, deployment.delta, deployment.event(scope, _ANYBODY)
     if deployment.bit_probs is not None and isinstance(one, ShuffledDpEvent):
         shown = lower_shuffle_epsilon(

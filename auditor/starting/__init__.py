@@ -1,1 +1,3 @@
-"""Template files that ``auditor new`` writes; the test among them passes without changes."""
+"""Template files for a new project that ``auditor new`` writes. The test among the files passes
+without changes.
+"""

@@ -1,5 +1,5 @@
-"""The grid of a sweep: systems with combinations of settings, and the results of their
-trainings.
+"""Grid of a sweep (audits over combinations of settings): the systems with their settings, and the
+results of their trainings.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting that a sweep varies, with its values.
+    """A setting that a sweep (audits over a grid of settings) varies, with its values.
 
-    ``field``: name of the setting, or ``NOISE_AXIS``.
+    ``field``: name of the setting, or "privacy" (``NOISE_AXIS``) for a factor on the noise.
     ``values``: values of the setting, as texts.
-    ``target``: name of the target; empty for all targets that have the setting.
+    ``target``: name of the system; empty for all systems that have the setting.
     """
 
     field: str
@@ -62,14 +62,17 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """Name of the axis on the command line."""
+        """Name of the varied setting on the command line, with the system if it is for one only,
+        such as "epsilon" or "fcf.rounds".
+        """
         return f"{self.target}.{self.field}" if self.target else self.field
 
     @classmethod
     def parse(cls, text: str, targets: Sequence[str]) -> Axis:
-        """Parses a text such as "epsilon=1,2,4" or "fcf.rounds=10".
+        """Parses the name and values of a varied setting from text such as "epsilon=1,2,4" or
+        "fcf.rounds=10".
 
-        ``targets``: names of the targets of the sweep.
+        ``targets``: names of the systems of the sweep.
 
         Raises InputError if the text has another form, or if a value occurs twice.
 
@@ -97,8 +100,9 @@ class Variant:
 
     ``target``: name of the system.
     ``settings``: its settings.
-    ``swept``: values of the axes, by name of the axis.
-    ``twin``: index, among all variants, of the noiseless counterpart; None if there is none.
+    ``swept``: the varied settings among them, values by name, as on the command line.
+    ``twin``: index of the noiseless counterpart (the system with its noise set to zero) in the list
+        of all variants; None if there is none.
     """
 
     target: str
@@ -108,17 +112,22 @@ class Variant:
 
     @property
     def all_settings(self) -> Settings:
-        """All settings by dotted name, including those with which the system learns."""
+        """The settings by dotted name, such as "protection.epsilon".
+
+        If ``learns`` is among them and true, the values are added with which the system's training
+        converges.
+        """
         return dict(walk_leaves(fill_settings(self.target, self.settings)))
 
     @property
     def identity(self) -> Hashable:
-        """The target and all settings, which are equal for equal variants (1 equals 1.0)."""
+        """Key that is equal for variants of one system with equal settings (1 equals 1.0)."""
         return self.target, tuple(sorted(self.all_settings.items()))
 
     def plan(self, base: Plan, seed: int) -> Plan:
-        """Plan of the training of this variant with this ``seed``, derived from the sweep's plan
-        ``base``.
+        """Plan of the audit of one training of this variant, with this ``seed``.
+
+        ``base``: the plan of the whole sweep, whose other fields are kept.
         """
         settings = {self.target: self.settings} if self.settings else {}
         change = {"targets": (self.target,), "settings": settings, "seed": seed}
@@ -127,12 +136,12 @@ class Variant:
 
 
 def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
-    """Returns all combinations of the axes' values for each target of ``plan``, with noiseless
-    counterparts.
+    """Returns each system of ``plan`` with all combinations of values of the varied settings
+    (``axes``), followed by the counterparts without noise.
 
-    ``seeds``: number of trainings of each variant.
+    ``seeds``: number of trainings of each variant, for the check of the total number.
 
-    Raises InputError for an axis that no target has, a wrong value, or too many trainings.
+    Raises InputError for a setting that no system has, a wrong value, or too many trainings.
     """
     grid: list[Variant] = []
     axes_of = {target: target_axes(target, axes, plan) for target in plan.targets}
@@ -170,8 +179,8 @@ def _check_count(trainings: int) -> None:
 
 
 def target_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
-    """Returns the axes that apply to a target. Raises InputError if two of them vary the same
-    setting.
+    """Returns those varied settings (``axes``) that the system ``target`` has. Raises InputError if
+    two of them are the same setting.
     """
     own = [axis for axis in axes if _has(target, axis, axes, plan)]
     fields = [_place(target, axis) for axis in own]
@@ -183,8 +192,8 @@ def target_axes(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
 
 
 def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
-    """The variants, each with the index of its noiseless counterpart, and counterparts that were
-    missing.
+    """The variants, each with the index of its noiseless counterpart, followed by counterparts that
+    were not among them.
     """
     indices = {each.identity: index for index, each in enumerate(swept)}
     grid = list(swept)
@@ -201,8 +210,8 @@ def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
 
 
 def _twin(variant: Variant, plan: Plan) -> Variant | None:
-    """Noiseless counterpart of a variant: the same or another system, with the settings that both
-    have.
+    """Noiseless counterpart of a variant, or None: the system without noise, or another system with
+    the settings that both have.
     """
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
@@ -222,8 +231,8 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
 
 
 def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
-    """The plan's settings of a target, overridden by ``fields`` and checked by constructing the
-    target.
+    """The plan's settings of a system, overridden by ``fields``, and checked by constructing the
+    system.
     """
     given: Settings = dict(plan.settings.get(target, {}))
     named = {field: value for field, value in fields.items() if field != NOISE_AXIS}
@@ -245,7 +254,9 @@ def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
 
 
 def parse_noise_factor(text: str) -> float:
-    """Parses a factor of the noise. Raises InputError unless it is a finite number above 0."""
+    """Parses the number by which a sweep multiplies the noise of a system. Raises InputError unless
+    it is a finite number above 0.
+    """
     try:
         factor = float(text)
     except ValueError:
@@ -276,8 +287,8 @@ def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
 
 
 def _place(target: str, axis: Axis) -> str:
-    """Dotted name of the setting that an axis varies, without aliases. Raises InputError if none
-    exists.
+    """Dotted name of the setting that an axis varies, with aliases resolved. Raises InputError if
+    no such setting exists.
     """
     if axis.field == NOISE_AXIS:
         return NOISE_AXIS
@@ -298,11 +309,12 @@ def _all_fields(targets: Sequence[str]) -> set[str]:
 
 
 def training_rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
-    """Yields the results of one training, one row per metric or epsilon.
+    """Yields the results of the audit of one training, as one row per utility metric, attack metric
+    or epsilon.
 
-    ``place``: index of the variant.
+    ``place``: index of the trained variant (system with settings).
     ``seed``: seed of the training.
-    ``record``: record of the audit of the training.
+    ``record``: result of the audit of this training.
     """
     training = partial(SweepRow, variant=place, seed=seed)
     for row in record.utility:
@@ -343,12 +355,12 @@ def training_rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
 
 
 def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float]:
-    """Value of a row, with its interval."""
+    """Value of a result, with the ends of its confidence interval, by field name."""
     return {"value": figure.value, "ci_low": figure.ci_low, "ci_high": figure.ci_high}
 
 
 def _basis(bound: Bound) -> str:
-    """Words on the basis of a bound: its method, confidence, number of samples and assumptions."""
+    """Text on the origin of a bound: its method, confidence, number of samples and assumptions."""
     lower = bound.side is Side.LOWER
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
     parts = (bound.source, sure_words(bound) if lower else "", samples, assumption_words(bound))
@@ -359,7 +371,9 @@ _Key = tuple[int, str, str, str]
 
 
 def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
-    """Rows by variant, kind, metric and view."""
+    """Groups the rows by variant, kind of result, metric and view (the protocol, or the scope of an
+    epsilon).
+    """
     groups: dict[_Key, list[SweepRow]] = defaultdict(list)
     for row in rows:
         groups[row.variant, row.kind, row.metric, row.view].append(row)
@@ -369,13 +383,14 @@ def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
 def combine_rows(
     rows: Sequence[SweepRow], count: int, confidence: float
 ) -> Iterator[OverTrainingsRow]:
-    """Combines the ``rows`` of all trainings of each variant, and yields one row per metric or
-    epsilon.
+    """Combines the results ``rows`` of several trainings of each variant, and yields one row per
+    variant (system with settings) and metric or epsilon.
 
     ``count``: number of trainings of each variant in the plan.
     ``confidence``: confidence of the intervals.
 
-    A training without a lower bound counts as if the bound were 0.
+    Metrics are averaged. The combined lower bound on epsilon is the lower median, with 0 for a
+    training without a lower bound. The combined claim or upper bound is the largest.
     """
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
@@ -410,8 +425,14 @@ def _combined(
     count: int,
     confidence: float,
 ) -> OverTrainingsRow:
-    """One result over several trainings. It has no interval if fewer than ``count`` trainings have
-    it.
+    """Combines one metric over several trainings. The result has no interval if fewer than
+    ``count`` trainings have the metric.
+
+    - ``shared``: the other fields of the result.
+    - ``values``: values of the metric in the trainings.
+    - ``lows``, ``highs``: ends of their confidence intervals.
+    - ``count``: number of trainings of each variant in the plan.
+    - ``confidence``: confidence of the combined interval.
     """
     figure = combine_figures(values, lows, highs, confidence)
     complete = figure.trainings == count
@@ -428,13 +449,15 @@ def _combined(
 
 
 def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepRow]:
-    """Yields the utility of each training divided by that of the noiseless counterpart with the
-    same seed.
+    """Yields the utility of each training divided by the utility of the same system without noise,
+    trained with the same seed.
 
     ``rows``: results of all trainings.
-    ``grid``: all variants.
+    ``grid``: all variants (systems with settings), with the indices of their noiseless
+        counterparts.
 
-    For errors, the ratio is inverted, so that a larger ratio is always better.
+    Trainings without such a counterpart are left out. For errors, the ratio is inverted, so that a
+    larger ratio is always better.
     """
     groups = _grouped([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():
@@ -450,7 +473,9 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant]) -> Iterator[SweepR
 
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
-    """The ratio of two results and its half-width, computed as if their users were independent."""
+    """Ratio of two utilities and the half-width of its interval, computed as if their users were
+    independent; None if it is undefined.
+    """
     over, under = (twin, row) if row.metric in ERROR_NAMES else (row, twin)
     if under.value <= 0.0:
         return None
@@ -459,7 +484,7 @@ def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
 
 
 def _half(row: SweepRow) -> float:
-    """The longer half of the interval of a row."""
+    """The longer half of the confidence interval of a result; 0 if there is no interval."""
     if row.ci_low is None or row.ci_high is None:
         return 0.0
     return max(row.value - row.ci_low, row.ci_high - row.value)

@@ -1,4 +1,6 @@
-"""Runs a sweep: one audit per variant and seed, all in one pool of workers."""
+"""Runs a sweep: one audit per variant (a system with settings) and seed, all in one pool of worker
+processes.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +51,20 @@ def sweep(
     progress: bool | Observer | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Audits ``targets`` for every combination of ``settings``, with ``seeds`` trainings each.
+    """Audits ``targets`` for every combination of ``settings``, with ``seeds`` trainings each, and
+    returns all results.
 
     Parameters
     ----------
-    targets : names of systems. The default is that of ``audit``.
-    settings : texts such as "epsilon=1,2,4", for every target that has this setting, or
-        "fmf-ldp.reports=1,2" for one target. "privacy=0.25,1,4" multiplies the noise of every
+    targets : names of systems. By default, those that ``audit`` would audit.
+    settings : texts such as "epsilon=1,2,4", for every system that has this setting, or
+        "fmf-ldp.reports=1,2" for one system. "privacy=0.25,1,4" multiplies the noise of every
         system with a noise setting.
     seeds : number of trainings of each combination.
     out : directory for sweep.json, tables and the page. It also stores finished tasks, which are
         not repeated if the sweep is run again with more values. None to write no files.
-    jobs, memory, progress : as for ``audit``.
+    jobs, memory, progress : as for ``audit``: number of processes, limit of memory, and display of
+        progress.
     fields : further fields of a ``Plan``, such as data, seed, quick, attacks and games.
 
     Raises InputError for wrong arguments or data.
@@ -87,7 +91,9 @@ def sweep(
 
 
 def parse_axes(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """Parses ``texts`` as axes for the targets of ``plan``. Raises InputError for a wrong text."""
+    """Parses varied settings of the systems of ``plan`` from ``texts`` such as "epsilon=1,2,4".
+    Raises InputError for a wrong text.
+    """
     targets = plan.resolve().targets
     return [Axis.parse(text, targets) for text in texts]
 
@@ -103,18 +109,20 @@ def run_sweep(
     force: bool = False,
     interactions: Interactions | None = None,
 ) -> Sweep:
-    """Runs the trainings of a grid that are not finished in ``out``, and writes the sweep's reports
-    there.
+    """Runs a sweep: audits systems over a grid of settings, and writes the reports to the directory
+    ``out``.
 
     ``plan``: plan of the audits.
-    ``axes``: settings to vary.
-    ``seeds``: number of trainings of each variant.
+    ``axes``: settings to vary, with their values.
+    ``seeds``: number of trainings of each variant (a system with settings).
+    ``resources``: workers, device and memory.
     ``out``: directory of the sweep; None to write no files.
+    ``observe``: function that receives the progress, or None.
     ``force``: whether to replace a sweep of another plan.
-    ``interactions``: the data, if they are in memory.
+    ``interactions``: the data, if they are in memory; otherwise None.
 
-    Raises InputError if ``out`` cannot be written or has other files, or if a variant cannot be
-    made.
+    Results of finished trainings in ``out`` are used again. Raises InputError if ``out`` cannot be
+    written or has other files, or if the settings of a variant are invalid.
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
         raise InputError(f"Expected 1 to 1,000 as number of seeds, got {seeds!r}. Give, e.g., 3.")
@@ -136,7 +144,12 @@ def run_sweep(
 
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
-    """Raises InputError if ``out`` has an audit, a sweep of another plan, or a larger sweep."""
+    """Raises InputError if ``out`` has the report of an audit, a sweep of another plan, or a larger
+    sweep.
+
+    A sweep is larger if it has variants that ``grid`` lacks, or more than ``seeds`` trainings of
+    each.
+    """
     if (out / store.RECORD_FILE).exists():
         raise InputError(
             f"Expected a sweep or no files in {out}, got the report of an audit. Give another "
@@ -167,24 +180,27 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -
 
 
 def _common(plan: dict[str, object]) -> dict[str, object]:
-    """The fields of a plan that all trainings of a sweep share, and that must not change."""
+    """The fields of a plan (all but systems and settings) that must stay equal when a sweep is
+    continued.
+    """
     grows = ("targets", "settings")
     return {key: value for key, value in store.to_json(plan).items() if key not in grows}
 
 
 def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
-    """Seeds of ``count`` trainings of a variant."""
+    """Seeds of the ``count`` trainings of a variant: consecutive integers from the plan's seed."""
     return tuple(range(plan.seed, plan.seed + count))
 
 
 @dataclass(frozen=True)
 class _Trainings:
-    """Trains the variants of a grid, and measures attacks and utility on each training.
+    """Trains the variants (systems with settings) of a sweep, and measures attacks and utility on
+    each training.
 
     ``resources``: workers, device and memory.
     ``out``: directory of finished tasks, or None.
-    ``observe``: receives the progress.
-    ``interactions``: the data, if they are in memory.
+    ``observe``: function that receives the progress, or None.
+    ``interactions``: the data, if they are in memory; otherwise None.
     """
 
     resources: Resources
@@ -193,7 +209,9 @@ class _Trainings:
     interactions: Interactions | None
 
     def sweep(self, plan: Plan, axes: Sequence[Axis], grid: Sequence[Variant], count: int) -> Sweep:
-        """Runs the audits of all variants of ``grid``, with ``count`` trainings each."""
+        """Audits all variants (systems with settings) of ``grid``, with ``count`` trainings each,
+        and returns their combined results.
+        """
         seeds = _seeds(plan, count)
         cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
         records = self._records(plan, grid, cells)
@@ -234,8 +252,9 @@ class _Trainings:
     def _records(
         self, plan: Plan, grid: Sequence[Variant], cells: Sequence[tuple[int, int]]
     ) -> list[Record]:
-        """Runs all cells (index of the variant, seed) in one pool, and returns the record
-        of each.
+        """Runs the audits of all ``cells`` in one pool, and returns the record of each in order.
+
+        ``cells``: pairs of the index of a variant and a seed.
         """
         started = time.perf_counter()
         audits: list[Audit] = []
@@ -258,7 +277,9 @@ class _Trainings:
 
 
 def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
-    """Notes on all trainings, on attacks that did not run, and on differences of counterparts."""
+    """Notes of all trainings, and notes on attacks that did not run and on noiseless counterparts
+    that differ in other settings.
+    """
     notes = [note for record in records for note in record.notes]
     notes += [
         f"{row.target}: {row.attack}{NOT_RUN_TEXT}{row.reason}"
@@ -270,7 +291,10 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
 
 
 def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
-    """Sentence on settings, other than the protection, in which a counterpart of another name
+    """Sentence on the settings, other than the protection, in which the noiseless counterpart of a
+    variant differs.
+
+    The sentence is "" if there is no counterpart, if it is the same system, or if no setting
     differs.
     """
     if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:

@@ -1,4 +1,4 @@
-"""Defines ``assert_ldp``, which tests the epsilon of a mechanism in a test suite."""
+"""Defines ``assert_ldp``, which tests a mechanism's claimed epsilon in a test suite."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def assert_ldp(
     trace: bool = True,
     allow: Collection[str] = (),
 ) -> Verification:
-    """Fails if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check fails.
+    """Raises AssertionError if ``mechanism`` is shown not to be (epsilon, delta)-LDP.
 
-    The test also fails if the sample is too small to refute the claim (INCONCLUSIVE). The arguments
-    are those of ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names
-    checks that may fail, such as ("floating point",), or "inconclusive".
+    The test also fails if a check for another fault of the mechanism fails, or if the sample is too
+    small to refute the claim (INCONCLUSIVE). The arguments are those of
+    ``fedrec_auditor.verify_ldp`` except ``progress``. In addition, ``allow`` names checks that may
+    fail, such as ("floating point",), or "inconclusive".
 
     The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
     compared with e^epsilon, the results of all checks and, if it can be written as code, the call
@@ -66,10 +67,8 @@ def assert_ldp(
 
 
 def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
-    """The call that repeats the test; empty if it cannot be written as code.
-
-    Only functions at module level, and inputs that Python literals can express, can be written.
-    """
+    """Returns a line with the call that repeats the test; empty if it cannot be written as code."""
+    # Only functions at module level, and inputs that Python literals can express, can be written.
     name = getattr(mechanism, "__name__", "")
     module = sys.modules.get(getattr(mechanism, "__module__", None) or "")
     if not name or getattr(module, name, None) is not mechanism:

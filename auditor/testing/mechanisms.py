@@ -1,7 +1,8 @@
-"""Test class for mechanisms, whose subclass sets ``subject`` to a ``Case``.
+"""Tests that every mechanism must pass, as a class whose subclass sets ``subject`` to a ``Case``.
 
-Statistical tests use a fixed seed. They fail at p < 1e-9 divided by the number of compared inputs
-(Bonferroni), so that a correct mechanism fails such a test with probability at most 1e-9.
+A mechanism is a randomizer that states its probabilities. Statistical tests use a fixed seed. They
+fail at p < 1e-9 divided by the number of compared inputs (Bonferroni), so that a correct mechanism
+fails such a test with probability at most 1e-9.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ P_VALUE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mechanism, with inputs and outputs for its tests.
+    """A mechanism under test, with the inputs and outputs that its tests use.
 
     - ``mechanism``: the mechanism.
     - ``inputs``: inputs (n, *domain shape). For a ``PrivacyCurve`` mechanism they include its worst
       pair.
-    - ``outputs``: all outputs, if they are few.
+    - ``outputs``: all possible outputs, if they are few; otherwise None.
     - ``cdf``: for densities, a function ``cdf(outputs, value)`` that returns uniform numbers of the
       same shape: the cumulative distribution of each entry, given the entries before it, computed
       without ``log_prob``.
@@ -49,13 +50,13 @@ class Case:
     edges: NDArray[Any] | None = None
 
     def probabilities(self, value: Any) -> NDArray[np.float64]:
-        """Probability of each of ``outputs``, or of its interval, for the input ``value``."""
+        """Returns the probability of each of ``outputs`` (or of its interval) for one input."""
         sizes = 1.0 if self.edges is None else np.diff(self.edges)
         return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
 
 
 class MechanismContract:
-    """Tests that every mechanism must pass. Subclass it and set ``subject`` to a ``Case``.
+    """Tests that every mechanism must pass; a subclass sets ``subject`` to a ``Case``.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> class TestBitFlip(MechanismContract):
@@ -65,8 +66,9 @@ class MechanismContract:
     subject: Case
 
     def test_shapes(self) -> None:
-        """Checks that outputs have the shape (*size, *output_shape), and that inputs broadcast to
-        size.
+        """Checks the shapes of outputs and of log-probabilities.
+
+        Outputs have the shape (*size, *output_shape), and inputs broadcast to ``size``.
         """
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(1)
         single, shape, n = inputs[0], mechanism.output_shape, len(inputs)
@@ -83,7 +85,7 @@ class MechanismContract:
         assert mechanism.log_prob(outputs[None], inputs[:, None]).shape == (n, n)
 
     def test_determinism(self) -> None:
-        """Checks that equal generators give equal outputs, and different ones different outputs.
+        """Checks that equally seeded generators give equal outputs, and others different outputs.
 
         Outputs that are certain may be equal for different generators.
         """
@@ -107,8 +109,9 @@ class MechanismContract:
                 mechanism.log_prob(output, value)
 
     def test_probabilities(self) -> None:
-        """Checks that probabilities sum to 1, and that densities are derivatives of the cumulative
-        distribution.
+        """Checks that probabilities sum to 1, and that densities agree with the case's ``cdf``.
+
+        A density must be the derivative of the cumulative distribution ``cdf``.
         """
         case = self.subject
         if case.outputs is not None:
@@ -119,10 +122,10 @@ class MechanismContract:
                 (_joint_density if case.mechanism.output_shape else _density)(case, value)
 
     def test_frequencies(self) -> None:
-        """Checks that samples follow ``log_prob``, by a chi-square or, for densities, a
-        Kolmogorov-Smirnov test.
+        """Checks that drawn outputs follow the stated probabilities ``log_prob``.
 
-        Samples are drawn for all inputs at once, and for the last input alone.
+        The test is a chi-square test or, for densities, a Kolmogorov-Smirnov test. Outputs are
+        drawn for all inputs at once, and for the last input alone.
         """
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(20261121)
         drawn = mechanism.randomize(inputs, rng, (SAMPLES, len(inputs)))
@@ -132,8 +135,9 @@ class MechanismContract:
             assert p > P_VALUE / len(samples), f"log_prob misfits samples of {value} (p = {p:.1e})"
 
     def test_worst_case(self) -> None:
-        """Checks that no log-ratio of an output's probabilities exceeds that of the stated worst
-        case.
+        """Checks that no output's log-ratio of probabilities exceeds that of the stated worst case.
+
+        If no worst case is stated, because ratios are unbounded, some log-ratio must exceed 30.
         """
         case, rng = self.subject, _rng(5)
         outputs = _afar(case, rng) if case.outputs is None else case.outputs
@@ -148,7 +152,7 @@ class MechanismContract:
             assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
 
     def test_curve(self) -> None:
-        """Checks that a stated ``PrivacyCurve`` agrees with sampled privacy losses."""
+        """Checks that a stated privacy curve (delta by epsilon) fits sampled privacy losses."""
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         if not isinstance(mechanism, PrivacyCurve):
             return
@@ -167,8 +171,10 @@ class MechanismContract:
             )
 
     def test_event(self) -> None:
-        """Checks that an accountant supports the event, and that none proves less than the exact
-        lower bound.
+        """Checks that an accountant supports the mechanism's event, and that no bound is too small.
+
+        The event is the mechanism's description for dp-accounting. No accountant may prove an upper
+        bound on epsilon below the exact lower bound.
         """
         mechanism = self.subject.mechanism
         event = mechanism.event()
@@ -196,10 +202,9 @@ def _density(case: Case, value: Any) -> None:
 
 
 def _joint_density(case: Case, value: Any) -> None:
-    """Checks the density by the Jacobian of ``cdf``.
-
-    Entry k depends only on entries up to k, so that the determinant is the product of the diagonal.
-    """
+    """Checks the density of outputs with several entries by the Jacobian of ``cdf``."""
+    # Entry k depends only on entries up to k, so that the determinant is the product of the
+    # diagonal.
     assert case.cdf is not None
     drawn = case.mechanism.randomize(value, np.random.default_rng(7), (50,))
     slopes = np.zeros(len(drawn))
@@ -239,7 +244,8 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
 
 
 def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A number for each output of ``case``, and for each output of ``sample``."""
+    """Returns a number for each output of ``case``, and for each output of ``sample``."""
+    # Equal outputs (or outputs in one interval) have equal numbers.
     assert case.outputs is not None
     if case.edges is not None:
         return np.arange(len(case.outputs)), np.searchsorted(case.edges, sample, side="right") - 1
@@ -251,7 +257,7 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
-    """Outputs from the likely range to far tails, in random directions."""
+    """Generates outputs from the likely range to far tails, in random directions."""
     if not case.mechanism.output_shape and math.isfinite(case.mechanism.domain.low):
         far = 40.0 * (case.mechanism.domain.high - case.mechanism.domain.low)
         return np.linspace(-far, far, 2001)

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``assert_ldp``, and command-line options that set its defaults.
+"""The pytest plugin of this package: the fixture ``assert_ldp``, and options for its defaults.
 
 pytest imports this file in every project, so that only pytest is imported at module level.
 """
@@ -33,9 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
-    """The function ``testing.assert_ldp``, with the --ldp- options of this pytest run as its
-    defaults.
-    """
+    """Fixture: the function ``testing.assert_ldp``, with the run's --ldp- options as defaults."""
     import functools
 
     from fedrec_auditor.auditor import testing

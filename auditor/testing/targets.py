@@ -1,7 +1,9 @@
-"""Test class for targets, whose subclass sets ``subject`` to a ``TargetCase``.
+"""Tests that every target must pass, as a class whose subclass sets ``subject`` to a
+``TargetCase``.
 
-Trainings use the target's default settings and at most two rounds. Tests that do not change the
-data share one training, which their ``TargetCase`` stores.
+A target is a federated recommender under audit. Trainings use the target's default settings and at
+most two rounds. Tests that do not change the data share one training, which their ``TargetCase``
+stores.
 """
 
 from __future__ import annotations
@@ -46,21 +48,26 @@ _UPLOADS = 50_000
 
 
 def make_interactions() -> Interactions:
-    """Generates synthetic data of 30 users and 20 items, with all fields that a system may read."""
+    """Generates synthetic users' interactions and attributes for tests: 30 users and 20 items.
+
+    All fields of data that a system may read are filled.
+    """
     return Synthetic(n_users=USERS, n_items=ITEMS, profile=6.0, tastes=3).load()
 
 
 def train(target: Target, interactions: Interactions, seed: int = 0) -> Run:
-    """Trains ``target`` on ``interactions``, with a random generator seeded by ``seed``."""
+    """Trains ``target``, a system under audit, with a random generator seeded by ``seed``."""
     return target.run(interactions, np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
 class TargetCase:
-    """A target, and one short training of it that several tests share and must not change.
+    """A target (system under audit), and one short training of it that several tests share.
 
-    ``target``: the target.
+    ``target``: the target under test.
     ``progress``: pairs (finished rounds, total rounds) that the training reported as its progress.
+
+    No test may change the training.
     """
 
     target: Target
@@ -68,32 +75,33 @@ class TargetCase:
 
     @cached_property
     def shortened(self) -> Target:
-        """The target with at most two rounds."""
+        """Copy of the target that trains for at most two rounds."""
         return self.target.limit_rounds(2)
 
     @cached_property
     def interactions(self) -> Interactions:
-        """The data of the shared training."""
+        """Users' interactions on which the training of this object runs."""
         return make_interactions()
 
     @cached_property
     def run(self) -> Run:
-        """Result of the shared training, with its transcript and its model."""
+        """Result of the shared training: its transcript (all messages) and its model."""
         rng = np.random.default_rng(0)
         return self.shortened.run(self.interactions, rng, lambda *step: self.progress.append(step))
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the shared training. Skips the calling test if no client sends a message in
-        any round.
+        """Rounds of the shared training, with the messages of each.
+
+        Skips the calling test if no client sends a message in any round.
         """
         return tuple(self.run.transcript.rounds) or pytest.skip("no round sends anything")
 
     def round_inputs(self, number: int = -1) -> tuple[Interactions, Broadcast | None]:
-        """The users' data, and the broadcast that the clients receive in round ``number`` of the
-        training.
+        """Returns the users' data, and the model that clients receive in round ``number``.
 
-        Skips the calling test if messages come from silos and not from single users.
+        The round is an index into ``rounds``. The model is None if nothing is broadcast. Skips the
+        calling test if messages come from silos and not from single users.
         """
         if self.run.transcript.public.n_silos is not None:
             pytest.skip("its messages come from silos, not from single users")
@@ -101,7 +109,7 @@ class TargetCase:
 
 
 class TargetContract:
-    """Tests that every target must pass. Subclass it and set ``subject`` to a ``TargetCase``.
+    """Tests that every target (system under audit) must pass; a subclass sets ``subject``.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
     >>> class TestFcf(TargetContract):
@@ -111,8 +119,11 @@ class TargetContract:
     subject: TargetCase
 
     def test_scoped_claims(self) -> None:
-        """Checks that the first scoped claim made from each claim has its scope, and that all
-        others have a note.
+        """Checks the scopes (unit, adjacency, adversary, period) in which each claim is judged.
+
+        For each claim, the first scope must be that of the claim itself. In any other scope the
+        claim must have a note that explains it. Source and statement of a claim must be longer than
+        15 characters.
         """
         scoped_claims = self.subject.target.scoped_claims(POPULATION)
         assert scoped_claims, "the target states no claim"
@@ -125,7 +136,7 @@ class TargetContract:
             assert scoped.scope == scoped.claim.scope or scoped.note, "Give a note for this scope."
 
     def test_exact_bounds_stay_below_proofs(self) -> None:
-        """Checks that no exact lower bound exceeds the smallest proved upper bound."""
+        """Checks that no exact lower bound on epsilon exceeds the smallest proved upper bound."""
         target = self.subject.target
         for lower in exact_bounds(target, POPULATION):
             query = (target, lower.scope, POPULATION, lower.delta, all_accountants())
@@ -136,10 +147,11 @@ class TargetContract:
             )
 
     def test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose(self) -> None:
-        """Checks that the proved epsilon of a scope is at least the exact epsilon of any scope that
-        it covers.
+        """Checks that a scope's proved epsilon is not below the exact epsilon of narrower scopes.
 
-        The test is at delta 0, for all scopes, including those without a claim.
+        A scope is the protected unit, adjacency, adversary and period of a claim; narrower scopes
+        are those that it covers. The test is at delta 0, for all scopes, including those without a
+        claim.
         """
         target = self.subject.target
         known = {scope: target.mechanism(scope, POPULATION) for scope in SCOPES}
@@ -153,11 +165,12 @@ class TargetContract:
                 )
 
     def test_events_compose_in_every_scope(self) -> None:
-        """Checks that accountants support the event of every scope, and its composition with
-        itself.
+        """Checks that accountants bound epsilon for one and for two copies of the target's event.
 
-        At least one accountant must support the event. Every such accountant must give the same
-        epsilon for both ways to write two copies of the event, and not less than for one copy.
+        The target describes its mechanisms to dp-accounting as an event, in each scope (protected
+        unit, adjacency, adversary, period) of a claim. At least one accountant must support the
+        event. Every such accountant must give the same epsilon for both ways to write two copies of
+        the event, and not less than for one copy.
         """
         for event, (scope, *_) in _events(self.subject.target):
             readers = [a for a in all_accountants() if a.supports(event)]
@@ -176,9 +189,9 @@ class TargetContract:
     def test_sampled_uploads_agree_with_the_stated_distribution(self) -> None:
         """Checks that messages of the client's code follow the distribution that the target states.
 
-        The measured lower bound, at confidence 1 - 1e-9, must not exceed the epsilon of the stated
-        distribution. With 50,000 uploads per world, it must also reach 0.8 of this epsilon, or 6.0
-        if that is smaller.
+        The measured lower bound on epsilon, at confidence 1 - 1e-9, must not exceed the epsilon of
+        the stated distribution. With 50,000 uploads for each of two inputs, it must also reach 0.8
+        of this epsilon, or 6.0 if that is smaller.
         """
         for pair in self.subject.target.designed_pairs():
             population = Population(n_users=USERS, n_items=pair.profiles.n_items)
@@ -191,8 +204,10 @@ class TargetContract:
             )
 
     def test_equal_generators_give_equal_bytes(self) -> None:
-        """Checks that equal generators give equal transcripts, for any number of threads, in memory
-        or on disk.
+        """Checks that equally seeded generators give byte-identical messages in all rounds.
+
+        The number of threads, and storage in memory or on disk, must not matter. A different seed
+        must give different messages if the training uses the generator.
         """
         short, transcript = self.subject.shortened, view_bytes(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
@@ -206,7 +221,7 @@ class TargetContract:
             assert transcript != other, "another seed gave the same transcript"
 
     def test_a_run_leaves_its_input_alone(self) -> None:
-        """Checks that neither training nor scoring changes the interactions."""
+        """Checks that neither training nor scoring changes the users' interactions."""
         case = self.subject
         case.target.score(case.run.model, case.interactions, np.arange(3))
         assert case.interactions.digest() == make_interactions().digest(), (
@@ -214,10 +229,10 @@ class TargetContract:
         )
 
     def test_senders_and_progress(self) -> None:
-        """Checks that senders are existing users in ascending order, and that progress is reported
-        in order.
+        """Checks that senders are existing users in ascending order, and that progress is reported.
 
-        Progress must be reported at least once per round.
+        Progress must be reported in order, and at least once per round. The public numbers of users
+        and items, and the name of the algorithm, must be those of the training.
         """
         transcript, steps = self.subject.run.transcript, self.subject.progress
         public, total = transcript.public, len(steps)
@@ -232,10 +247,10 @@ class TargetContract:
                 assert np.isin(users, np.arange(public.n_silos or USERS)).all(), "an unknown sender"
 
     def test_a_batch_of_clients_uploads_what_they_would_one_by_one(self) -> None:
-        """Checks that a batch of clients sends the messages that each client sends alone with the
-        same generator.
+        """Checks that a batch of clients sends the messages that the clients send one by one.
 
-        Several uploads per profile must be ordered by profile.
+        Both use equally seeded generators. If clients send several uploads, these are ordered by
+        client.
         """
         profiles, broadcast = self.subject.round_inputs()
         assert_one_by_one(self.subject.target, profiles, broadcast)
@@ -243,9 +258,7 @@ class TargetContract:
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
-        """Checks that changing all data of one user changes no other user's message in the first
-        round.
-        """
+        """Checks that a change of one user's data changes no other user's first-round message."""
         self.subject.round_inputs(0)
         first = self.subject.rounds[0]
         second = train(
@@ -260,7 +273,10 @@ class TargetContract:
             _assert_equal_but_for_rounding(part, (second.broadcast or {})[name], name)
 
     def test_what_no_system_reads_is_in_no_view(self) -> None:
-        """Checks that identifiers, titles and timestamps of the data do not change any view."""
+        """Checks that identifiers, titles and timestamps of the data do not change any message.
+
+        The messages are compared as they appear to each adversary (server, other clients, ...).
+        """
         planted = replace(
             make_interactions(),
             users=make_interactions().users + 4_611_686,
@@ -275,9 +291,12 @@ class TargetContract:
 
 
 def measure_bound(target: Target, population: Population, pair: DesignedPair) -> Bound:
-    """Lower bound of the local game from 50,000 messages per history, at confidence 1 - 1e-9.
+    """Measures a lower bound on epsilon from 50,000 messages for each of two histories.
 
-    ``target``: the system whose claims are judged.
+    The confidence is 1 - 1e-9.
+
+    ``target``: the system that sends the messages.
+    ``population``: numbers of users and items.
     ``pair``: two histories and a broadcast that are designed for the target.
     """
     game = LocalGame()
@@ -292,8 +311,12 @@ def measure_bound(target: Target, population: Population, pair: DesignedPair) ->
 
 
 def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadcast | None) -> None:
-    """Raises AssertionError unless a batch of clients sends the messages that each client sends
-    alone.
+    """Raises AssertionError unless a batch of clients sends what each client sends alone.
+
+    ``profiles``: data of the clients' users.
+    ``broadcast``: model that the clients receive, or None.
+
+    Messages must agree up to rounding of single precision.
     """
 
     def upload(group: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -308,26 +331,21 @@ def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadca
 
 
 def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name: str) -> None:
-    """Raises AssertionError unless two arrays have equal shapes, and equal numbers up to their last
-    bits.
-
-    The order of sums in linear algebra may depend on the number of rows.
-    """
+    """Raises AssertionError unless two arrays are equal up to the last bits of numbers."""
+    # The order of sums in linear algebra may depend on the number of rows.
     last = np.finfo(one.dtype).eps if np.issubdtype(one.dtype, np.floating) else 0.0
     scale = np.abs(other).max(initial=0) if last else 0
     np.testing.assert_allclose(one, other, rtol=0.0, atol=16 * last * scale, err_msg=name)
 
 
 def iter_messages(uploads: Uploads) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name of every component of one round's uploads, with its n messages (n,
-    *shape).
-    """
+    """Yields the name and the messages (n, *shape) of every component of one round's uploads."""
     for name, component in uploads.components.items():
         yield name, component.dense(np.arange(len(component)))
 
 
 def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and the values of every array that the view of one round contains."""
+    """Yields the name and the values of every array that an adversary sees in one round."""
     for part in fields(view_of_round):
         value = getattr(view_of_round, part.name)
         if isinstance(value, np.ndarray):
@@ -341,7 +359,11 @@ def iter_arrays(view_of_round: RoundView) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], bytes]]]:
-    """Shape and bytes of every array that a run shows at a vantage, in one dictionary per round."""
+    """Returns shape and bytes of every array that an adversary sees in a run.
+
+    ``vantage`` is the position of the adversary, such as the server. The result is one dictionary
+    per round, by name of the array.
+    """
     rounds = run.transcript.view(vantage, np.random.default_rng(5)).rounds
     return [
         {name: (part.shape, part.tobytes()) for name, part in iter_arrays(one)} for one in rounds
@@ -349,7 +371,8 @@ def view_bytes(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ..
 
 
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
-    """Yields each event for which epsilon is proved, with all its scopes of one adjacency."""
+    """Yields each event for which epsilon is proved, with all scopes that share it."""
+    # The scopes of one result have one adjacency.
     events = {scope: target.event(scope, POPULATION) for scope in SCOPES}
     kinds = {scope: (repr(event), scope.adjacency) for scope, event in events.items()}
     for kind in dict.fromkeys(kinds.values()):
@@ -358,7 +381,7 @@ def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
 
 
 def change_user(interactions: Interactions, user: int) -> Interactions:
-    """Returns a copy of the data in which every field of one user is changed."""
+    """Returns a copy of the data in which all ratings and attributes of one user are changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
     changed = shift_categories(interactions, np.arange(interactions.n_users) == user)
@@ -369,7 +392,7 @@ def change_user(interactions: Interactions, user: int) -> Interactions:
 def shift_categories(
     interactions: Interactions, users: np.ndarray | bool = True
 ) -> dict[str, Attribute]:
-    """Attributes in which the flagged ``users`` have the next category, by name.
+    """Returns users' attributes, by name, with the flagged users moved to the next category.
 
     ``users``: whether each user is changed (n,), or one flag for all users.
     """

@@ -1,7 +1,9 @@
-"""Noise as an affine function of one random draw, and the rules that compute functions of noise.
+"""Affine functions of one random draw (noise), and the rules that compute functions of such noise.
 
-A rule computes the result of one function. Each comparison in a rule may split the cell of the
-draw; the rule is run for each combination of outcomes.
+Tracing a randomizer's code uses these to represent real-valued randomness exactly. A rule computes
+one function, such as a sum, a minimum or rounding. A comparison in a rule may be true for some
+values of the draw and false for others. The rule is then run once per combination of outcomes, each
+with its own set of values of the draw (a cell).
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True)
 class AffineNoise:
-    """The number coefficient x variable + constant, in exact arithmetic; the coefficient is not 0.
+    """A random number, coefficient * variable + constant, for a variable that depends on one draw.
 
-    - ``source``: the random draw, which is the variable if there is no ``inner`` noise.
-    - ``coefficient``, ``constant``: exact numbers.
-    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``. If given, the variable is
-      this function of ``inner``.
-    - ``inner``: the noise to which ``function`` is applied.
+    - ``source``: the random draw. If ``function`` is None, the variable is the value of this draw.
+    - ``coefficient``: exact number, not 0.
+    - ``constant``: exact number.
+    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``; None if there is none. If
+      given, the variable is this function of ``inner``.
+    - ``inner``: the noise to which ``function`` is applied; None without ``function``.
     """
 
     source: RealDraw
@@ -44,33 +47,39 @@ class AffineNoise:
 
     @property
     def variable_key(self) -> tuple[Any, ...]:
-        """Key that two noises share if they differ only in coefficient and constant."""
+        """Hashable key of the random variable without coefficient and constant.
+
+        Two noises with equal keys are affine functions of the same variable.
+        """
         return self.source, self.function, self.inner
 
     @property
     def is_lattice(self) -> bool:
-        """Whether all values lie on a grid of equal steps, as integers do."""
+        """Whether all values of the noise lie on a grid of equal steps, as integers do."""
         return self.function is math.floor or self.source.is_lattice
 
     @property
     def is_seed(self) -> bool:
-        """Whether the noise is an integer with more than 2^40 values, which may only be used as a
-        seed.
+        """Whether the random draw is an integer with more than 2^40 possible values.
+
+        Traced code may use such a draw only to seed another generator.
         """
         return self.source.name == SEED
 
     def evaluate(self, value: Any) -> float:
-        """Returns the value of the noise if the random draw has the given value."""
+        """Returns the value of the noise if its random draw ``source`` has the value ``value``."""
         if self.inner is not None and self.function is not None:
             inner = self.inner.evaluate(value)
             value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def split_cell(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
-        """Splits ``cell``, a set of values of the draw, into the part where the noise is below
-        ``threshold``, and the rest.
+        """Splits ``cell``, a set of values of the random draw, by whether the noise is below
+        ``threshold``.
 
-        If ``strict`` is false, values equal to the threshold belong to the first part.
+        Returns two sets of values of the draw: those for which the noise is below the threshold,
+        and all others. If ``strict`` is false, values for which the noise equals the threshold
+        belong to the first set.
         """
         if math.isinf(threshold):
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
@@ -102,8 +111,9 @@ class AffineNoise:
 
 
 def to_fraction(value: Any) -> Any:
-    """Converts a number to a fraction, and an infinite number to a float; raises NotTraced for
-    other values.
+    """Converts a number to an exact fraction, but an infinite number to a float.
+
+    Raises NotTraced for NaN and for values that are not numbers.
     """
     try:
         return Fraction(value.item() if isinstance(value, (np.generic, np.ndarray)) else value)
@@ -114,8 +124,9 @@ def to_fraction(value: Any) -> Any:
 
 
 class UndecidedNoise(Exception):
-    """Raised if the path must fix the value of ``source``, one term of a sum, before the sum is
-    computed.
+    """Raised for a sum of two noises that is computed only after the value of one noise is fixed.
+
+    ``source``: the random draw whose value the execution path must fix.
     """
 
     def __init__(self, source: RealDraw) -> None:
@@ -123,12 +134,16 @@ class UndecidedNoise(Exception):
 
 
 class CellPart:
-    """A part of the random draws' values on which each comparison of a rule has a given outcome.
+    """A part of the values of random draws, on which each comparison of a computation has one
+    outcome.
 
-    - ``path``: the execution path of the draws.
+    A function of random numbers, such as a minimum, is computed once for each such part.
+
+    - ``path``: the execution path that made the draws.
     - ``cells``: for each draw the set of its values, restricted by the comparisons so far.
-    - ``outcomes``: outcomes of the first comparisons; later comparisons are true if possible.
-    - ``alternatives``: lists of outcomes that lead to the remaining parts.
+    - ``outcomes``: prescribed outcomes of the first comparisons that may be true or false; later
+      comparisons of this kind come out true.
+    - ``alternatives``: lists of outcomes, each of which leads to another part.
     """
 
     def __init__(self, path: Path, cells: Cells, outcomes: list[bool]) -> None:
@@ -137,11 +152,12 @@ class CellPart:
         self._outcomes, self._n_used = outcomes, 0
 
     def is_less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
-        """Compares two numbers, of which each may be noise: a < b, or a <= b if ``strict`` is
-        false.
+        """Returns the outcome of a < b, or of a <= b if ``strict`` is false, for numbers or noise.
 
-        Restricts ``cells`` to the outcome. Ties of a draw with a density have probability 0 and are
-        ignored. Raises NotTraced if two different noises are compared.
+        If the comparison is true for some values of a random draw and false for others, ``cells``
+        is restricted to the values with the returned outcome. Ties are ignored for a draw with a
+        density, because their probability is 0. Raises NotTraced if two different noises are
+        compared.
         """
         if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable_key != b.variable_key:
@@ -171,10 +187,12 @@ class CellPart:
 def apply_to_noise(
     path: Path, function: Callable[..., Any], cells: Cells, values: tuple[Any, ...]
 ) -> Iterator[Piece]:
-    """Yields the possible results of ``function``, for arguments of which at least one is noise.
+    """Yields the possible results of ``function(*values)``, where a value is noise (a random
+    number).
 
-    A result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
-    that leads to the value. Raises NotTraced if no rule computes this function of noise.
+    Each result is a pair (cells, value). ``cells`` gives for each random draw the set of its values
+    that leads to the result ``value``; the argument ``cells`` limits these sets. Raises NotTraced
+    if no rule computes this function of noise.
     """
     seeds = any(isinstance(value, AffineNoise) and value.is_seed for value in values)
     if seeds and function not in _OF_SEEDS:
@@ -205,7 +223,7 @@ def to_item(value: Any) -> Any:
 
 
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """Returns a function that converts one value to the dtype ``kind``, as ``astype`` does."""
+    """Returns a function that converts one value to the NumPy dtype ``kind``."""
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
@@ -215,7 +233,7 @@ def converter(kind: Any) -> Callable[[Any], Any]:
 
 
 def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
-    """Returns the value of integer noise if the path has fixed it, else None."""
+    """Returns the noise as a fraction if ``cells`` leave one integer for its draw, else None."""
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
     if (
         noise.inner
@@ -237,12 +255,17 @@ def _add(part: CellPart, a: Any, b: Any) -> Any:
     return number if math.isinf(number) else noise.add(number)
 
 
-# The family of the difference of two independent draws of a family.
+# Distribution of the difference of two independent draws, by the distribution of both draws.
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
 def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
-    """Adds two noises of the same variable, or of unrestricted normal or geometric draws."""
+    """Returns the sum of two noises of one variable, or of two draws that nothing restricts yet.
+
+    The sum of two normal draws is a normal draw. The difference of two equal geometric or
+    exponential draws is a two-sided geometric or Laplace draw. Raises UndecidedNoise if one draw
+    must be fixed first, and NotTraced for other sums.
+    """
     constant = a.constant + b.constant
     if a.variable_key == b.variable_key:
         coefficient = a.coefficient + b.coefficient
@@ -331,7 +354,11 @@ def _copysign(part: CellPart, size: Any, a: Any) -> Any:
 
 
 def _floor(part: CellPart, a: AffineNoise) -> Any:
-    """Rounds noise down: bounded noise is split by value, unbounded noise becomes a lattice."""
+    """Rounds noise down to an integer.
+
+    If the noise has a range of less than 256, the values of its draw are split into one part per
+    integer. Otherwise the result is noise whose variable is the rounded number.
+    """
     if a.is_lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a

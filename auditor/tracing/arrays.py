@@ -1,8 +1,9 @@
-"""Arrays whose entries may depend on random draws, so that element-wise operations need no branch.
+"""NumPy arrays whose entries may depend on random draws, for code that is being traced.
 
-A ``TracedArray`` is an array of objects that records the dtype of the array that it represents.
-Element-wise NumPy functions are applied entry by entry (NEP 13). Other NumPy functions work on the
-objects (NEP 18), or on concrete arrays after the path has fixed every entry.
+A ``TracedArray`` holds objects and records the dtype of the array of numbers that it represents.
+Element-wise NumPy functions are applied entry by entry (NEP 13), so that they need no branch of the
+code. Other NumPy functions work on the objects (NEP 18), or on concrete arrays after the execution
+path has fixed every entry.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ class TracedArray(np.ndarray):
     """An array of objects, each a concrete value or a ``Symbol`` (a value that depends on random
     draws).
 
-    ``stands_for`` is the dtype of the array of numbers that it represents.
+    ``stands_for``: dtype of the array of numbers that this array represents.
     """
 
     stands_for: np.dtype[Any]
 
     @classmethod
     def wrap(cls, objects: Any, dtype: Any) -> TracedArray:
-        """Makes an array of ``objects`` that represents an array of ``dtype``; the objects are not
-        converted.
+        """Makes a traced array that holds ``objects`` unchanged.
+
+        ``dtype``: dtype of the array of numbers that the traced array represents.
         """
         array = np.asarray(objects, dtype=object).view(cls)
         array.stands_for = np.dtype(dtype)
@@ -40,8 +42,9 @@ class TracedArray(np.ndarray):
 
     @classmethod
     def convert(cls, objects: Any, dtype: Any) -> TracedArray:
-        """Makes an array that represents an array of ``dtype``, with each object converted to this
-        dtype.
+        """Makes a traced array that holds ``objects``, each converted to ``dtype``.
+
+        ``dtype``: also the dtype of the array of numbers that the traced array represents.
         """
         return cls.wrap(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
 
@@ -50,7 +53,7 @@ class TracedArray(np.ndarray):
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the represented array."""
+        """The dtype of the array of numbers that this array represents."""
         return self.stands_for
 
     @property
@@ -59,8 +62,10 @@ class TracedArray(np.ndarray):
         return self.view(np.ndarray)
 
     def to_concrete(self) -> Any:
-        """Fixes every entry on the execution path and returns a concrete array; raises NotTraced
-        for noise with a density.
+        """Returns an array of plain numbers, after fixing the value of every random entry.
+
+        The execution path is restricted to these values. Raises NotTraced for an entry that is
+        noise (``AffineNoise``), which has no single value to fix.
         """
         entries = [e.to_concrete() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.stands_for).reshape(self.shape)
@@ -146,7 +151,9 @@ class TracedArray(np.ndarray):
         return bool(self.to_concrete())
 
     def tolist(self) -> Any:
-        """Returns the entries as nested lists."""
+        """Returns the entries as nested lists of numbers and of symbols (values that depend on
+        draws).
+        """
         return _entrywise(to_item)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
@@ -162,22 +169,25 @@ class TracedArray(np.ndarray):
         return TracedArray.wrap(self.objects.copy(), self.stands_for)
 
     def nonzero(self) -> Any:
-        """Returns the indices of the entries that are not zero, after fixing every entry on the
-        execution path.
+        """Returns the indices of the entries that are not zero, one array per axis.
+
+        The execution path first fixes the value of every random entry.
         """
         return _boxed(self.to_concrete().nonzero())
 
     def view(self, *kind: Any) -> Any:  # type: ignore[override]
-        """Returns a view as another array class; raises NotTraced for a view of the bytes as
-        another dtype.
+        """Returns a view of the array as another array class.
+
+        Raises NotTraced for a view as another dtype, which would reinterpret the bytes.
         """
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
             raise NotTraced("the code reads the bytes of an array as another type")
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
-        """Returns the bytes of the represented array, after fixing every entry on the execution
-        path.
+        """Returns the bytes of the array of numbers that this array represents.
+
+        The execution path first fixes the value of every random entry.
         """
         return bytes(self.to_concrete().tobytes())
 
@@ -185,20 +195,23 @@ class TracedArray(np.ndarray):
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
     """The entries ``array[mask]`` for a mask that depends on random draws that are not fixed yet.
 
-    Element-wise operations with concrete numbers apply to the whole array, and an assignment
-    selects by the mask. Every other operation first fixes the mask on the execution path.
+    Element-wise operations with plain numbers apply to the whole array. When the result is assigned
+    to ``array[mask]``, the mask selects between the old and the new entries, so the code does not
+    branch. Every other operation first fixes the mask on the execution path.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
     def has_mask(self, mask: TracedArray) -> bool:
-        """Whether ``mask`` has the same entries as the mask of this selection."""
+        """Whether ``mask`` consists of the same objects as the mask of these entries."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
     def to_concrete(self) -> Any:
-        """Returns the selected entries, after fixing the mask on the execution path."""
+        """Fixes the mask on the execution path, and returns the entries ``array[mask]`` as an
+        array.
+        """
         return self.values[self.mask.to_concrete()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -214,7 +227,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*bare, **options)
 
     def astype(self, dtype: Any, **_: Any) -> MaskedEntries:
-        """Returns the selection with its entries converted to ``dtype``."""
+        """Returns the masked entries converted to ``dtype``."""
         return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -231,8 +244,9 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
-    """Applies ``ufunc`` entry by entry to arrays and symbols (values that depend on random
-    draws).
+    """Returns the result of ``ufunc``, applied entry by entry to arrays and symbols.
+
+    A symbol is a value that depends on random draws.
     """
     return _finished(_entrywise(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
 
@@ -240,7 +254,7 @@ def apply_elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
 def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """Calls a NumPy function whose arguments may be symbols (values that depend on random draws).
 
-    Each symbol counts as a 0-dimensional array.
+    Each symbol counts as a 0-dimensional array. Returns the result of the function.
     """
 
     def whole(value: Any) -> Any:
@@ -252,13 +266,16 @@ def apply_to_symbols(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _entrywise(function: Callable[..., Any]) -> Any:
-    """Returns ``function`` as a ufunc on arrays of objects, which may be symbols."""
+    """Returns ``function`` as a ufunc on arrays of objects.
+
+    The objects may be symbols (values that depend on random draws).
+    """
     arity = getattr(function, "nin", None) or (3 if function is select else 1)
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
 def objects_of(value: Any) -> Any:
-    """Converts an array to an array of objects; returns a number unchanged.
+    """Converts an array to a NumPy array of objects; returns a plain number unchanged.
 
     A symbol (a value that depends on random draws) becomes a 0-dimensional array.
     """
@@ -278,7 +295,10 @@ def objects_of(value: Any) -> Any:
 
 
 def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
-    """Returns the dtype of NumPy's result for inputs of these types; NumPy may raise TypeError."""
+    """Returns the dtype that NumPy gives to the result of ``function`` for inputs like ``inputs``.
+
+    NumPy may raise TypeError.
+    """
 
     def typical(value: Any) -> Any:
         array = isinstance(value, np.ndarray)
@@ -289,7 +309,11 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 
 
 def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
-    """Returns objects computed from ``inputs`` as an array: a concrete one if the path is eager."""
+    """Returns ``objects``, computed entry by entry from ``inputs``, as an array of ``dtype``.
+
+    The array is concrete if no object depends on a random draw and the execution path fixes every
+    discrete draw at once. Otherwise it is a traced array.
+    """
     array = TracedArray.convert(objects, dtype)
     if not _symbolic(array):
         entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
@@ -315,7 +339,10 @@ def _plain_index(index: Any) -> Any:
 
 
 def _boxed(result: Any) -> Any:
-    """Converts concrete arrays to arrays that may later hold symbols."""
+    """Converts a concrete array, or each array in a tuple, to a ``TracedArray``.
+
+    Entries of the new array may later depend on random draws.
+    """
     if isinstance(result, tuple):
         return tuple(map(_boxed, result))
     plain = isinstance(result, np.ndarray) and result.ndim and not isinstance(result, TracedArray)
@@ -362,20 +389,23 @@ Symbol.of_symbols, Symbol.elementwise = apply_to_symbols, apply_elementwise
 
 
 def _typical(entry: Any) -> Any:
-    """Returns a concrete number of the same type as an entry."""
+    """Returns an example number with the type of ``entry``, which may depend on random draws."""
     value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
     return 1.0 if isinstance(value, AffineNoise) else value
 
 
 def _nested(value: Any) -> Any:
-    """Converts arrays and sequences to nested lists of objects."""
+    """Converts arrays and sequences to nested lists; returns other values unchanged."""
     if isinstance(value, (list, tuple)):
         return [_nested(entry) for entry in value]
     return objects_of(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
-    """Wraps ``function`` so that its array may later hold symbols, unless ``eager`` is true."""
+    """Wraps ``function``, which makes an array, to make a ``TracedArray`` unless ``eager`` is true.
+
+    ``eager``: whether the execution path fixes every discrete draw at once.
+    """
 
     def make(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else None
@@ -399,10 +429,11 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
 
 
 def replacements(eager: bool) -> dict[int, Any]:
-    """Returns replacements, by the function's id, for functions that make numbers or arrays.
+    """Returns replacements for NumPy and Python functions that make numbers or arrays.
 
-    The replacements accept symbols (values that depend on random draws). ``eager``: whether the
-    path fixes every discrete draw at once.
+    The result maps the id of each function to its replacement, which accepts symbols (values that
+    depend on random draws). ``eager``: whether the execution path fixes every discrete draw at
+    once.
     """
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
-"""Replacements for built-in functions that read objects of the traced code, or are lazy.
+"""Replacements for built-in functions, such as ``len``, ``isinstance`` and ``zip``, in traced code.
 
-Each replacement receives the interpreter, the arguments and the keyword arguments, which may be of
-any type.
+A function is replaced if it reads objects of the traced code or returns a lazy iterator. Each
+replacement receives the tracing interpreter, the tuple of arguments and the dict of keyword
+arguments. The arguments may be of any type.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _LOOPED: dict[Any, int] = {
 
 
 def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
-    """Calls a lazy function of iterators with the interpreter's iterators."""
+    """Calls a lazy function of iterators, such as ``zip``, with iterators of the interpreter."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
         looped = [TracedIter(run.iterate(value)).values for value in looped]
@@ -132,7 +133,12 @@ def _is_below(run: Operations, kind: Any, part: Any) -> bool:
 
 
 def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
-    """Replaces ``isinstance``; only the method resolution order of the class decides."""
+    """Returns the result of ``isinstance(value, classes)`` in traced code; ``args`` is (value,
+    classes).
+
+    The base classes of the value's class decide, or a table for the abstract classes of ``numbers``
+    and ``collections.abc``. No ``__instancecheck__`` is called. ``run``: the tracing interpreter.
+    """
     value, classes = args
     kind = run.class_of(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
@@ -144,7 +150,10 @@ def _is_subclass(run: Operations, args: Any, kwargs: Any) -> bool:
 
 
 def catches(run: Operations, error: BaseException, classes: Any) -> bool:
-    """Whether an ``except`` clause with these classes catches ``error``."""
+    """Whether the clause ``except classes`` in traced code catches ``error``.
+
+    ``run``: the tracing interpreter.
+    """
     return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
 
 
@@ -224,14 +233,17 @@ def _print(run: Operations, args: Any, kwargs: Any) -> None:
 
 
 def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
-    """Returns the rules of a settings class of this package."""
+    """Returns the allowed values that a settings class of this package declares, by field."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.allowed_values(args[0])
 
 
 def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
-    """Replaces ``super(owner, value)``."""
+    """Returns the result of ``super(owner, value)`` in traced code; ``args`` is (owner, value).
+
+    ``run``: the tracing interpreter.
+    """
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
     return SuperProxy(args[0], args[1])
 

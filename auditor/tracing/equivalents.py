@@ -1,7 +1,8 @@
-"""Python equivalents of built-in functions that call functions or loop, for the interpreter to
-trace.
+"""Python equivalents of built-in functions that loop or call functions, such as ``map`` and
+``sum``.
 
-Compiled code therefore never receives an iterator or a key function of the traced code.
+Tracing follows these equivalents step by step. Compiled code therefore never receives an iterator
+or a key function of the traced code.
 """
 
 from __future__ import annotations
@@ -12,26 +13,29 @@ from typing import Any
 
 
 def each_map(function: Any, *iterables: Any) -> Any:
-    """Equivalent of ``map``, as a generator."""
+    """Equivalent of ``map`` in plain Python that tracing can follow; a generator."""
     for row in zip(*iterables, strict=False):
         yield function(*row)
 
 
 def each_starmap(function: Any, rows: Any) -> Any:
-    """Equivalent of ``itertools.starmap``, as a generator."""
+    """Equivalent of ``itertools.starmap`` in plain Python that tracing can follow; a generator."""
     for row in rows:
         yield function(*row)
 
 
 def each_filter(function: Any, entries: Any) -> Any:
-    """Equivalent of ``filter``, as a generator."""
+    """Equivalent of ``filter`` in plain Python that tracing can follow; a generator."""
     for entry in entries:
         if entry if function is None else function(entry):
             yield entry
 
 
 def each_accumulate(entries: Any, function: Any = None) -> Any:
-    """Equivalent of ``itertools.accumulate``, as a generator."""
+    """Equivalent of ``itertools.accumulate`` in plain Python that tracing can follow.
+
+    Yields the partial results.
+    """
     total: list[Any] = []
     for entry in entries:
         if not total:
@@ -42,14 +46,14 @@ def each_accumulate(entries: Any, function: Any = None) -> Any:
 
 
 def total_of(entries: Any, start: Any = 0) -> Any:
-    """Equivalent of ``sum``."""
+    """Equivalent of ``sum`` in plain Python that tracing can follow."""
     for entry in entries:
         start = start + entry
     return start
 
 
 def any_of(entries: Any) -> Any:
-    """Equivalent of ``any``, written as a loop."""
+    """Equivalent of ``any`` in plain Python that tracing can follow."""
     for entry in entries:  # noqa: SIM110
         if entry:
             return True
@@ -57,12 +61,12 @@ def any_of(entries: Any) -> Any:
 
 
 def all_of(entries: Any) -> Any:
-    """Equivalent of ``all``."""
+    """Equivalent of ``all`` in plain Python that tracing can follow."""
     return not any_of(not entry for entry in entries)
 
 
 def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
-    """Equivalent of ``functools.reduce``."""
+    """Equivalent of ``functools.reduce`` in plain Python that tracing can follow."""
     iterator = iter(entries)
     total = start[0] if start else next(iterator)
     for entry in iterator:
@@ -71,16 +75,21 @@ def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
 
 
 def sorted_by(entries: Any, key: Any, reverse: Any = False) -> Any:
-    """Equivalent of ``sorted`` with a key function; entries with equal keys keep their order."""
+    """Equivalent of ``sorted`` with a key function, in plain Python that tracing can follow.
+
+    Entries with equal keys keep their order.
+    """
     entries = list(entries)
     places = [(key(entry), -k if reverse else k) for k, entry in enumerate(entries)]
     return [entries[abs(place)] for _, place in sorted(places, reverse=reverse)]
 
 
 def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
-    """Equivalent of ``min`` and ``max`` with a key function; returns the first of the best entries.
+    """Equivalent of ``min`` and ``max`` with a key function, in plain Python that tracing can
+    follow.
 
-    ``is_better`` compares two keys: less-than for ``min``, greater-than for ``max``.
+    ``is_better`` compares two keys: less-than for ``min``, greater-than for ``max``. Among equally
+    good entries the first is returned.
     """
     iterator = iter(entries)
     best = next(iterator)

@@ -1,9 +1,9 @@
-"""Checks every call of compiled code by the traced code, and refuses calls that may be unsafe.
+"""Checks every call of compiled code by the traced code of a randomizer, and refuses unknown calls.
 
-A function passes if it is in the table of ``known``, or is a draw of the generator. Its arguments
-pass if they, and all values in them, have exact types from a fixed set. Compiled code never
-receives an object of a class of the traced code, so that it cannot run code of such an object
-without being traced.
+A compiled function may be called if it is in the table of the module ``known``, or draws from the
+generator of the traced code. The types of its arguments, and of all values in them, must belong to
+a fixed set. Compiled code never receives an object of a class of the traced code, because it could
+then run code of this class that is not traced.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _MAX_SIZE = 1 << 22
 
 
 class CodeError(Exception):
-    """An exception that the traced code raised, in contrast to an exception of the interpreter.
+    """Wraps an exception that the traced code raised; errors of the tracing itself are not wrapped.
 
-    ``error`` is the exception of the traced code.
+    ``error``: the exception of the traced code.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -76,8 +76,9 @@ class CodeError(Exception):
 
 
 class TracedIter:
-    """An iterator of the traced code, such as a generator expression; ``values`` yields its
-    entries.
+    """An iterator of the traced code, such as a generator expression.
+
+    ``values``: Python iterator over its entries.
     """
 
     __slots__ = ("values",)
@@ -87,14 +88,16 @@ class TracedIter:
 
 
 class CallGate(ABC):
-    """Base class of the interpreter: calls compiled code, and records objects that one run made or
-    read.
+    """Base class of the tracing interpreter: checks and makes calls of compiled functions.
 
-    - ``made``: objects that the run created, by id; the run may write only to these.
-    - ``read``: mutable objects from outside of the call, with their content when they were read.
-    - ``named``: names that were read outside of the call, with their values at that time.
-    - ``is_replayed``: whether a replay can run the callable itself. It cannot if the code draws
-      from a global generator, is compiled by Numba, or reads the class of the generator.
+    A run is one execution of the traced code along one execution path.
+
+    - ``made``: objects that the present run created, by id; the run may write only to these.
+    - ``read``: mutable objects from outside of the run, by id, with their content when first read.
+    - ``named``: names that were read outside of the run, with their values at that time.
+    - ``is_replayed``: whether a replay, which repeats a run with concrete numbers, can run the
+      callable itself. A replay cannot if the code draws from a global generator, is compiled by
+      Numba, or reads the class of the generator.
     """
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -110,8 +113,9 @@ class CallGate(ABC):
 
     @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls any function of the traced code; compiled functions are checked first, see
-        ``CallRules``.
+        """Calls any function for the traced code and returns its result.
+
+        Compiled functions are checked first. ``CallRules`` implements this method.
         """
 
     def refuse(self, reason: str) -> NoReturn:
@@ -119,28 +123,36 @@ class CallGate(ABC):
         raise NotTraced(reason)
 
     def refuse_call(self, name: str) -> NoReturn:
-        """Raises NotTraced for a call of an unknown function."""
+        """Raises NotTraced for a call of the unknown function ``name``."""
         self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
     def count_steps(self, values: Iterable[Any]) -> Iterator[Any]:
-        """Yields the given values and counts one step for each of them."""
+        """Yields the given values, and counts one step of the tracing interpreter per value."""
         for value in values:
             self.count_step()
             yield value
 
     def count_step(self, steps: int = 1) -> None:
-        """Counts steps of the interpreter; raises OutOfSteps if the input's budget is exceeded."""
+        """Counts steps of the tracing interpreter.
+
+        Raises OutOfSteps if the number of steps allowed for one input of the randomizer is
+        exceeded.
+        """
         self.rng.path.budget.spend(steps)
 
     def reset(self, path: Path) -> None:
-        """Prepares the next run on ``path``: forgets the objects that the previous run created."""
+        """Prepares the next run of the traced code, on the execution path ``path``.
+
+        The objects that the previous run created are forgotten.
+        """
         self.rng.path, self.made = path, {}
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
     def safe_class(self, value: Any) -> Any:
-        """Returns the class of a value; raises NotTraced if its metaclass overrides comparison or
-        hashing.
+        """Returns the class of a value.
+
+        Raises NotTraced if the metaclass of this class overrides comparison or hashing.
         """
         kind = type(value)
         how: Any = type(kind)
@@ -149,12 +161,12 @@ class CallGate(ABC):
         return kind
 
     def mark_own(self, value: Any) -> Any:
-        """Records that the present run created ``value``, and returns it."""
+        """Records that the present run of the traced code created ``value``; returns ``value``."""
         self.made[id(value)] = value
         return value
 
     def is_own(self, value: Any) -> bool:
-        """Whether the present run created ``value``, or the array of which it is a view."""
+        """Whether the present run created ``value``, or the array of which ``value`` is a view."""
         while id(value) not in self.made:
             base = value.base if type(value) in ARRAYS else None
             if type(base) not in ARRAYS:
@@ -163,7 +175,7 @@ class CallGate(ABC):
         return True
 
     def check_write(self, value: Any) -> None:
-        """Raises NotTraced unless the present run created ``value``."""
+        """Raises NotTraced unless the present run of the traced code created ``value``."""
         if not self.is_own(value):
             self.refuse(
                 f"the code changes {_described(value)} that this call did not create, which keeps "
@@ -171,24 +183,29 @@ class CallGate(ABC):
             )
 
     def record(self, value: Any) -> None:
-        """Records the content of a mutable object that was created outside of the call, when it is
-        first read.
+        """Stores the content of a mutable object when the traced code first reads the object.
+
+        Later changes can then be noticed. Objects that the present run created are not recorded.
         """
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
     def record_name(self, names: Any, name: str, owner: Any = None) -> None:
-        """Records the value of a name outside of the call when it is first read.
+        """Stores the value of a name that is defined outside of the run, when the code first reads
+        the name.
 
-        ``names`` maps names to values, as the ``__dict__`` of a module or an object does. ``owner``
-        identifies the mapping if ``names`` is a new object at every access.
+        ``names``: mapping of names to values, such as the ``__dict__`` of a module or an object.
+        ``name``: the name that is read.
+        ``owner``: object that identifies the mapping, if ``names`` is a new object at every access.
         """
         key = id(names if owner is None else owner), name
         self.named.setdefault(key, (names, names[name]))
         self.record(names[name])
 
     def check_read(self) -> None:
-        """Raises StateChanged if an object or a name that the code read has changed since then."""
+        """Raises StateChanged if an object or name outside of the run changed after the code first
+        read it.
+        """
         self.count_step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
@@ -200,8 +217,11 @@ class CallGate(ABC):
     def call_known(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Calls a function from the table, or a random draw; raises NotTraced for any other
-        function.
+        """Calls a compiled function that draws random numbers or is known to depend on its
+        arguments alone.
+
+        Returns the result of the call. ``name``: name of the function for messages. Raises
+        NotTraced for any other function.
         """
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
@@ -223,8 +243,10 @@ class CallGate(ABC):
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Calls ``numpy.asarray``. If the result is or shares an argument that the run did not
-        create, the result does not count as created by the run either.
+        """Calls ``numpy.asarray`` and returns its result.
+
+        A result that is, or shares memory with, an argument that the run did not create does not
+        count as created by the run.
         """
         result = self.call_compiled(target, args, kwargs, name)
         given = args[0] if args else None
@@ -244,10 +266,12 @@ class CallGate(ABC):
         *,
         size: Callable[..., int] | None = None,
     ) -> Any:
-        """Checks the arguments and calls compiled code; no other place calls compiled code.
+        """Checks the arguments, calls the compiled ``function`` and returns its result.
 
-        ``name`` is the function's name for messages. ``size`` estimates from the arguments how many
-        entries the result has, so that oversized results are refused before the call.
+        No other method calls compiled code. ``name``: name of the function for messages. ``size``:
+        function that estimates from the arguments how many entries the result has, so that results
+        that are too large are refused before the call; None if no estimate is needed. Raises
+        NotTraced for arguments that compiled code may not receive.
         """
         self.count_step(_CALL)
         arguments: dict[int, Any] = {}
@@ -282,8 +306,9 @@ class CallGate(ABC):
         return result
 
     def run_code(self, action: Callable[[], Any]) -> Any:
-        """Returns the result of ``action``; its exceptions are raised as CodeError, exceptions of
-        the traced code.
+        """Returns the result of ``action()``, and raises any exception of it wrapped as CodeError.
+
+        CodeError marks exceptions of the traced code.
         """
         try:
             with np.errstate(over="ignore"):
@@ -296,7 +321,10 @@ class CallGate(ABC):
             raise CodeError(error) from None
 
     def check_input(self, value: Any, name: str) -> Any:
-        """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise."""
+        """Returns ``value`` if compiled code may receive it; raises NotTraced otherwise.
+
+        ``name``: name of the operation for messages.
+        """
         return self._admit(value, name, {}, False)
 
     def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
@@ -340,7 +368,9 @@ class CallGate(ABC):
         return value
 
     def check_order(self, value: Any) -> None:
-        """Raises NotTraced for a set whose order does not follow from the values of its entries."""
+        """Raises NotTraced for a set whose iteration order depends on more than its entries'
+        values.
+        """
         if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
             self.refuse("the code reads the order of a set, which differs between processes")
 
@@ -355,8 +385,9 @@ class CallGate(ABC):
             self.refuse(f"the code uses an array in the memory of {_described(root.base)}")
 
     def check_length(self, length: int) -> None:
-        """Counts the steps of work on ``length`` entries; raises NotTraced if there are too many
-        entries.
+        """Raises NotTraced if a container or array of ``length`` entries is too large (over 2^22).
+
+        Work on the entries is counted as steps of the tracing interpreter.
         """
         self.rng.path.budget.spend(max(0, min(length, _MAX_SIZE)) >> 5)
         if length > _MAX_SIZE:
@@ -365,18 +396,21 @@ class CallGate(ABC):
             )
 
     def _array_of_draws(self, value: Any) -> Any:
-        """Converts a list that contains symbols to an array; returns every other value
+        """Converts a list or tuple that contains symbols to an array; returns any other value
         unchanged.
+
+        A symbol is a value that depends on random draws.
         """
         if type(value) in (list, tuple) and any(type(entry) is Symbol for entry in value):
             return self.draws[id(known.CONSTRUCTORS["array"])](value)
         return value
 
     def own_result(self, result: Any, arguments: dict[int, Any], name: str) -> None:
-        """Records that the present run created the objects in ``result``, which compiled code
-        returned.
+        """Records that the present run created the objects in ``result``, returned by compiled
+        code.
 
-        ``arguments`` holds the arguments of the call by id; objects among them are not recorded.
+        ``arguments``: arguments of the call, by id; objects among these are not recorded.
+        ``name``: name of the called function for messages.
         """
         kind = type(result)
         if kind in ATOMS or id(result) in arguments:
@@ -403,23 +437,27 @@ class CallGate(ABC):
             self.own_result(entry, arguments, name)
 
     def fix_arrays(self, value: Any) -> Any:
-        """Returns ``value`` with its arrays of draws fixed on the execution path, for code that
-        reads the memory of arrays.
+        """Returns ``value`` with plain arrays in place of arrays that depend on random draws.
+
+        The execution path fixes the values of these draws. Code that reads the memory of arrays
+        needs plain arrays.
         """
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
             return type(value)(map(self.fix_value, value))
         return self.fix_value(value) if type(value) in _OPEN_ARRAYS else value
 
     def fix_value(self, value: Any) -> Any:
-        """Returns ``value`` as a concrete value; the path fixes the random draws on which it
-        depends.
+        """Returns ``value`` without dependence on random draws.
+
+        The execution path fixes the draws on which the value depends.
         """
         return value.to_concrete() if type(value) in OPEN_TYPES else value
 
 
 def _takes_symbols(function: Any) -> bool:
-    """Whether ``function`` belongs to this package, or passes arrays of draws on to the methods of
-    their class.
+    """Whether ``function`` accepts arguments that depend on random draws.
+
+    Such a function belongs to this package, or passes arrays of draws on to methods of their class.
     """
     kind = type(function)
     if kind is types.BuiltinFunctionType and function.__module__ == "_operator":
@@ -435,8 +473,10 @@ def _described(value: Any) -> str:
 
 
 def _content(value: Any) -> Any:
-    """Returns the content of a container: the values of entries of built-in types, and the ids of
-    all other entries.
+    """Returns the content of a container, to notice later changes.
+
+    The content consists of the values of entries of built-in types, and the ids of all other
+    entries.
     """
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()

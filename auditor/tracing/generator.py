@@ -1,9 +1,8 @@
-"""The random generator of traced code, whose draws are recorded on an execution path instead of
-being sampled.
+"""The random generator of traced code, which records draws on an execution path, without sampling.
 
-The traced function receives it in place of its own generator. The interpreter also uses it in place
-of the global generators of NumPy and Python. Distributions that tracing does not support raise
-NotTraced with their name.
+The traced function receives this generator in place of its own. Tracing also uses this generator in
+place of the global generators of NumPy and Python. Distributions that tracing does not support
+raise NotTraced with their name.
 """
 
 from __future__ import annotations
@@ -27,17 +26,21 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, fix_symbol
 _MAX_VALUES = 1 << 12
 # Maximum number of bits of a probability, as a fraction in lowest terms.
 _MAX_BITS = 1 << 15
-# Minimum number of values of a seed; number of values above which integers count as real.
+# Minimum number of values of a seed, and number of values above which a random integer is treated
+# as a real number.
 _MIN_SEEDS, _MAX_INT = 1 << 31, 1 << 40
 
 
 class TracedGenerator(np.random.Generator):
-    """A ``numpy.random.Generator`` whose draws are recorded on an execution path instead of being
-    sampled.
+    """A ``numpy.random.Generator`` that records draws on an execution path instead of sampling
+    them.
+
+    A draw returns a symbol (a value that depends on random draws). In a replay, which repeats a run
+    with given values of the draws, a draw returns a number.
 
     ``any_size``: whether integers with more than 2^40 values are treated as real numbers. Only the
-        mechanisms of this package may do so: their claims allow for the rounding, and their exact
-        samplers draw again at ties.
+    mechanisms of this package may do so: their claims allow for the rounding, and their exact
+    samplers draw again at ties.
     """
 
     any_size = True
@@ -47,12 +50,22 @@ class TracedGenerator(np.random.Generator):
         self.path = path
 
     def draw_real(self, family: str, size: Any, name: str = "") -> Any:
-        """Draws from a standard family, see ``RealDraw``; ``name`` is the call for reports."""
+        """Draws numbers of shape ``size`` from a standard distribution, or one number if ``size``
+        is None.
+
+        ``family``: name of the distribution, such as "normal"; ``RealDraw`` lists all. ``name``:
+        text of the drawing call, for reports.
+        """
         name = name or f"{family}()"
         return self._filled(size, np.float64, lambda: self._open(RealDraw(name, family)))
 
     def draw_scaled(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
-        """Draws from a standard family, multiplied by ``scale`` and shifted by ``loc``."""
+        """Draws numbers from a standard distribution, multiplied by ``scale`` and shifted by
+        ``loc``.
+
+        ``family``: name of the distribution, such as "normal". ``size``: shape of the result; None
+        for one number. ``name``: text of the drawing call, for reports.
+        """
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
         return loc + scale * self.draw_real(family, size, name)
@@ -62,15 +75,18 @@ class TracedGenerator(np.random.Generator):
         return self.draw_scaled("uniform", low, high - low, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """Draws uniform numbers from [0, 1]; raises NotTraced for parameters other than a = b =
-        1.
+        """Draws uniform numbers from [0, 1], the beta distribution with a = b = 1.
+
+        Raises NotTraced for any other parameters.
         """
         if (a, b) != (1, 1):
             raise NotTraced("tracing supports Generator.beta only for parameters equal to 1")
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        """Draws the number of trials up to the first success: 1, 2, ..."""
+        """Draws the number of trials (1, 2, ...) up to the first success, which has probability
+        ``p``.
+        """
         share = _share(p)
         if share == 0:
             raise ValueError("p <= 0, p > 1 or p contains NaNs")
@@ -88,9 +104,11 @@ class TracedGenerator(np.random.Generator):
         dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:
-        """Draws integers from ``low`` up to ``high``, each equally likely.
+        """Draws integers from ``low`` to ``high`` - 1, or to ``high`` if ``endpoint``, each equally
+        likely.
 
-        Raises NotTraced if a bound is an array.
+        If ``high`` is None, the integers start at 0 and ``low`` is the end. Raises NotTraced if a
+        bound is an array.
         """
         low, high = (0, low) if high is None else (low, high)
         if np.ndim(low) or np.ndim(high):
@@ -110,8 +128,10 @@ class TracedGenerator(np.random.Generator):
         return self._filled(size, dtype, lambda: self._discrete(name, values, _equal_masses(many)))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Draws the number of successes in n trials; raises NotTraced if the exact probabilities
-        get too long.
+        """Draws the number of successes in ``n`` trials with success probability ``p``.
+
+        Raises NotTraced for more than 4096 trials, or if the exact probabilities have too many
+        digits.
         """
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(
@@ -171,13 +191,14 @@ class TracedGenerator(np.random.Generator):
         return self._filled(size, array.dtype, lambda: self._discrete(name, values, tuple(shares)))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Returns a range, or the rows of an array, in random order."""
+        """Returns the rows of the array ``x``, or the integers below ``x``, in random order."""
         array = _rows(x, "permutation", axis)
         return array[np.array(self._order(len(array)), dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
-        """Returns the entries of a one-dimensional array in random order; raises NotTraced for more
-        dimensions.
+        """Returns the entries of a one-dimensional array in random order.
+
+        Raises NotTraced for more dimensions, and for ``out``.
         """
         if np.ndim(x) > 1 or out is not None:
             raise NotTraced("tracing supports Generator.permuted only for one row without out=")
@@ -196,10 +217,12 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("tracing does not support Generator.bit_generator")
 
     def model_seed(self, a: Any = None, **_: Any) -> None:
-        """Models seeding a global generator with a fresh random draw that has at least 2^31 values.
+        """Models the seeding of a global generator with ``a``, a fresh draw with at least 2^31
+        possible values.
 
-        The later draws of that generator stay independent. Raises NotTraced for any other seed. The
-        draw is marked as used up, so that any other use of it raises NotTraced.
+        The later draws of the global generator stay independent. The draw ``a`` is marked as used
+        up, so that any other use of it raises NotTraced. Raises NotTraced for any other seed.
+        Without a seed, and in replays (runs with given values of the draws), nothing happens.
         """
         if a is None or self.path.values is not None:
             return
@@ -216,19 +239,32 @@ class TracedGenerator(np.random.Generator):
         raise NotTraced("the code seeds a generator with a value that is not a fresh random draw")
 
     def spawn(self, n_children: int) -> Any:
-        """Returns ``n_children`` generators of the same path, whose draws are independent."""
+        """Returns a list that holds this generator ``n_children`` times, because all its draws are
+        independent.
+        """
         return [self for _ in range(n_children)]
 
     def draw_equally(self, name: str, values: tuple[Any, ...]) -> Any:
-        """Draws one of ``values``, each equally likely; ``name`` is the call for reports."""
+        """Draws one of the equally likely ``values``.
+
+        ``name``: text of the drawing call, for reports.
+        """
         return self._discrete(name, values, _equal_masses(len(values)))
 
     def draw_index(self, name: str, shares: Sequence[Fraction]) -> int:
-        """Draws an index with the probabilities ``shares``; the path fixes its value."""
+        """Draws an index with the probabilities ``shares``, and fixes its value on the execution
+        path.
+
+        ``name``: text of the drawing call, for reports.
+        """
         return int(fix_symbol(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
 
     def draw_distinct_indices(self, shares: Sequence[Fraction], count: int) -> list[int]:
-        """Draws ``count`` distinct indices, one after another from the remaining indices."""
+        """Draws ``count`` distinct indices one after another, without replacement.
+
+        ``shares``: probability of each index in the first draw. Raises ValueError if fewer than
+        ``count`` indices have a positive probability.
+        """
         left, picks = list(range(len(shares))), []
         if count > sum(share > 0 for share in shares):
             raise ValueError("Cannot take a larger sample than population when replace is False")
@@ -248,8 +284,10 @@ class TracedGenerator(np.random.Generator):
         return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
-        """Records a discrete draw and returns a symbol; a concrete value in a replay, or if the
-        path is eager.
+        """Records a draw from ``values`` with probabilities ``masses``, and returns its value.
+
+        The value is a symbol, which depends on the draw. The value is concrete in a replay (a run
+        with given values of the draws), and on a path that fixes every discrete draw at once.
         """
         if len(values) > _MAX_VALUES:
             raise NotTraced(f"the draw {name} has more than {_MAX_VALUES:,} values")
@@ -265,7 +303,7 @@ class TracedGenerator(np.random.Generator):
         return symbol.to_concrete() if self.path.eager else symbol
 
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
-        """Returns one draw, or an array of draws if ``size`` is given."""
+        """Returns one draw if ``size`` is None, otherwise an array of draws of that shape."""
         if size is None:
             return draw()
         many = math.prod(_shape(size))
@@ -277,8 +315,10 @@ class TracedGenerator(np.random.Generator):
         return self._together(draws, _shape(size), dtype)
 
     def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
-        """Returns draws as an array: a concrete array in replays, and if the values of all draws
-        are fixed.
+        """Returns draws as an array of ``shape`` and ``dtype``.
+
+        The array is concrete in replays (runs with given values of the draws), and if the path
+        fixes every discrete draw and all draws are fixed.
         """
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
@@ -287,8 +327,9 @@ class TracedGenerator(np.random.Generator):
 
 
 def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
-    """Returns a method that draws noise of a family; ``parameters`` names its arguments among loc
-    and scale.
+    """Returns a generator method that draws numbers from the distribution ``family``.
+
+    ``name``: name of the method. ``parameters``: names of its positional arguments: "loc", "scale".
     """
 
     def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:
@@ -332,17 +373,20 @@ def _whole_numbers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
 
 @cache
 def _equal_masses(count: int) -> tuple[Fraction, ...]:
-    """Returns equal probabilities, as one cached object, so that comparisons are fast."""
+    """Returns ``count`` equal probabilities, as one cached tuple, so that comparisons are fast."""
     return (Fraction(1, count),) * count
 
 
 def _number(value: Any) -> Any:
-    """Converts a concrete number to a fraction."""
+    """Converts a number to a fraction.
+
+    A symbol (a value that depends on random draws) is fixed to a number first.
+    """
     return to_fraction(value.to_concrete() if isinstance(value, Symbol) else value)
 
 
 def _share(value: Any) -> Any:
-    """Converts a probability to a fraction."""
+    """Converts a probability to a fraction; raises ValueError if it is not in [0, 1]."""
     share = _number(value)
     if not 0 <= share <= 1:
         raise ValueError("p < 0, p > 1 or p is NaN")
@@ -354,7 +398,10 @@ def _shape(size: Any) -> tuple[int, ...]:
 
 
 def _rows(value: Any, name: str, axis: int) -> Any:
-    """Returns the array from whose rows a method draws; an integer stands for a range."""
+    """Returns the array from whose rows the method ``name`` draws; an integer stands for a range.
+
+    Raises NotTraced for an ``axis`` other than 0, and for more than 4096 rows.
+    """
     if axis:
         raise NotTraced(f"tracing supports Generator.{name} only along the first axis")
     value = value.to_concrete() if isinstance(value, Symbol) else value
@@ -366,7 +413,7 @@ def _rows(value: Any, name: str, axis: int) -> Any:
 
 
 def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
-    """Returns replacements for NumPy's global random functions, by name."""
+    """Returns replacements for NumPy's global random functions, by name, which use ``rng``."""
     same = "random uniform beta normal standard_normal laplace exponential geometric binomial "
     same += "choice permutation shuffle standard_exponential"
     return {
@@ -385,8 +432,9 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
-    """Returns replacements for the functions of Python's ``random``, by name; integers are Python
-    integers.
+    """Returns replacements for the functions of Python's ``random``, by name, which use ``rng``.
+
+    Drawn integers are Python integers.
     """
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
@@ -430,10 +478,10 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def draw_replacements(rng: TracedGenerator) -> dict[int, Any]:
-    """Returns replacements for the global random functions of NumPy and Python, by the function's
-    id.
+    """Returns replacements for the global random functions of NumPy and Python.
 
-    The replacement of an unsupported function raises NotTraced.
+    The result maps the id of each function to its replacement, which draws from ``rng``. The
+    replacement of an unsupported function raises NotTraced.
     """
     known_draws = [
         ("numpy.random", known.NUMPY_DRAWS, _legacy(rng)),

@@ -1,6 +1,7 @@
 """Interpreter of Python functions on values that may depend on random draws.
 
-An operation that the interpreter does not know raises NotTraced.
+The interpreter computes the results of a randomizer for all values of its draws at once. An
+operation that the interpreter does not know raises NotTraced.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _BLIND |= {key: {"get", "setdefault", "pop", "items", "values", "keys", "copy"} 
 
 
 class _Names:
-    """The names of a module and the built-in functions, for lookups by rewritten code."""
+    """The names of a module and of the built-in functions, for lookups by the rewritten code."""
 
     def __init__(self, run: Any, module: dict[str, Any]) -> None:
         self.run, self.module = run, module
@@ -62,15 +63,18 @@ class _Names:
 
 
 class CallRules(Operations):
-    """Calls of functions, methods and classes: they are interpreted, or checked and called as
-    compiled code.
+    """Calls of functions, methods and classes by traced code.
+
+    Functions written in Python are traced step by step. Compiled functions are checked and then
+    called.
     """
 
     call_depth = 0
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls ``function(*args, **kwargs)``; raises NotTraced if its result may depend on more
-        than its arguments.
+        """Returns ``function(*args, **kwargs)``, as called by the traced code.
+
+        Raises NotTraced if the result may depend on more than the arguments.
         """
         self.count_step()
         kind = self.safe_class(function)
@@ -103,8 +107,9 @@ class CallRules(Operations):
         return self.call(self.in_class(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
-        """Returns the global names of rewritten code: the interpreter, and the names of ``module``
-        for reading.
+        """Returns the global names of rewritten code of a module.
+
+        These are the interpreter itself, and the names of ``module`` for reading.
         """
         if id(module) not in self.modules:
             scope: dict[str, Any] = {"__builtins__": _Names(self, module), RUN: self}
@@ -113,8 +118,9 @@ class CallRules(Operations):
         return self.modules[id(module)]
 
     def _function(self, function: types.FunctionType) -> types.FunctionType:
-        """Returns the rewritten function, in which every operation is a call of this
-        interpreter.
+        """Returns ``function`` rewritten so that every operation is a call of this interpreter.
+
+        Raises NotTraced if the source code is not found.
         """
         code = function.__code__
         if id(function.__globals__) in self.scopes:
@@ -150,7 +156,7 @@ class CallRules(Operations):
         self.call_depth += 1
         try:
             result = function(*args, **kwargs)
-        except (TypeError, NameError) as error:  # of wrong arguments, or of a name without a value
+        except (TypeError, NameError) as error:  # for wrong arguments, or a name without a value
             trace: Any = error.__traceback__
             while trace.tb_next is not None:
                 trace = trace.tb_next
@@ -200,8 +206,10 @@ class CallRules(Operations):
         )
 
     def _blind_method(self, value: Any, kind: Any, name: str, args: Any) -> Any:
-        """Calls a method that does not read the entries of its container, except for keys and
-        indices.
+        """Calls a method of a list, deque or dict that does not read the stored entries.
+
+        ``kind``: class of the container ``value``. ``name``: name of the method, such as "append".
+        The method may read keys of the dict, and compute with indices.
         """
         if kind in DICTS and args:
             self.check_key(value, args[0])
@@ -232,12 +240,16 @@ def _name(function: Any) -> str:
 # The interpreter runs a function in which every operation was rewritten as a call of its methods,
 # see ``rewriting``. Python itself handles names, control flow and functions. The interpreter
 # handles operations on values, and objects of Python classes. All other code is called through the
-# checks of ``gate``. The interpreter writes only to objects that the call created, and replaces no
-# function or attribute of other code.
+# checks of ``gate``. The interpreter writes only to objects that the traced call created, and
+# replaces no function or attribute of other code.
 
 
 class _Context:
-    """A context manager of traced code; its ``__exit__`` is not called for refusals."""
+    """A context manager of the traced code, used by a ``with`` statement.
+
+    If tracing is refused within the statement (NotTraced), ``__exit__`` of the manager is not
+    called.
+    """
 
     def __init__(self, run: Interpreter, manager: Any) -> None:
         self.run, self.manager = run, manager
@@ -257,7 +269,9 @@ class _Context:
 
 
 class Interpreter(CallRules):
-    """The complete interpreter; adds text, exceptions, contexts, imports and classes to
+    """The complete tracing interpreter, which computes results for all values of the random draws.
+
+    The class adds text, exceptions, context managers, imports and class definitions to
     ``CallRules``.
     """
 
@@ -271,14 +285,18 @@ class Interpreter(CallRules):
         return builtin_calls.new_super(self, (owner, value))
 
     def operand(self, value: Any) -> Operand:
-        """Wraps a value as an operand of ``a and b``, or of ``a < b < c``."""
+        """Wraps ``value``, an operand of ``a and b`` or ``a < b < c`` in traced code.
+
+        The truth of the wrapped value is decided by this interpreter, not by Python.
+        """
         return Operand(self, value)
 
     def format_value(self, value: Any, conversion: int, how: str | None) -> Any:
         """Returns the text of one value in an f-string.
 
-        ``conversion`` is the character code of ``!s``, ``!r`` or ``!a``, and ``how`` is the format
-        specification.
+        ``conversion``: character code of ``!s``, ``!r`` or ``!a``; any other number for no
+        conversion.
+        ``how``: the format specification; None if there is none.
         """
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
@@ -288,12 +306,13 @@ class Interpreter(CallRules):
         return self.call_compiled(format, (value, how or ""), {}, "format")
 
     def assertion_error(self, *message: Any) -> CodeError:
-        """Returns the exception of a failed ``assert``."""
+        """Returns the exception of a failed ``assert``, with the optional ``message``."""
         return CodeError(AssertionError(*message))
 
     def to_exception(self, error: Any) -> CodeError:
-        """Returns the exception of a ``raise`` statement; raises NotTraced if ``error`` is not an
-        Exception.
+        """Returns the exception that ``raise error`` raises in traced code.
+
+        ``error``: an exception or its class. Raises NotTraced if it is not an Exception.
         """
         if type(error) is type:
             error = self.call(error, (), {})
@@ -302,45 +321,56 @@ class Interpreter(CallRules):
         return CodeError(error)
 
     def catches(self, error: BaseException, *classes: Any) -> bool:
-        """Whether an ``except`` clause with these classes catches ``error``."""
+        """Whether the clause ``except classes`` in traced code catches ``error``.
+
+        A clause without classes catches every error.
+        """
         return not classes or builtin_calls.catches(self, error, classes)
 
     def current_error(self) -> Any:
-        """Returns the exception that is being handled."""
+        """Returns the exception that is being handled; None if there is none."""
         return sys.exc_info()[1]
 
     def runs_finally(self, before: Any) -> bool:
-        """Whether a ``finally`` block is run; it is not run if a refusal was raised since
-        ``before``.
+        """Whether a ``finally`` block of the traced code is run.
 
-        ``before`` is the exception that was being handled before the ``try``.
+        The block is not run if tracing was refused (NotTraced) within the ``try`` statement.
+        ``before``: the exception that was being handled before the ``try``; None if there was none.
         """
         return self.current_error() is before or sys.exc_info()[0] is CodeError
 
     def context(self, manager: Any) -> Any:
-        """Returns the context manager of a ``with`` statement, wrapped unless it is
-        ``numpy.errstate``.
+        """Returns the context manager of a ``with`` statement in traced code, wrapped for tracing.
+
+        A ``numpy.errstate`` is returned unchanged.
         """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
     def is_row(self, value: Any, length: int) -> bool:
-        """Whether a value matches a sequence pattern of this length in a ``match`` statement."""
+        """Whether ``value`` matches the pattern of a ``match`` statement for a sequence of
+        ``length`` entries.
+        """
         if type(value) in (list, tuple):
             return len(value) == length
         self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
         return False
 
     def has_keys(self, value: Any, *keys: Any) -> bool:
-        """Whether a value matches a mapping pattern with these keys in a ``match`` statement."""
+        """Whether ``value`` matches the pattern of a ``match`` statement for a mapping with
+        ``keys``.
+        """
         return type(value) is dict and all(self.contains(value, key) for key in keys)
 
     def is_instance(self, value: Any, kind: Any) -> bool:
-        """Whether a value matches a class pattern of ``kind`` in a ``match`` statement."""
+        """Whether ``value`` matches the pattern of a ``match`` statement for an object of class
+        ``kind``.
+        """
         return builtin_calls.is_instance(self, (value, kind))
 
     def import_module(self, name: str, first: str = "") -> types.ModuleType:
-        """Imports the module ``name``, and returns it or the package ``first`` at the start of its
-        name.
+        """Imports the module ``name``, and returns this module, or ``first`` if that is given.
+
+        ``first``: name of the top-level package of the module, which ``import a.b`` binds.
         """
         if name not in sys.modules:  # import as the first call would, with separate randomness
             with restore_random_state():
@@ -352,8 +382,10 @@ class Interpreter(CallRules):
         return module
 
     def import_part(self, part: str, name: str, level: int, package: str = "") -> Any:
-        """Evaluates ``from name import part``; ``level`` is the number of dots of a relative
-        import.
+        """Evaluates ``from name import part`` and returns the imported object.
+
+        ``level``: number of leading dots of a relative import. ``package``: package of the
+        importing module, from which the dots start.
         """
         if part == "*":
             self.refuse("tracing does not support import *")
@@ -363,8 +395,10 @@ class Interpreter(CallRules):
         return self.attribute(self.import_module(name), part)
 
     def build_class(self, body: Any, name: str, *bases: Any) -> type:
-        """Creates a class of the traced code; raises NotTraced if its bases or members are not
-        supported.
+        """Creates a class that the traced code defines.
+
+        ``body``: function that runs the body of the class statement. Raises NotTraced if a base
+        class or an attribute of the class is not supported.
         """
         hook = vars(object)["__init_subclass__"]
         plain = all(

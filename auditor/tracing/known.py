@@ -1,10 +1,10 @@
-"""Table of the compiled functions that traced code may call: their results depend only on their
-arguments.
+"""Table of the compiled functions that traced code may call, as their results depend on arguments
+alone.
 
 Each entry is the function itself, as it was when this module was imported. These functions keep no
 state between calls, read no clock, draw no random numbers, and call no methods of their arguments
-that tracing cannot see, for arguments of the types that ``gate`` allows. Comments give the reason
-for each group.
+that tracing cannot see, for arguments of the types that the module ``gate`` allows. Comments give
+the reason for each group.
 """
 
 from __future__ import annotations
@@ -116,10 +116,11 @@ KNOWN_CLASSES |= {
 
 
 def special_functions() -> dict[int, Any]:
-    """Returns the element-wise functions of scipy.special and the hashes of xxhash, if imported, by
-    their id.
+    """Returns the element-wise functions of scipy.special and the hashes of xxhash, keyed by
+    ``id``.
 
-    Functions with loops over objects are excluded, because they may call Python functions.
+    Each library is included if it has been imported. Functions with loops over objects are
+    excluded, because these may call Python functions.
     """
     names = vars(sys.modules.get("scipy.special", math))
     functions = [
@@ -224,7 +225,7 @@ IS_SUBCLASS = {
 
 
 def is_mutating(kind: type, name: str) -> bool:
-    """Whether the method ``name`` of the type ``kind`` writes to its object."""
+    """Whether the method ``name`` of the type ``kind`` changes the object on which it is called."""
     return name in _CHANGES.get(kind, ())
 
 
@@ -260,7 +261,5 @@ SIZE_RULES = {id(function): rule for functions, rule in _RULES for function in f
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether a function is compiled by Numba; its attribute ``py_func`` is then its Python
-    code.
-    """
+    """Whether Numba compiled the function ``value``; its Python code is then ``value.py_func``."""
     return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")

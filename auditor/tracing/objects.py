@@ -1,6 +1,4 @@
-"""Objects of traced classes: creates them, writes to them and reads them without running untraced
-code.
-"""
+"""Objects of classes in traced code, which are read, created and changed without untraced code."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ _OPEN_METHODS: dict[Any, tuple[str, ...]] = {
 }
 _ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
-# How attributes of objects, classes, modules and bound methods are looked up.
+# Methods that look up attributes of objects, classes, modules and bound methods.
 _GETTERS = [vars(kind)["__getattribute__"] for kind in
             (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
 _MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
@@ -52,7 +50,11 @@ _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeMethod:
-    """A method of a value of a built-in type: the object ``owner``, and the method's ``name``."""
+    """A method of a value of a built-in type, such as ``append`` of a list.
+
+    - ``owner``: the value.
+    - ``name``: name of the method.
+    """
 
     owner: Any
     name: str
@@ -60,7 +62,12 @@ class NativeMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialCall:
-    """A function together with its first arguments, such as a bound method."""
+    """A function together with its first arguments, such as a bound method.
+
+    - ``function``: any function of the traced code.
+    - ``args``: the first positional arguments.
+    - ``kwargs``: keyword arguments, which a call may override.
+    """
 
     function: Any
     args: tuple[Any, ...]
@@ -69,8 +76,9 @@ class PartialCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuperProxy:
-    """The result of ``super()``: looks up attributes of ``value`` in the classes after
-    ``owner``.
+    """The result of ``super()`` in traced code.
+
+    Attributes of ``value`` are looked up in the base classes that follow ``owner``.
     """
 
     owner: type
@@ -79,7 +87,7 @@ class SuperProxy:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The value in a slot of an object, which is read like a dict with one name."""
+    """The value in a slot (``__slots__``) of an object, read like a dict with one name."""
 
     slot: Any
     owner: Any
@@ -121,9 +129,7 @@ def _type_of(value: Any) -> Any:
 
 
 class ObjectReader(CallGate):
-    """Reads attributes of modules, values, classes and objects of classes that are written in
-    Python.
-    """
+    """Reads attributes of modules, values, classes written in Python, and their objects."""
 
     def __init__(self, rng: TracedGenerator) -> None:
         super().__init__(rng)
@@ -132,7 +138,9 @@ class ObjectReader(CallGate):
         self.modules: dict[int, dict[str, Any]] = {}
 
     def attribute(self, value: Any, name: str) -> Any:
-        """Evaluates ``value.name``; raises NotTraced if reading it could run unknown code."""
+        """Returns ``value.name`` in traced code; raises NotTraced if this could run code that is
+        not traced.
+        """
         self.count_step()
         kind = self.safe_class(value)
         if name == "__class__":
@@ -168,8 +176,9 @@ class ObjectReader(CallGate):
         return self._of_object(value, name)
 
     def _draws_or_reduces(self, value: Any, kind: Any, name: str) -> bool:
-        """Whether a name is a random draw of a generator that this call created, or a reduction of
-        a known ufunc.
+        """Whether ``value.name`` is a random draw of a generator, or a reduction of a known ufunc.
+
+        The generator must be that of the traced code, or one that the present run created.
         """
         if kind is np.ufunc:
             known_one = id(value) in known.FUNCTIONS or id(value) in self.special
@@ -178,8 +187,10 @@ class ObjectReader(CallGate):
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
-        """Returns the value of a name; raises AttributeError in the traced code if it does not
-        exist.
+        """Returns ``names[name]``.
+
+        If the name does not exist, raises AttributeError in the traced code. ``owner``: description
+        of the object for the message.
         """
         if name not in names:
             raise CodeError(AttributeError(f"{owner} has no attribute {name!r}"))
@@ -198,8 +209,9 @@ class ObjectReader(CallGate):
         return self.module_value(names, name)
 
     def module_value(self, names: dict[str, Any], name: str) -> Any:
-        """Returns the value of a name of a module; raises NotTraced for mutable values of the
-        standard library.
+        """Returns ``names[name]`` in traced code, where ``names`` are the global names of a module.
+
+        Raises NotTraced for lists, dicts and sets of the standard library, which may change.
         """
         value = names[name]
         kind = type(value)
@@ -222,8 +234,10 @@ class ObjectReader(CallGate):
         return member
 
     def class_of(self, value: Any) -> Any:
-        """Returns the class of a value; raises NotTraced for a random draw that is not fixed yet,
-        or if ``__class__`` is overridden.
+        """Returns the class of a value, as ``value.__class__`` does in traced code.
+
+        Raises NotTraced for a random draw that is not fixed yet, and if the class overrides
+        ``__class__``.
         """
         kind = self.safe_class(value)
         if kind in (Symbol, MaskedEntries):
@@ -240,10 +254,10 @@ class ObjectReader(CallGate):
         return kind
 
     def in_class(self, kind: type, name: str, after: type | None = None) -> Any:
-        """Finds an attribute of a class or its bases, without binding it; MISSING if it does not
-        exist.
+        """Returns the attribute ``name`` of a class or its bases, without binding it to an object.
 
-        ``after``: search only the bases after this class.
+        ``after``: search only the bases after this class; None to search all. The result is MISSING
+        if the attribute does not exist.
         """
         order = _MRO(kind)
         for base in order[order.index(after) + 1 :] if after is not None else order:
@@ -253,8 +267,9 @@ class ObjectReader(CallGate):
         return MISSING
 
     def is_python_class(self, kind: type) -> bool:
-        """Whether a class is written in Python, with no compiled base but ``object``, a tuple or an
-        exception.
+        """Whether a class is written in Python.
+
+        Compiled base classes other than ``object``, ``tuple`` and exceptions are not permitted.
         """
         return _is_python(kind)
 
@@ -283,7 +298,11 @@ class ObjectReader(CallGate):
         return self._bound(member, kind, name, value)
 
     def _bound(self, member: Any, kind: type, name: str, value: Any = MISSING) -> Any:
-        """Binds an attribute of a class to the class, or to its instance ``value``."""
+        """Returns ``member``, an attribute of the class ``kind``, bound to the class or to an
+        instance.
+
+        ``value``: the instance; MISSING for the class itself. ``name``: name of the attribute.
+        """
         how, has_value = type(member), value is not MISSING
         if member is MISSING:
             raise CodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
@@ -316,7 +335,10 @@ class ObjectReader(CallGate):
         return member
 
     def instance_attributes(self, value: Any) -> dict[str, Any]:
-        """Returns the attributes in the ``__dict__`` of an object."""
+        """Returns the ``__dict__`` of an object; an empty dict if the object has none.
+
+        Raises NotTraced if the class overrides ``__dict__``.
+        """
         member = self.in_class(type(value), "__dict__")
         if member is MISSING:
             return {}
@@ -346,8 +368,11 @@ class ObjectReader(CallGate):
         return self._bound(member, kind, name, value.value)
 
     def method(self, value: Any, name: str) -> Callable[..., Any] | None:
-        """Returns a special method of an object whose class is written in Python; None if there is
-        none.
+        """Returns a special method, such as ``__len__``, of an object whose class is written in
+        Python.
+
+        The result is bound to the object. It is None for other objects, and if the class does not
+        define the method.
         """
         kind = self.safe_class(value)
         if not self.is_python_class(kind) or known.KNOWN_CLASSES.get(id(kind)) is kind:
@@ -360,9 +385,10 @@ class ObjectReader(CallGate):
         return lambda *args: self.call(member, (value, *args), {})
 
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Computes the value of a function that caches its first result.
+        """Calls a function whose first result is cached, such as a cached property, and returns the
+        result.
 
-        Raises NotTraced if the function draws random numbers.
+        Raises NotTraced if the function draws random numbers, because later calls would share them.
         """
         before = len(self.rng.path.sources)
         made = dict(self.made)
@@ -378,10 +404,13 @@ class ObjectReader(CallGate):
 
 
 class ObjectBuilder(ObjectReader):
-    """Creates objects of classes that are written in Python, and writes to them."""
+    """Creates objects of classes that are written in Python, and sets their attributes."""
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
-        """Evaluates ``value.name = new``; raises NotTraced unless this call created the object."""
+        """Executes ``value.name = new`` in traced code.
+
+        Raises NotTraced unless the present run of the traced code created the object ``value``.
+        """
         kind = self.safe_class(value)
         python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
         plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
@@ -400,7 +429,9 @@ class ObjectBuilder(ObjectReader):
         self.set_unchecked(value, name, new)
 
     def set_unchecked(self, value: Any, name: str, new: Any) -> None:
-        """Sets an attribute as ``object.__setattr__`` does."""
+        """Sets an attribute as ``object.__setattr__`` does, without checking who created the
+        object.
+        """
         member = self.in_class(type(value), name)
         if type(member) is property:
             if member.fset is None:
@@ -420,7 +451,10 @@ class ObjectBuilder(ObjectReader):
         )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Creates an object of ``kind``, a class that is written in Python."""
+        """Creates an object of ``kind``, a class that is written in Python.
+
+        Raises NotTraced if creating the object would run code that cannot be traced.
+        """
         if isinstance(kind, enum.EnumType) and len(args) == 1 and not kwargs:
             for member in kind._member_map_.values():
                 if self.check_input(args[0], "Enum") == member.value:
@@ -468,7 +502,9 @@ class ObjectBuilder(ObjectReader):
         return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
     def is_plain_record(self, kind: type) -> bool:
-        """Whether a class is a dataclass whose fields can be read without running its code."""
+        """Whether a class is a dataclass whose fields can be read without running code of the
+        class.
+        """
         parts = self.fields_of(kind)
         if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED_TYPE:
             return False

@@ -1,4 +1,6 @@
-"""Operators, subscripts, loops and conditions of traced code, as methods of the interpreter."""
+"""Operators, subscripts, loops and conditions of traced code, as methods of the tracing
+interpreter.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ _MAX_BITS = 1 << 13
 
 
 class Operand:
-    """A value whose truth value and comparisons are decided by the interpreter ``run``."""
+    """An operand of ``a and b`` or ``a < b < c`` whose truth and comparisons the tracing decides.
+
+    - ``run``: the tracing interpreter.
+    - ``value``: the value of the operand.
+    """
 
     __slots__ = ("run", "value")
 
@@ -74,8 +80,10 @@ class Operand:
 
 
 class Operations(ObjectBuilder):
-    """Operators on values; special methods of traced classes are interpreted, others are checked
-    and called.
+    """Operators, subscripts, loops and conditions on values of traced code.
+
+    Special methods of classes of the traced code are traced step by step. Compiled operators are
+    checked and then called.
     """
 
     def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
@@ -87,7 +95,10 @@ class Operations(ObjectBuilder):
         return NotImplemented
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
-        """Evaluates ``a + b``, or the binary operator with the given name."""
+        """Returns the result of a binary operator on ``a`` and ``b`` in traced code.
+
+        ``name``: the operator, such as "add" for ``a + b`` or "mul" for ``a * b``.
+        """
         self.count_step()
         kind_a, kind_b, action = type(a), type(b), _ACTIONS[name]
         if kind_a in _FAST and kind_b in _FAST:
@@ -113,15 +124,20 @@ class Operations(ObjectBuilder):
         return self.call_compiled(action, (a, b), {}, name) if result is NotImplemented else result
 
     def unary(self, name: str, value: Any) -> Any:
-        """Evaluates ``-value``, or the unary operator with the given name."""
+        """Returns the result of a unary operator on ``value`` in traced code.
+
+        ``name``: the operator: "neg" for ``-value``, "pos" for ``+value`` or "invert" for
+        ``~value``.
+        """
         hook = self.method(value, f"__{name}__")
         return (
             hook() if hook is not None else self.call_compiled(_ACTIONS[name], (value,), {}, name)
         )
 
     def in_place(self, name: str, before: Any, value: Any) -> Any:
-        """Returns the result of ``before += value``, or of the augmented assignment with the given
-        name.
+        """Returns the result of an augmented assignment such as ``before += value`` in traced code.
+
+        ``name``: the operator, such as "add" for ``+=`` or "mul" for ``*=``.
         """
         kind = type(before)
         hook = self.method(before, f"__i{name}__")
@@ -138,7 +154,10 @@ class Operations(ObjectBuilder):
         return self.binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
-        """Evaluates ``a < b``, or the comparison with the given name."""
+        """Returns the result of a comparison of ``a`` and ``b`` in traced code.
+
+        ``name``: the comparison, such as "lt" for ``a < b``, "eq" for ``a == b`` or "not in".
+        """
         self.count_step()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
@@ -164,8 +183,9 @@ class Operations(ObjectBuilder):
         return plain or self.in_class(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
-        """Evaluates ``a is b``; raises NotTraced for numbers and text, whose identity depends on
-        Python itself.
+        """Evaluates ``a is b``.
+
+        Raises NotTraced for numbers and text, whose identity depends on the Python implementation.
         """
         kinds = [self.safe_class(a), self.safe_class(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
@@ -177,7 +197,7 @@ class Operations(ObjectBuilder):
         self.refuse("the code compares numbers or text by identity, which depends on Python itself")
 
     def contains(self, container: Any, value: Any) -> bool:
-        """Evaluates ``value in container``."""
+        """Returns the result of ``value in container`` in traced code."""
         kind = self.safe_class(container)
         hook = self.method(container, "__contains__")
         if hook is not None:
@@ -190,7 +210,7 @@ class Operations(ObjectBuilder):
         return any(self.is_true(self.compare("eq", e, value)) for e in self.iterate(container))
 
     def entry(self, value: Any, index: Any) -> Any:
-        """Evaluates ``value[index]``."""
+        """Returns ``value[index]`` in traced code."""
         self.count_step()
         kind = self.safe_class(value)
         if kind in DICTS:
@@ -218,8 +238,9 @@ class Operations(ObjectBuilder):
         return self.call_compiled(operator.getitem, (value, index), {}, "[]")
 
     def set_entry(self, owner: Any, index: Any, value: Any) -> None:
-        """Evaluates ``owner[index] = value``; raises NotTraced for a container that this call did
-        not create.
+        """Executes ``owner[index] = value`` in traced code.
+
+        Raises NotTraced for a container that the present run of the traced code did not create.
         """
         hook = self.method(owner, "__setitem__")
         if hook is not None:
@@ -240,19 +261,24 @@ class Operations(ObjectBuilder):
         self.run_code(lambda: operator.setitem(owner, index, value))
 
     def set_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
-        """Evaluates ``owner[index] += value``, or the augmented assignment with the given name."""
+        """Executes an augmented assignment such as ``owner[index] += value`` in traced code.
+
+        ``name``: the operator, such as "add" for ``+=``.
+        """
         self.set_entry(owner, index, self.in_place(name, self.entry(owner, index), value))
 
     def set_attribute_in_place(self, name: str, owner: Any, attribute: str, value: Any) -> None:
-        """Evaluates ``owner.attribute += value``, or the augmented assignment with the given
-        name.
+        """Executes an augmented assignment such as ``owner.attribute += value`` in traced code.
+
+        ``name``: the operator, such as "add" for ``+=``.
         """
         before = self.attribute(owner, attribute)
         self.set_attribute(owner, attribute, self.in_place(name, before, value))
 
     def delete_entry(self, owner: Any, index: Any) -> None:
-        """Evaluates ``del owner[index]``; raises NotTraced for a container that this call did not
-        create.
+        """Executes ``del owner[index]`` in traced code.
+
+        Raises NotTraced for a container that the present run of the traced code did not create.
         """
         self.check_write(owner)
         self.check_kind(owner, (list, dict), "del")
@@ -262,15 +288,18 @@ class Operations(ObjectBuilder):
         self.run_code(lambda: operator.delitem(owner, index))
 
     def check_kind(self, value: Any, kinds: tuple[Any, ...], name: str) -> None:
-        """Raises NotTraced unless the type of ``value`` is one of ``kinds``; ``name`` is the
-        operation.
+        """Raises NotTraced unless the type of ``value`` is one of ``kinds``.
+
+        ``name``: name of the operation for the message.
         """
         if type(value) not in kinds:
             self.refuse(f"tracing does not support {name} of the type {type(value).__name__}")
 
     def check_key(self, container: Any, key: Any) -> None:
-        """Raises NotTraced if ``key``, or a key of the dict, has a type whose comparison could run
-        untraced code.
+        """Raises NotTraced if looking up ``key`` in the dict ``container`` could run code that is
+        not traced.
+
+        Comparing the key with the keys of the dict must call only built-in code.
         """
         self.check_input(key, "a dict")
         self.record(container)
@@ -279,13 +308,14 @@ class Operations(ObjectBuilder):
                 self.check_input(known_key, "a dict")
 
     def new_set(self, entries: Any) -> Any:
-        """Evaluates ``{a, b}``."""
+        """Returns the set ``{a, b}`` for the entries a, b of ``entries`` in traced code."""
         passed = [self.check_input(entry, "a set") for entry in entries]
         return self.mark_own(self.run_code(lambda: set(passed)))
 
     def new_dict(self, *pairs: Any) -> Any:
-        """Evaluates ``{a: b, **c}``; the arguments are (a, b) for an entry, and (c,) for a dict to
-        merge.
+        """Returns the dict ``{a: b, **c}`` of traced code.
+
+        ``pairs``: (a, b) for each entry, and (c,) for each dict to merge.
         """
         result: Any = self.mark_own({})
         for key, *values in pairs:
@@ -297,8 +327,10 @@ class Operations(ObjectBuilder):
         return result
 
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
-        """Returns an iterator over the entries of ``value``, each unpacked to ``shape`` if it is
-        given.
+        """Returns an iterator over the entries of ``value``, as a loop in traced code uses.
+
+        ``shape``: None to yield entries as they are; otherwise a tuple to unpack each entry, such
+        as (None, "*") for ``for a, *b in value`` (see ``unpack``).
         """
         entries = self._entries(value)
         return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
@@ -344,10 +376,10 @@ class Operations(ObjectBuilder):
             yield entry
 
     def unpack(self, value: Any, shape: Any) -> Any:
-        """Returns the entries of ``value`` for assignment to several targets.
+        """Returns the entries of ``value`` for assignment to several targets, as in ``a, (b, *c) =
+        value``.
 
-        ``shape`` describes the targets: None for a name, "*" for a starred name, or a tuple of
-        shapes.
+        ``shape``: the targets: None for a name, "*" for a starred name, or a tuple of such shapes.
         """
         if type(shape) is not tuple:
             return value
@@ -361,8 +393,9 @@ class Operations(ObjectBuilder):
         return tuple(map(self.unpack, entries, shape))
 
     def is_true(self, value: Any) -> bool:
-        """Whether ``if value`` takes its branch; the path fixes the random draws on which ``value``
-        depends.
+        """Whether ``value`` counts as true, as in ``if value`` of traced code.
+
+        The execution path fixes the random draws on which ``value`` depends.
         """
         self.count_step(2)
         kind = self.safe_class(value)
@@ -381,10 +414,11 @@ class Operations(ObjectBuilder):
         return True
 
     def choose(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
-        """Evaluates ``body() if test else orelse()``.
+        """Returns the value of ``body() if test else orelse()`` in traced code.
 
-        If ``test`` depends on random draws and all values that ``read()`` returns are numbers or
-        text, both are computed and the path does not branch.
+        ``read()`` returns the values that ``body`` and ``orelse`` read. If these are numbers or
+        text and ``test`` depends on random draws, both functions are computed and the execution
+        path does not branch.
         """
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()

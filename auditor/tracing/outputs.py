@@ -1,5 +1,6 @@
-"""Outputs of a randomizer: their structure, their leaves, and their forms (types, order of keys,
-shapes).
+"""Outputs of a randomizer, split into structure and single values (leaves), and their forms.
+
+The form of an output consists of its types, its shapes, the order of keys and the signs of zeros.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class Output(NamedTuple):
-    """The output of one call, as tracing reads it.
+    """The output of one call of a randomizer, split into structure and single values (leaves).
 
     - ``structure``: hashable description of the nested containers, without the values.
-    - ``leaves``: the values in order; each is a concrete value or a symbol.
+    - ``leaves``: the values in order; each is a concrete value or a symbol (a value that depends on
+      random draws).
     """
 
     structure: Hashable
     leaves: tuple[Any, ...]
 
     def is_close(self, other: Output) -> bool:
-        """Whether both outputs are equal up to rounding."""
+        """Whether this output and ``other`` are equal up to rounding."""
         return self.structure == other.structure and all(map(are_close, self.leaves, other.leaves))
 
 
@@ -49,25 +51,35 @@ class _NotANumber:
         return "nan"
 
 
-# Replaces nan among leaves; it equals itself, so that lookups find it.
+# Replaces nan among the values of an output. NAN equals itself, so that lookups find it.
 NAN = _NotANumber()
 
 
 class ErrorOutput(NamedTuple):
-    """The output of a call that raised an exception; ``name`` is the exception's class name."""
+    """Stands for the output of a randomizer's call that raised an exception.
+
+    ``name``: class name of the exception.
+    """
 
     name: str
 
 
 def decompose(output: Any) -> Output:
-    """Splits an output into its structure and its leaves; raises NotTraced for an unknown type."""
+    """Splits an output into its structure (nested containers) and its single values (leaves).
+
+    Raises NotTraced for an output of unknown type.
+    """
     leaves: list[Any] = []
     structure = _structure(output, leaves)
     return Output(structure, tuple(leaves))
 
 
 def output_text(structure: Any, leaves: Iterator[str]) -> str:
-    """Returns the text of an output from its structure and the texts of its leaves."""
+    """Returns the text of an output for reports.
+
+    ``structure``: structure of the output, as ``decompose`` returns it.
+    ``leaves``: texts of its single values, in order.
+    """
     if structure == "value":
         return next(leaves)
     kind, parts = structure
@@ -86,9 +98,10 @@ def output_text(structure: Any, leaves: Iterator[str]) -> str:
 
 
 def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps ``function`` to return only the leaves of its output.
+    """Wraps ``function`` to return only the single values (leaves) of its output.
 
-    The leaves are an array, or a tuple if a leaf is a symbol.
+    The leaves are returned as an array, or as a tuple if a leaf depends on random draws
+    (``Symbol``).
     """
 
     @wraps(function)
@@ -100,10 +113,9 @@ def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def leaf_key(value: Any) -> Any:
-    """Converts a concrete value to a key for lookups, so that equal numbers of different types are
-    equal keys.
+    """Converts a concrete value of an output to a key for lookups.
 
-    Raises NotTraced for a value of an unknown type.
+    Equal numbers of different types get equal keys. Raises NotTraced for a value of unknown type.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -155,14 +167,14 @@ def _has_nan(array: NDArray[Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _of_shape(shape: tuple[int, ...]) -> Hashable:
-    """Returns the structure of an array of numbers, which is that of its nested lists."""
+    """Returns the structure of an array of numbers, which equals that of its nested lists."""
     if len(shape) == 1 or not shape[0]:
         return "row", shape[0]
     return "list", (_of_shape(shape[1:]),) * shape[0]
 
 
 def are_close(one: Any, other: Any) -> bool:
-    """Whether two values from outputs are equal up to rounding."""
+    """Whether two values from outputs are equal, numbers up to a relative difference of 1e-9."""
     if not (isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex))):
         return bool(one == other)
     return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))
@@ -175,19 +187,21 @@ def are_close(one: Any, other: Any) -> bool:
 
 FORM_CHECK = "form of the answers"
 _NOISE = "noise"
-# Set of observed forms by value of the output, and by structure for the containers.
+# Observed forms of outputs: a set for each single value, and for each structure of the containers.
 Forms = dict[Hashable, set[Hashable]]
 
 
 def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yields pairs (key, form) for the containers of an output and for each value in them (leaf).
+    """Yields the forms (types, shapes, signs of zero) of the parts of an output, as pairs (key,
+    form).
 
-    The key of a leaf holds its position and value. For noise the key holds the position only, and
-    the form has no sign of zero. Signs of rounded noise depend on the draws; the check "floating
-    point" counts them.
+    The parts are its containers and its single values (leaves). The key of a leaf holds its
+    position and value. For noise (a random real number) the key holds the position only, and the
+    form has no sign of zero, because the sign of rounded noise depends on the draws.
 
-    ``output``: the output of a replay. ``path``: the output from the interpreter. ``values``: the
-        expected output with concrete values.
+    ``output``: the output of a replay (a run of the callable with concrete draws).
+    ``path``: the output that tracing computed on the execution path.
+    ``values``: the expected output with concrete values.
     """
     leaves: list[tuple[str, bool]] = []
     yield values.structure, _form(output, leaves)
@@ -206,7 +220,7 @@ def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashab
 
 
 def form_of(value: Any) -> Hashable:
-    """Returns the types and shapes of all parts of a value."""
+    """Returns the types and shapes of all parts of a value, as a hashable object."""
     leaves: list[tuple[str, bool]] = []
     return _form(value, leaves), tuple(leaves)
 
@@ -229,11 +243,14 @@ def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
 
 
 def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> Check | None:
-    """Returns a failed check if the forms of outputs distinguish two inputs; None otherwise.
+    """Returns a failed check if types, shapes or signs of zero reveal the input; None otherwise.
 
-    ``inputs`` holds the forms per input, and ``names`` a name per input. Raises NotTraced if
-    probabilities of forms would have to be compared: at delta > 0, or if the same values have
-    several forms.
+    ``inputs``: for each input, the observed forms (types, shapes and signs of zero) of its outputs.
+    ``names``: name of each input.
+    ``delta``: delta of the privacy bound.
+
+    Raises NotTraced if probabilities of forms would have to be compared: at delta > 0, or if the
+    same values have several forms.
     """
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
         for values in (key for key in one if key in other):

@@ -1,5 +1,6 @@
-"""Execution paths of a randomizer: its random draws, the sets of values that they may have, and its
-decisions.
+"""Execution paths of a randomizer: random draws, the values that they may have, and decisions.
+
+Tracing runs the code once per path; a decision is a branch of the code that depends on a draw.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-# A source of randomness is one random draw. A cell is a set of its values with a known probability.
+# A source is one random draw. A cell is a set of values of this draw, with a known probability.
 #
 # A cell of a discrete source is a bit mask over its values. A cell of a real source is a tuple of
 # disjoint intervals with exact ends. A branch of the program that depends on a draw restricts the
@@ -29,9 +30,11 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteDraw:
-    """A random draw from finitely many values; a set of its values (a cell) is a bit mask.
+    """A random draw from finitely many values.
 
-    - ``name``: the call that draws, for reports, such as "integers(0, 6)".
+    A cell, a set of these values, is a bit mask: bit k stands for ``values[k]``.
+
+    - ``name``: the call that draws, as reports show it, such as "integers(0, 6)".
     - ``values``: the possible values.
     - ``masses``: probability of each value; they sum to 1.
     """
@@ -51,9 +54,7 @@ class FiniteDraw:
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
     def intersect(self, one: Any, other: Any) -> Any:
-        """Returns the intersection of two sets of values, each a bit mask; 0 (false) if they are
-        disjoint.
-        """
+        """Returns the intersection of two sets of values, each a bit mask; 0 if it is empty."""
         return one & other
 
     def unite(self, one: Any, other: Any) -> Any:
@@ -67,7 +68,7 @@ class FiniteDraw:
         return sum((self.masses[k] for k in _bits(cell)), Fraction(0))
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """Samples a value from the distribution conditional on ``cell``, a set of values as a bit
+        """Samples a value of this draw, given that it lies in ``cell``, a set of values as a bit
         mask.
         """
         share = rng.random() * float(self.mass(cell))
@@ -79,7 +80,7 @@ class FiniteDraw:
         return self.values[places[-1]]
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``sample``
+        """Whether the set ``cell``, a bit mask, contains ``value``, an object that ``draw``
         returned.
         """
         return any(self.values[k] is value for k in _bits(cell))
@@ -96,10 +97,11 @@ class FiniteDraw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RealDraw:
-    """A random draw of a real number or an integer; a set of its values (a cell) is a tuple of
-    intervals.
+    """A random draw of a real number or of an integer from a standard distribution.
 
-    - ``name``: the call that draws, for reports.
+    A cell, a set of values of the draw, is a tuple of disjoint intervals (low, high).
+
+    - ``name``: the call that draws, as reports show it.
     - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
       "two-sided geometric", or "integers" (0, ..., ``count`` - 1, each equally likely).
     - ``rate``: decay rate of the geometric families; P(k) is proportional to e^(-rate |k|).
@@ -124,9 +126,7 @@ class RealDraw:
         return self.family.endswith("geometric") or self.count > 0
 
     def intersect(self, one: Any, other: Any) -> Any:
-        """Returns the intersection of two sets of values, each a tuple of intervals; empty if they
-        are disjoint.
-        """
+        """Returns the intersection of two sets of values, tuples of intervals; () if empty."""
         if one is other:
             return one
         pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
@@ -143,8 +143,8 @@ class RealDraw:
         return tuple(combine)
 
     def split_cell(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
-        """Splits ``cell``, a tuple of intervals, into the part below ``threshold`` and the part
-        above it.
+        """Splits ``cell``, a tuple of intervals, into the values below ``threshold`` and those
+        above.
         """
         parts = (-math.inf, threshold), (threshold, math.inf)
         return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
@@ -156,8 +156,9 @@ class RealDraw:
         return sum((self.interval_mass(low, high) for low, high in cell), Fraction(0))
 
     def interval_mass(self, low: Any, high: Any) -> Mass:
-        """Returns the probability of the interval from ``low`` to ``high``, which lies within the
-        support.
+        """Returns the probability that the draw lies between ``low`` and ``high``.
+
+        The interval must lie within the support of the distribution.
         """
         if self.family == "uniform":
             return Fraction(high) - Fraction(low)
@@ -184,7 +185,7 @@ class RealDraw:
         return half * math.exp(-near) * -math.expm1(near - far)
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """Samples a value from the distribution conditional on ``cell``, a tuple of intervals."""
+        """Samples a value of this draw, given that it lies in ``cell``, a tuple of intervals."""
         low, high = cell[0]
         if len(cell) > 1:
             masses = np.asarray([float(self.interval_mass(*interval)) for interval in cell])
@@ -212,7 +213,7 @@ class RealDraw:
         return math.floor(value) if self.is_lattice else sign * value
 
     def contains(self, cell: Any, value: Any) -> bool:
-        """Whether ``cell``, a tuple of intervals, contains ``value``, as ``sample`` returned it."""
+        """Whether ``cell``, a tuple of intervals, contains the number ``value``."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
     def is_same(self, other: Any) -> bool:
@@ -234,7 +235,10 @@ _SUPPORTS: dict[str, Interval] = {
 
 
 def _middle(low: float, high: float) -> float:
-    """Returns a finite number within an interval in a far tail."""
+    """Returns a finite number within the interval from ``low`` to ``high``, in a far tail.
+
+    One end of the interval may be infinite.
+    """
     return low + 0.1 / abs(low) if math.isinf(high) else high - 0.1 / abs(high)
 
 
@@ -255,9 +259,9 @@ _CHANGED = "the function took another path with the same random draws: it depend
 
 
 class NotTraced(Exception):
-    """Raised if the code cannot be traced to an exact output distribution.
+    """Raised if the code of a randomizer cannot be traced to an exact output distribution.
 
-    The message gives the reason. ``where`` names the line of the code, if it is known.
+    The message gives the reason. ``where``: the line of the code, as text; empty if not known.
     """
 
     def __init__(self, reason: str, where: str = "") -> None:
@@ -269,23 +273,25 @@ class NotTraced(Exception):
 
 
 class OutOfSteps(NotTraced):
-    """Raised if tracing one input takes more steps than its budget."""
+    """Raised if tracing one input takes more interpreter steps than its ``StepBudget`` allows."""
 
 
 class StateChanged(NotTraced):
-    """Raised if a value outside of the call changed after the code read it.
+    """Raised if a value outside of the traced call changed after the code read it.
 
-    The code is not traced a second time, because a second run would not notice the change.
+    Tracing is then not tried again with all discrete draws fixed, because the second attempt would
+    not notice the change.
     """
 
 
 class TooRare(Exception):
-    """Raised on a path whose probability is below 2^-100; such a path is left out."""
+    """Raised on an execution path whose probability is below 2^-100; such a path is left out."""
 
 
 class StepBudget:
-    """Number of steps for tracing one input; the count depends only on the code, not on the
-    machine's speed.
+    """Number of steps of the tracing interpreter allowed for one input.
+
+    The count depends only on the code, not on the machine's speed.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
@@ -299,22 +305,22 @@ class StepBudget:
 
 
 class Path:
-    """One run of the code: its random draws, the sets of values to which they are restricted, and
-    its decisions.
+    """One run of the traced code: its random draws, their allowed values, and its decisions.
 
     A decision is a branch of the code that depends on a random draw. A cell is a set of values of a
-    draw.
+    draw. A replay is a run with given values of the draws.
 
-    - ``decisions``: pairs (option taken, number of options). The first pairs are given; later
-      decisions take option 0.
+    - ``decisions``: pairs (index of the option taken, number of options). The first pairs are
+      given; later decisions take option 0.
     - ``budget``: the remaining steps for the input.
     - ``eager``: whether the path fixes the value of every discrete draw at once, for code that
       reads types of values.
     - ``sources``: the random draws so far. If ``sources`` and ``values`` are passed to the
-      constructor, the run is a replay: they are the expected draws and their values, and draws
-      return concrete numbers.
+      constructor, the run is a replay. These arguments are then the expected draws and their
+      values, and draws return concrete numbers.
     - ``limits``: the cell of each draw that a decision has restricted.
-    - ``sums``: for each draw that replaces a weighted sum of draws, its parts and their weights.
+    - ``sums``: for each draw that replaces a weighted sum of draws, the summed draws and their
+      weights.
     - ``used_up``: draws that no other operation may use, because they are part of a sum or a seed.
     - ``changes``: number of changes of ``limits``, ``sums`` and ``used_up`` so far.
     - ``has_strayed``: whether a replay made a draw that was not expected, even if the code caught
@@ -341,9 +347,10 @@ class Path:
         self._share, self._decided = 1.0, 0
 
     def add_draw(self, source: Source) -> Any:
-        """Records a random draw; returns its value in a replay, else None.
+        """Records the random draw ``source``; returns its value in a replay, otherwise None.
 
-        Raises NotTraced if there are too many draws, or if a replay expected another draw.
+        A replay repeats a run with given values of the draws. Raises NotTraced if there are too
+        many draws, or if the replay expected another draw.
         """
         if len(self.sources) >= MAX_SOURCES:
             raise NotTraced(f"one call of the code draws more than {MAX_SOURCES:,} random numbers")
@@ -360,8 +367,8 @@ class Path:
     def take_option(self, options: int) -> int:
         """Returns the index of the option that this path takes at the present branch of the code.
 
-        ``options`` is the number of options. Raises NotTraced if there are too many branches, or if
-        the number differs from an earlier run.
+        ``options``: number of options. Raises NotTraced if there are too many branches, or if
+        ``options`` differs from an earlier run of the same path.
         """
         self.budget.spend(_DECISION)
         if self._decided >= _MAX_DEPTH:
@@ -375,8 +382,9 @@ class Path:
         return taken
 
     def fix_integer(self, source: RealDraw) -> None:
-        """Fixes the value of a geometric draw, as one decision; values rarer than 2^-100 are left
-        out.
+        """Restricts ``source``, a geometric draw, to one of its values, as a decision of this path.
+
+        Values rarer than 2^-100 are left out. Raises NotTraced if there are too many values.
         """
         half, last = Fraction(1, 2), math.ceil(-math.log(MIN_PATH_PROB) / source.rate) + 1
         if last > MAX_PATHS:
@@ -388,7 +396,7 @@ class Path:
         self.restrict({source: parts[self.take_option(len(parts))]})
 
     def restrict(self, cells: dict[Source, Any]) -> None:
-        """Restricts random draws to ``cells``, sets of values that lie within their present sets.
+        """Restricts random draws to ``cells``, a smaller set of allowed values per draw.
 
         Raises TooRare if the probability of the path falls below 2^-100.
         """
@@ -401,11 +409,10 @@ class Path:
             raise TooRare
 
     def add_sum(self, total: Source, *parts: tuple[Source, float]) -> Source:
-        """Replaces a weighted sum of draws by the single draw ``total``, and marks the parts as
-        used up.
+        """Replaces a weighted sum of draws by the single draw ``total``, and returns this draw.
 
-        ``parts`` are the draws and their weights. Returns an earlier ``total`` if the same sum is
-        known.
+        ``parts``: the summed draws and their weights; no other operation may use these draws
+        afterwards. If the sum is already known, its earlier draw is returned.
         """
         for known, before in self.sums.items():
             if before == parts:
@@ -416,8 +423,11 @@ class Path:
         return total
 
     def sample(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
-        """Samples values of all random draws within ``limits``; None if sampled values rarely
-        satisfy them.
+        """Samples a value of every random draw within ``limits``, the allowed set of values of each
+        draw.
+
+        The result maps draws to values. It is None if sampled values rarely satisfy limits on sums
+        of draws.
         """
         for _ in range(_TRIES):
             values = {s: s.draw(limits.get(s, s.domain), rng) for s in self.sources}
@@ -429,7 +439,7 @@ class Path:
 
     @property
     def weight(self) -> Mass:
-        """The probability of the path."""
+        """Probability that the random draws lead the traced code along this path."""
         weight: Mass = Fraction(1)
         for source, cell in self.limits.items():
             weight *= source.mass(cell)
@@ -439,9 +449,14 @@ class Path:
 def all_paths(
     run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[Path, Any]]:
-    """Yields every path with the result of ``run`` on it, in the order of the decisions.
+    """Yields pairs (execution path, result of ``run`` on this path) for every path of the code.
 
     The result is None for a path rarer than 2^-100, such as a path with many iterations of a loop.
+
+    ``run``: runs the code on a path and returns its output.
+    ``budget``: steps allowed for all paths together.
+    ``eager``: whether each path fixes every discrete draw at once.
+
     Raises NotTraced if there are too many paths, or if the code depends on more than its draws.
     """
     decisions: list[tuple[int, int]] = []

@@ -1,6 +1,4 @@
-"""Exact epsilon of traced output distributions, with the inputs and the distinguishing event that
-attain it.
-"""
+"""Exact epsilon of traced output distributions, and the event that best separates two inputs."""
 
 from __future__ import annotations
 
@@ -49,11 +47,12 @@ _ALIKE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DistPair:
-    """Output distributions of two inputs, for the comparison at a delta above 0.
+    """Output distributions P and Q of a first and a second input, compared at a delta above 0.
 
-    - ``parts``: the outputs of each tag under both inputs.
-    - ``max_lost``: bound on the additional probability of any output under the second input, from
-      paths that were left out.
+    - ``parts``: the outputs under both inputs, one entry per tag (structure of an output with its
+      constant values).
+    - ``max_lost``: bound on the probability that Q may additionally give to any output, because
+      rare execution paths were left out.
     """
 
     parts: list[_Part]
@@ -61,22 +60,28 @@ class DistPair:
 
     @classmethod
     def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistPair:
-        """Pairs two distributions; raises NotTraced if outputs combine several noises that are not
-        normal.
+        """Pairs the output distributions ``p`` and ``q`` of two inputs.
+
+        ``lost``: probability of the execution paths of ``q`` that were left out. Raises NotTraced
+        if outputs combine several noises that are not normal.
         """
         parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
         return cls(parts, lost)
 
     def masses_above(self, epsilon: float) -> tuple[float, float]:
-        """Returns the probability under each input of the outputs whose probability ratio exceeds
-        e^epsilon.
+        """Returns the probabilities, under both inputs, of all outputs with a large probability
+        ratio.
+
+        The ratio of the first input's probability to the second one's exceeds e^epsilon.
         """
         p, q = self._excess(epsilon)[2:].tolist()
         return p, q
 
     def divergence(self, epsilon: float) -> tuple[float, float]:
-        """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``, minus
-        e^epsilon times ``max_lost``.
+        """Returns bounds (lower, upper) on the hockey-stick divergence at ``epsilon``.
+
+        The divergence is that of the first input's output distribution from the second one's. Both
+        bounds are reduced by e^epsilon times ``max_lost``, to allow for paths that were left out.
         """
         less = math.exp(epsilon) * self.max_lost if self.max_lost else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()
@@ -86,8 +91,11 @@ class DistPair:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.parts], axis=0))
 
     def smallest_epsilon(self, delta: float) -> tuple[float, float]:
-        """Returns bounds (lower, upper) on the smallest epsilon at which the divergence is at most
+        """Returns bounds (lower, upper) on the smallest epsilon with a divergence of at most
         ``delta``.
+
+        The divergence is the hockey-stick divergence of the first input's output distribution from
+        the second one's.
         """
         if self.divergence(0.0)[1] <= delta:
             return 0.0, 0.0
@@ -112,8 +120,9 @@ class DistPair:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The outputs of one tag under two inputs, without blocks that have the same distribution under
-    both.
+    """The outputs with one tag (structure and constant values) under two inputs, for ``DistPair``.
+
+    Blocks of values with equal distributions under both inputs are omitted.
 
     - ``logs``: log-probabilities of the listed outputs, shape (2, outputs).
     - ``shift``: distance in standard deviations between the two means of a normal number that is an
@@ -127,8 +136,13 @@ class _Part:
 
     @classmethod
     def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
-        """Combines independent blocks: normal numbers into one number, all other blocks into a
-        product.
+        """Combines independent groups (blocks) of output values, one table of probabilities each.
+
+        ``group``, ``other``: the tables under the first and the second input; ``other`` is None if
+        the outputs are impossible under the second. Normal numbers become one number, all other
+        blocks a product. ``lost``: probability of left-out execution paths. Raises NotTraced if
+        several blocks have densities that are not all normal, or if paths were left out and several
+        blocks differ between the inputs.
         """
         logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
@@ -158,8 +172,10 @@ class _Part:
         return cls(logs, math.hypot(*shifts), mixtures)
 
     def excess(self, epsilon: float) -> NDArray[np.float64]:
-        """Returns four numbers: bounds on the divergence, and the probabilities where the ratio
-        exceeds e^epsilon.
+        """Returns four numbers, summed over these outputs, shape (4,).
+
+        They are a lower and an upper bound on the hockey-stick divergence at ``epsilon``, and the
+        probabilities under both inputs of the outputs whose probability ratio exceeds e^epsilon.
         """
         losses = log_ratio_of_masses(*self.logs)
         gap = epsilon - np.where(losses == np.inf, 0.0, losses)
@@ -178,8 +194,10 @@ class _Part:
 
 
 def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
-    """Joins the log-probabilities (2, outputs) with another block, and merges outputs of equal
-    log-ratio.
+    """Returns log-probabilities (2, outputs) of outputs joined with an independent block of values.
+
+    ``logs``: log-probabilities of the outputs under both inputs, (2, outputs). ``p``, ``q``:
+    distributions of the block under both inputs. Outputs of equal log-ratio are merged.
     """
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[log(table.get(key, ZERO_MASS).mass) for key in keys] for table in (p, q)])
@@ -202,10 +220,10 @@ def _equal(p: Table, q: Table) -> bool:
 
 
 def _shift(p: Table, q: Table) -> float | None:
-    """Returns the distance of two normal numbers of equal standard deviation, in standard
-    deviations.
+    """Returns the distance between the means of two normal numbers, in standard deviations.
 
-    None for other numbers.
+    The standard deviations must be equal; the result is None otherwise, and for other
+    distributions.
     """
     if list(p) != list(q) or len(p) != 1:
         return None
@@ -219,8 +237,9 @@ def _shift(p: Table, q: Table) -> float | None:
 
 
 # Outputs that can be listed form a table of inputs by outputs. Other distributions are compared in
-# pairs. Within a tag, the log-ratios of independent blocks add up. At delta > 0, the divergence of
-# a block of numbers is integrated with error bounds, for every sum of the losses of other blocks.
+# pairs. Within a tag (structure and constant values of an output), the log-ratios of independent
+# blocks of values add up. At delta > 0, the divergence of a block of numbers is integrated with
+# error bounds, for every sum of the losses of other blocks.
 
 # Maximum relative distance between the bounds at which the lower bound counts as exact.
 MAX_GAP = 1e-6
@@ -238,7 +257,7 @@ _ENDLESS = "The likelihood ratio grows without bound towards the end of the inte
 
 
 class _Event(NamedTuple):
-    """Description of an event, and its probabilities under the first and the second input."""
+    """Description of a set of outputs, and its probabilities under a first and a second input."""
 
     output: str
     probability_a: float
@@ -247,7 +266,10 @@ class _Event(NamedTuple):
 
 
 class _Ratio(NamedTuple):
-    """Bounds on the largest log-ratio; ``event`` returns an event whose log-ratio is ``lower``."""
+    """Bounds on the largest log-ratio of the probabilities of an output under two inputs.
+
+    ``event``: returns an event whose log-ratio is ``lower``.
+    """
 
     lower: float
     upper: float
@@ -257,8 +279,7 @@ class _Ratio(NamedTuple):
 def prove_bound(
     dists: Sequence[TracedDist], names: Sequence[str], delta: float, enough: float = math.inf
 ) -> Bound:
-    """Computes the exact epsilon over all ordered pairs of inputs, from one output distribution per
-    input.
+    """Computes the exact epsilon, the largest over all ordered pairs of inputs.
 
     - ``dists``: the output distribution of each input.
     - ``names``: the name of each input, for the distinguishing event.
@@ -267,8 +288,8 @@ def prove_bound(
       not exact.
 
     The bound is marked as tight if its upper and lower limits agree and no rare outputs are left
-    out. Raises NotTraced if they differ and the lower limit does not exceed ``enough``, and if
-    several noises are combined.
+    out. Raises NotTraced if the limits differ and the lower limit does not exceed ``enough``, and
+    for some outputs that combine several noises.
     """
     paths = sum(dist.paths for dist in dists)
     left_out = sum(dist.left_out for dist in dists)
@@ -305,7 +326,10 @@ def prove_bound(
 
 
 def _mark_tight(bound: Bound, upper: float, enough: float) -> Bound:
-    """Marks the lower bound as tight if the upper limit is close to it."""
+    """Returns ``bound``, marked as tight if ``upper``, an upper limit of epsilon, is close to it.
+
+    Raises NotTraced if ``upper`` is finite but not close, and ``bound`` does not exceed ``enough``.
+    """
     tight = upper <= bound.epsilon + MAX_GAP * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
@@ -336,8 +360,9 @@ def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delt
 
 
 def _is_cut_tail(entry: OutputMass) -> bool:
-    """Whether an output is so far in the tail that it may be left out under only one of the
-    inputs.
+    """Whether an output may be missing under only one of two inputs.
+
+    Such an output lies far in a tail of rounded noise, which is cut off.
     """
     return entry.is_cut and entry.mass < _FAR
 
@@ -352,7 +377,9 @@ def _value_name(structure: Hashable, value: Any) -> str:
 
 
 def _fraction_note(p: Mass, q: Mass) -> str:
-    """Returns a note with both probabilities as fractions, if these are short."""
+    """Returns a note with the probabilities ``p`` and ``q`` as fractions; "" unless these are
+    short.
+    """
     if not (isinstance(p, Fraction) and isinstance(q, Fraction)):
         return ""
     if max(p.denominator, q.denominator) > 10**12:
@@ -361,7 +388,10 @@ def _fraction_note(p: Mass, q: Mass) -> str:
 
 
 def _draw_names(cells: Cells) -> str:
-    """Returns a note with the random draws that lead to an output, in the order of the draws."""
+    """Returns a note that names the values of the random draws that lead to an output.
+
+    ``cells``: for each draw, in order, the set of these values. The note is empty without draws.
+    """
     names = [_draw_name(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
     return f"Random draws under the first input: {', '.join(names)}." if names else ""
 
@@ -376,7 +406,12 @@ def _draw_name(source: Source, cell: Any) -> str:
 
 
 def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
-    """Returns the largest log-ratio among the outputs of a tag."""
+    """Returns bounds on the largest log-ratio of two inputs' probabilities, among outputs of one
+    tag.
+
+    A tag is the structure of an output with its constant values. ``p``, ``q``: output distributions
+    of the two inputs.
+    """
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
@@ -401,7 +436,11 @@ def _difference(p: Mass, q: Mass) -> float:
 
 
 def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
-    """Returns bounds on the largest log-ratio of the outputs with one key."""
+    """Returns bounds (lower, upper) on the largest log-ratio of the outputs with one key.
+
+    ``key``: values at some positions of an output. ``p``, ``q``: probabilities of the key under
+    both inputs; ``q`` is None if the key does not occur under the second input.
+    """
     if _is_cut_tail(p) and (q is None or _is_cut_tail(q)):
         return -math.inf, -math.inf
     if q is None:
@@ -415,7 +454,12 @@ def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, flo
 
 
 def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
-    """Describes the outputs of a tag in which some blocks have the ``chosen`` keys."""
+    """Returns the event that an output has the tag ``tag``, and that some blocks have certain
+    values.
+
+    A tag is the structure of an output with its constant values. ``chosen``: values (a key) per
+    block, a group of positions in the output.
+    """
     group, other = p.groups[tag], q.groups.get(tag)
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
@@ -441,8 +485,11 @@ def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...],
 def _of_key(
     structure: Hashable, key: Key, p: OutputMass, q: OutputMass | None, atoms: Table
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Returns the text of each leaf of a key (an interval for noise), the two log-probabilities,
-    and a note.
+    """Returns the texts of the values in ``key``, two log-probabilities, and a note.
+
+    ``key``: values at some positions of an output; the text of noise is an interval. ``p``, ``q``:
+    probabilities of the key under both inputs; ``q`` is None if the key does not occur under the
+    second input. The log-probabilities are those under both inputs.
     """
     if HOLE not in key:
         note = _draw_names(p.cells) if q else _IMPOSSIBLE
@@ -470,7 +517,7 @@ def _number(value: float) -> str:
 
 
 def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
-    """Returns the smallest epsilon at ``delta``, see ``DistPair.smallest_epsilon``."""
+    """Returns bounds on the smallest epsilon at ``delta``; see ``DistPair.smallest_epsilon``."""
     pair = DistPair.of(p, q, lost)
     lower, upper = pair.smallest_epsilon(delta)
     return _Ratio(

@@ -1,7 +1,8 @@
-"""Rewrites functions so that every operation in them becomes a call of the interpreter.
+"""Rewrites functions so that every operation in them becomes a call of the tracing interpreter.
 
-Python itself handles names, scopes, arguments, loops and generators; an ``Interpreter`` handles
-every operation on a value. Syntax without a rule is replaced by a call that raises NotTraced.
+Python itself runs names, scopes, arguments, loops and generators. The tracing interpreter
+(``Interpreter``) computes every operation on a value. Syntax without a rule is replaced by a call
+that raises NotTraced.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _THROWN, _SUBJECT = "<thrown>", "<subject>"
 
 
 class _OuterName(Exception):
-    """Raised for a statement that binds a name that outlives the call."""
+    """Raised for a statement that binds a name that outlives the call, such as a global name."""
 
 
 def _load(name: str) -> ast.Name:
@@ -60,8 +61,9 @@ def _load(name: str) -> ast.Name:
 
 
 def _op(name: str, *arguments: Any) -> ast.Call:
-    """Returns a call of a method of the interpreter; arguments that are not nodes become
-    constants.
+    """Returns the syntax of a call of the interpreter's method ``name``.
+
+    Arguments that are not syntax nodes become constants.
     """
     nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in arguments]
     return ast.Call(ast.Attribute(_load(RUN), name, ast.Load()), nodes, [])
@@ -89,7 +91,11 @@ def _yields(node: ast.AST) -> bool:
 
 @lru_cache(maxsize=4096)
 def rewrite(code: CodeType) -> CodeType | None:
-    """Returns the rewritten code of a function; None if its source code is not found."""
+    """Returns the code of a function, with every operation rewritten as a call of the tracing
+    interpreter.
+
+    The result is None if the source code of the function is not found.
+    """
     node = syntax_of(code)
     if node is None:
         return None
@@ -104,7 +110,7 @@ def rewrite(code: CodeType) -> CodeType | None:
 
 
 class _Rewriting(ast.NodeTransformer):
-    """The rewriting rules, one method per type of syntax node."""
+    """Rules that rewrite the syntax tree of a function, one method per type of syntax node."""
 
     def __init__(self, node: ast.AST, code: CodeType) -> None:
         every = list(ast.walk(node))
@@ -119,8 +125,9 @@ class _Rewriting(ast.NodeTransformer):
         self.places = itertools.count()
 
     def define(self, node: Any) -> ast.stmt:
-        """Returns the rewritten statement that defines the function; default values become
-        placeholders.
+        """Returns the rewritten statement that defines the function.
+
+        Default values of arguments become None; the real ones are set on the function object later.
         """
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
         node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
@@ -131,8 +138,9 @@ class _Rewriting(ast.NodeTransformer):
         return new  # type: ignore[no-any-return]
 
     def visit(self, node: ast.AST) -> Any:
-        """Rewrites a node by its rule; a node without a rule becomes a call that raises
-        NotTraced.
+        """Returns the rewritten form of a syntax node.
+
+        A node without a rule becomes a call that raises NotTraced.
         """
         name = type(node).__name__
         rule = getattr(self, f"visit_{name}", None)
@@ -159,7 +167,7 @@ class _Rewriting(ast.NodeTransformer):
         return new
 
     def _part(self, part: Any) -> Any:
-        """Converts a child of a node to an argument of a call."""
+        """Converts a child of a syntax node to an argument of a call of the interpreter."""
         if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
             return OPERATORS[type(part).__name__]
         if isinstance(part, list):
@@ -183,26 +191,34 @@ class _Rewriting(ast.NodeTransformer):
     # Names and targets.
 
     def visit_Name(self, node: ast.Name) -> Any:
-        """Keeps a name unchanged; raises ``_OuterName`` if the name is bound here and outlives the
-        call.
+        """Keeps a name unchanged.
+
+        Raises ``_OuterName`` if the node binds a name that outlives the call. The name
+        ``__builtins__`` becomes a call that raises NotTraced.
         """
         if not isinstance(node.ctx, ast.Load):
             self._check(node.id)
         return _op("refuse", "the code uses __builtins__") if node.id == "__builtins__" else node
 
     def visit_Global(self, node: ast.Global) -> Any:
-        """Removes a ``global`` statement; assignments to its names are refused where they occur."""
+        """Removes a ``global`` statement.
+
+        Assignments to its names are replaced by calls that raise NotTraced.
+        """
         return ast.Pass()
 
     def _private(self, name: str) -> str:
-        """Returns the name of an attribute, mangled as Python does for private names of a class."""
+        """Returns an attribute's name, changed as Python does for names like ``__name`` within a
+        class.
+        """
         mangled = name.startswith("__") and not name.endswith("__") and self.owner.strip("_")
         return f"_{self.owner.lstrip('_')}{name}" if mangled else name
 
     def _target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
-        """Returns a target that consists only of names, and its shape.
+        """Returns an assignment target that consists only of names, and its shape.
 
-        Assignments to other targets, such as attributes, are appended to ``later``.
+        The shape is None for a name, "*" for a starred name, or a tuple of shapes. Assignments to
+        other targets, such as attributes, are appended to ``later``.
         """
         if isinstance(node, ast.Starred):
             return self._target(node.value, later)[0], "*"
@@ -222,7 +238,9 @@ class _Rewriting(ast.NodeTransformer):
         return ast.Name(name, ast.Store()), None
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Rewrites ``a = b``; the interpreter assigns to attributes and entries."""
+        """Rewrites ``a = b``. Assignments to attributes and entries become calls of the tracing
+        interpreter.
+        """
         value = self.visit(node.value)
         statements: list[ast.stmt] = []
         if len(node.targets) > 1:
@@ -242,7 +260,7 @@ class _Rewriting(ast.NodeTransformer):
         return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """Rewrites ``a += b`` and other augmented assignments."""
+        """Rewrites ``a += b`` and similar assignments as calls of the tracing interpreter."""
         name, target = OPERATORS[type(node.op).__name__], node.target
         value = self.visit(node.value)
         if isinstance(target, ast.Name):
@@ -254,7 +272,7 @@ class _Rewriting(ast.NodeTransformer):
         return _op("set_entry_in_place", name, owner, self.visit(target.slice), value)
 
     def visit_Delete(self, node: ast.Delete) -> Any:
-        """Rewrites ``del`` of names and entries."""
+        """Rewrites ``del``. The deletion of an entry becomes a call of the tracing interpreter."""
         found: list[Any] = []
         for target in node.targets:
             if isinstance(target, ast.Name):
@@ -284,7 +302,7 @@ class _Rewriting(ast.NodeTransformer):
     # Control flow.
 
     def visit_If(self, node: Any) -> Any:
-        """Rewrites ``if`` and ``while``; the interpreter decides whether the condition is true."""
+        """Rewrites ``if`` and ``while`` so that the tracing interpreter evaluates the condition."""
         self.generic_visit(node)
         node.test = _op("is_true", node.test)
         return node
@@ -292,7 +310,7 @@ class _Rewriting(ast.NodeTransformer):
     visit_While = visit_If
 
     def visit_For(self, node: ast.For) -> Any:
-        """Rewrites ``for`` loops over the interpreter's iterators."""
+        """Rewrites a ``for`` loop so that the tracing interpreter makes its iterator."""
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
         body = [*later, *self._block(node.body)]
@@ -304,7 +322,9 @@ class _Rewriting(ast.NodeTransformer):
         return target, _op("iterate", self.visit(node.iter), *shapes)
 
     def visit_comprehension(self, node: ast.comprehension) -> Any:
-        """Rewrites ``for ... in ... if ...`` within a comprehension."""
+        """Rewrites ``for a in b if c`` in a comprehension; the tracing interpreter then makes the
+        iterator.
+        """
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
         if later or node.is_async:
@@ -319,12 +339,18 @@ class _Rewriting(ast.NodeTransformer):
         return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
-        """Rewrites ``raise`` statements."""
+        """Rewrites ``raise error`` so that the tracing interpreter constructs the exception that is
+        raised, from an exception or its class.
+
+        A bare ``raise`` stays.
+        """
         return ast.Raise(None if node.exc is None else _op("to_exception", self.visit(node.exc)))
 
     def visit_Try(self, node: ast.Try) -> Any:
-        """Rewrites ``try``; its handlers catch only exceptions of the traced code, never
-        refusals.
+        """Rewrites ``try`` so that its handlers catch only exceptions of the traced code.
+
+        NotTraced, by which tracing is refused, is not caught. A ``try`` that contains ``yield`` is
+        not supported.
         """
         if _yields(node):  # closing a generator runs the rest of its try, at an unknown time
             return _op("refuse", "tracing does not support yield within a try statement")
@@ -346,7 +372,7 @@ class _Rewriting(ast.NodeTransformer):
         return [_set(before, _op("current_error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
-        """Rewrites ``with`` statements, with context managers of the interpreter."""
+        """Rewrites ``with``; the tracing interpreter enters and leaves the context managers."""
         if _yields(node):
             return _op("refuse", "tracing does not support yield within a with statement")
         items = []
@@ -358,7 +384,7 @@ class _Rewriting(ast.NodeTransformer):
         return ast.With(items, self._block(node.body))
 
     def visit_Match(self, node: ast.Match) -> Any:
-        """Rewrites ``match`` as a chain of conditions."""
+        """Rewrites ``match`` as a chain of ``if`` statements."""
         chain: list[ast.stmt] = []
         for case in reversed(node.cases):
             test = self._matches(case.pattern, _load(_SUBJECT))
@@ -368,8 +394,9 @@ class _Rewriting(ast.NodeTransformer):
         return [_set(_SUBJECT, self.visit(node.subject)), *chain]
 
     def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
-        """Returns a condition that is true if a value matches a pattern; it binds the pattern's
-        names.
+        """Returns a condition that is true if ``value`` matches ``pattern``.
+
+        Evaluating the condition also binds the names in the pattern.
         """
         if isinstance(pattern, ast.MatchValue):
             return _op("is_true", _op("compare", "eq", value, self.visit(pattern.value)))
@@ -406,7 +433,7 @@ class _Rewriting(ast.NodeTransformer):
     # Functions and classes.
 
     def visit_Lambda(self, node: Any) -> Any:
-        """Rewrites ``lambda``; ``super()`` in it uses its first argument."""
+        """Rewrites ``lambda``; ``super()`` within it uses the first argument of the lambda."""
         named = [*node.args.posonlyargs, *node.args.args]
         before, self.first = self.first, named[0].arg if named else ""
         self.generic_visit(node)
@@ -414,7 +441,7 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """Rewrites ``def``, without annotations; the interpreter calls the decorators."""
+        """Rewrites ``def`` without annotations; the tracing interpreter calls the decorators."""
         self._check(node.name)
         if getattr(node, "type_params", None):
             return _op("refuse", "tracing does not support type parameters")
@@ -433,7 +460,11 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """Rewrites ``class``; refuses decorators, keyword arguments and type parameters."""
+        """Rewrites ``class``.
+
+        Classes with decorators, keyword arguments or type parameters become calls that raise
+        NotTraced.
+        """
         self._check(node.name)
         if node.keywords or node.decorator_list or getattr(node, "type_params", None):
             return _op("refuse", f"tracing does not support the definition of class {node.name}")
@@ -443,21 +474,23 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
-        """Rewrites ``yield from`` over the interpreter's iterator."""
+        """Rewrites ``yield from`` so that the tracing interpreter makes its iterator."""
         return ast.YieldFrom(_op("iterate", self.visit(node.value)))
 
     # Expressions.
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """Rewrites ``value.name`` as a call of ``attribute``."""
+        """Rewrites ``value.name`` as a call of the tracing interpreter's method ``attribute``."""
         return _op("attribute", self.visit(node.value), self._private(node.attr))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
-        """Rewrites ``*value`` over the interpreter's iterator."""
+        """Rewrites ``*value`` so that the tracing interpreter makes the iterator to unpack."""
         return ast.Starred(_op("iterate", self.visit(node.value)), ast.Load())
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """Rewrites a call of a function, and ``super()`` without arguments."""
+        """Rewrites a function call, or ``super()`` without arguments, as a call of the tracing
+        interpreter.
+        """
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             if not self.first:
                 return _op("refuse", "tracing supports super() only within methods")
@@ -468,25 +501,26 @@ class _Rewriting(ast.NodeTransformer):
         return _op("call", function, args, named)
 
     def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
-        """Returns a call that makes a dict from pairs (key, value); None as a key marks a dict to
-        merge.
+        """Returns a call of the interpreter that makes a dict from ``keys`` and ``values``.
+
+        A key None marks a value that is a dict to merge, as in ``{**value}``.
         """
         pairs = zip(keys, values, strict=True)
         return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        """Rewrites ``-a``, ``not a`` and other unary operators."""
+        """Rewrites ``-a``, ``not a``, ``+a`` and ``~a`` as calls of the tracing interpreter."""
         if isinstance(node.op, ast.Not):
             return ast.UnaryOp(ast.Not(), self._truth(node.operand))
         return _op("unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """Rewrites ``a and b``, with operands whose truth value the interpreter decides."""
+        """Rewrites ``a and b`` and ``a or b``; the tracing interpreter decides what is true."""
         operands: list[ast.expr] = [_op("operand", self.visit(value)) for value in node.values]
         return ast.Attribute(ast.BoolOp(node.op, operands), "value", ast.Load())
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        """Rewrites ``a < b`` and ``a < b < c``; the interpreter compares the values."""
+        """Rewrites ``a < b`` and ``a < b < c``; the tracing interpreter compares the values."""
         names = [OPERATORS[type(how).__name__] for how in node.ops]
         values = self._all([node.left, *node.comparators])
         if len(names) == 1:
@@ -500,8 +534,8 @@ class _Rewriting(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """Rewrites ``a if condition else b``.
 
-        If both parts are numbers or text and the condition depends on random draws, both are
-        computed and the execution path does not branch.
+        If a and b are simple arithmetic of names and constants, and the condition depends on random
+        draws, the tracing interpreter then computes both without a branch.
         """
         parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
         body, orelse = self.visit(node.body), self.visit(node.orelse)
@@ -511,29 +545,37 @@ class _Rewriting(ast.NodeTransformer):
         return _op("choose", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
-        """Rewrites ``[a, b]``."""
+        """Rewrites ``[a, b]`` so that the tracing interpreter marks the list as created by the
+        traced code.
+        """
         return _op("mark_own", ast.List(self._all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
-        """Rewrites ``{a: b, **c}``."""
+        """Rewrites ``{a: b, **c}`` as a call of the tracing interpreter that makes the dict."""
         return self._dict(node.keys, node.values)
 
     def visit_ListComp(self, node: Any) -> Any:
-        """Rewrites list and set comprehensions, and generator expressions."""
+        """Rewrites list comprehensions, set comprehensions and generator expressions.
+
+        The tracing interpreter makes their iterators and receives their results.
+        """
         kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
         return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
 
     visit_SetComp = visit_GeneratorExp = visit_ListComp
 
     def visit_DictComp(self, node: ast.DictComp) -> Any:
-        """Rewrites dict comprehensions."""
+        """Rewrites a dict comprehension; the tracing interpreter then makes the dict."""
         pair = self._part([node.key, node.value])
         loop = ast.ListComp(pair, self._all(node.generators))
         return _op("new_dict", ast.Starred(loop, ast.Load()))
 
 
 def running_file() -> str:
-    """Returns the source file of the innermost rewritten code that is running."""
+    """Returns the path of the source file of the innermost traced function that is running.
+
+    The result is "" if no rewritten code is running.
+    """
     frame: Any = sys._getframe()
     while frame is not None and RUN not in frame.f_globals:
         frame = frame.f_back
@@ -541,8 +583,10 @@ def running_file() -> str:
 
 
 def error_line(error: BaseException) -> str:
-    """Returns the line of rewritten code that raised ``error``, as text for messages; "" if there
-    is none.
+    """Returns the line of traced code that raised ``error``, as text for messages.
+
+    The text holds file name, line number and source line. It is "" if no traced code raised the
+    error.
     """
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:

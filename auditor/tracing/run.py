@@ -1,8 +1,8 @@
-"""Runs every execution path of a call in the interpreter, and replays each path with concrete
-numbers.
+"""Runs every execution path of a randomizer in the tracing interpreter, and checks it by a replay.
 
 The interpreter tracks every operation, but its result may be wrong. A replay runs the callable
-itself, and only its output is compared. A path counts only if both agree.
+itself with concrete values of the random draws, and only its output is compared. A path counts only
+if the interpreter and the replay agree.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _CHANGED = "the output changed with the same random draws"
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One execution path that was run.
+    """One execution path of the code that was run in the tracing interpreter.
 
     - ``weight``: probability of the path.
     - ``cells``: for each random draw the set of its values to which the path restricts it.
-    - ``output``: output on this path, whose leaves may be symbols.
+    - ``output``: output on this path; its single values may depend on random draws (``Symbol``).
     """
 
     weight: Mass
@@ -68,12 +68,14 @@ class Branch:
 
 
 class AllPaths(NamedTuple):
-    """All execution paths for one input.
+    """All execution paths of a randomizer for one input.
 
     - ``branches``: the paths that were run.
     - ``left_out``: number of paths that were left out, each of probability below 2^-100.
-    - ``is_replayed``: whether the replays ran the callable itself with the draws of each path.
-    - ``forms``: observed forms of the outputs, by their values.
+    - ``is_replayed``: whether each path was checked by a call of the callable itself, with concrete
+      values of the draws, and not by the tracing interpreter alone.
+    - ``forms``: observed forms of the outputs (types, shapes, signs of zero), keyed by their
+      values.
     """
 
     branches: list[Branch]
@@ -84,7 +86,7 @@ class AllPaths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OneOutput:
-    """A callable that returns one output per call.
+    """A randomizer that returns one output per call.
 
     - ``function``: the callable ``f(x, rng)``, or ``f(x, rng, size)`` if ``takes_size``.
     - ``takes_size``: whether the callable takes a number of outputs, which is then 1.
@@ -94,23 +96,25 @@ class OneOutput:
     takes_size: bool
 
     def __call__(self, value: Any, rng: np.random.Generator) -> Any:
-        """Runs the callable itself on a copy of the input and returns one output."""
+        """Runs the callable itself on a copy of the input ``value``, and returns one output."""
         fresh = copy.deepcopy(value)
         return self.function(fresh, rng, 1)[0] if self.takes_size else self.function(fresh, rng)
 
     @property
     def is_flat(self) -> bool:
-        """Whether the callable returns only the leaves of its outputs, see
-        ``outputs.flatten_outputs``.
+        """Whether the callable returns only the single values of its outputs, without containers.
+
+        ``outputs.flatten_outputs`` wraps callables in this way.
         """
         code = getattr(self.function, "__code__", None)
         return code is not None and code.co_filename == outputs.__file__
 
     def interpreted(self, interpreter: Interpreter, value: Any, *, lazy: bool) -> Any:
-        """Computes one output in the interpreter; values that depend on random draws become
-        symbols.
+        """Computes the output for the input ``value`` by tracing, not by calling the function.
 
-        ``lazy``: whether arrays of the input may hold symbols.
+        ``interpreter``: the tracing interpreter. Values that depend on random draws are returned as
+        ``Symbol``. ``lazy``: whether arrays of the input may hold symbols, so that element-wise
+        operations need no branch.
         """
         fresh = copy.deepcopy(value)
         if lazy and isinstance(fresh, np.ndarray) and fresh.dtype.kind in "biuf":
@@ -126,12 +130,14 @@ class OneOutput:
 
 
 def run_all(randomizer: OneOutput, value: Any, budget: StepBudget) -> AllPaths:
-    """Runs all execution paths for one input; raises NotTraced with the line of code that cannot be
-    traced.
+    """Runs all execution paths of ``randomizer`` for the input ``value``.
 
     Random draws stay undecided as long as the code permits. If tracing fails this way, for example
     because the code reads the type of a draw, the code is run again with the value of every
     discrete draw fixed at once.
+
+    ``budget``: number of tracing steps allowed. Raises NotTraced with the line of code that cannot
+    be traced.
     """
     try:
         return _run_all(randomizer, value, budget, eager=False)
@@ -208,8 +214,10 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
 def _check_replays(
     ran: list[tuple[Path, Output]], replay: Callable[[Path], tuple[Output, Any]], budget: StepBudget
 ) -> Forms:
-    """Replays the paths and returns the forms of their outputs; raises NotTraced if an output
-    differs.
+    """Replays the execution paths with concrete draws, and returns the forms of their outputs.
+
+    ``ran``: paths with their outputs. ``replay``: runs the callable on a path. Forms are types,
+    shapes and signs of zero. Raises NotTraced if an output differs from that of the interpreter.
     """
     forms: Forms = defaultdict(set)
     draws = np.random.default_rng(0)
@@ -229,7 +237,7 @@ def _check_replays(
 
 
 def _check_output(interpreter: Interpreter, output: Any) -> None:
-    """Raises NotTraced for an output that runs code when it is read."""
+    """Raises NotTraced for an output of the traced code whose reading would run untraced code."""
     kind = interpreter.safe_class(output)
     if kind in (list, tuple) or (issubclass(kind, tuple) and interpreter.is_python_class(kind)):
         for entry in tuple.__iter__(output) if kind is not list else output:
@@ -251,7 +259,7 @@ def _check_output(interpreter: Interpreter, output: Any) -> None:
 
 
 def _mark(interpreter: Interpreter, value: Any) -> None:
-    """Records that the call may write to its input, which is a copy."""
+    """Records that the traced call may write to its input ``value``, which is a copy."""
     if type(value) in (list, tuple, dict, set):
         interpreter.mark_own(value)
         for entry in value.values() if type(value) is dict else value:
@@ -265,8 +273,11 @@ def _mark(interpreter: Interpreter, value: Any) -> None:
 def _cover(
     path: Path, output: Output, min_count: int, draws: np.random.Generator
 ) -> Iterator[dict[Source, Any]]:
-    """Yields values of all draws of a path, until each value of each draw and of each leaf has
-    occurred.
+    """Yields sampled values of all draws of a path, as dicts from draw to value.
+
+    There are at least ``min_count``, and more until each value of each finite draw and of each
+    single value (leaf) of ``output`` has occurred. Raises NotTraced if a path is too rare to be
+    sampled.
     """
     symbols = [entry for entry in output.leaves if isinstance(entry, Symbol)]
     pieces = [cells for symbol in symbols for cells, _ in symbol.pieces()]
@@ -304,7 +315,7 @@ def _cover(
 
 
 def _evaluated(output: Output, known: dict[Source, Any]) -> Output:
-    """Returns the output if the random draws have the values ``known``."""
+    """Returns the output with concrete values, if the random draws have the values ``known``."""
 
     def evaluated(entry: Any) -> Any:
         if not isinstance(entry, Symbol):

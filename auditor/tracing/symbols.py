@@ -1,9 +1,9 @@
-"""Values that depend on random draws whose value is not fixed yet on the current execution path.
+"""Symbols: values of traced code that depend on random draws which are not fixed yet.
 
-A ``Symbol`` lists its possible values with the cells of the draws that lead to each of them. A
-possible value is a concrete object, or an ``AffineNoise`` of one real draw. Functions are applied
-to each possible value. If code needs a concrete object (for ``if`` or an index), the path fixes one
-value.
+A ``Symbol`` lists its possible values, each with the set of values of every draw (a cell) that
+leads to it. A possible value is a concrete object, or an ``AffineNoise`` of one real draw.
+Functions are applied to each possible value. If the code needs a concrete object, for ``if`` or an
+index, the execution path fixes one value.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _STEPS = 10
 class Symbol:
     """A value that depends on random draws of one execution path.
 
-    ``path`` is the path. ``pieces()`` lists the possible values, each with the sets of values of
-    the draws that lead to it.
+    - ``path``: the execution path.
+    - ``pieces()``: the possible values, each with the sets of values of the draws that lead to it.
     """
 
     __slots__ = ("_known", "_pieces", "path")
@@ -50,9 +50,10 @@ class Symbol:
         self._known = path.changes
 
     def pieces(self) -> list[Piece]:
-        """Returns the possible values that the path still allows, as pairs (cells, value).
+        """Returns the possible values of this symbol on its execution path, as pairs (cells,
+        value).
 
-        ``cells`` gives for each random draw the set of its values that leads to the value. Raises
+        ``cells`` gives for each random draw the set of its values that leads to ``value``. Raises
         NotTraced if a draw is part of a sum or a seed and may not be used again.
         """
         if self._known == self.path.changes:
@@ -73,9 +74,10 @@ class Symbol:
         return live
 
     def fix_value(self) -> Any:
-        """Fixes one possible value on the execution path and returns it.
+        """Restricts the execution path to one possible value of this symbol, and returns the value.
 
-        The result is a concrete object, or a symbol with a single possible value if that is noise.
+        The result is a concrete object, or a symbol with a single possible value if that is noise
+        (``AffineNoise``, a random number).
         """
         live = self.pieces()
         cells, value = live[self.path.take_option(len(live)) if len(live) > 1 else 0]
@@ -83,8 +85,9 @@ class Symbol:
         return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def to_concrete(self) -> Any:
-        """Fixes one possible value on the execution path and returns it; raises NotTraced for noise
-        with a density.
+        """Restricts the execution path to one possible value of this symbol, and returns the value.
+
+        Raises NotTraced if the value is noise (``AffineNoise``), which has no single number.
         """
         value = self.fix_value()
         if isinstance(value, Symbol):
@@ -117,7 +120,8 @@ numbers.Real.register(Symbol)
 
 
 def apply(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Computes ``function`` of arguments that may be symbols (values that depend on random draws).
+    """Returns ``function(*arguments)``, where arguments may be symbols (values that depend on
+    draws).
 
     The function is applied to each possible value. The result is a symbol, or a concrete object if
     all possible values give the same result.
@@ -155,10 +159,11 @@ def apply(function: Callable[..., Any], *arguments: Any) -> Any:
 def joint_values(
     arguments: Iterable[Any], max_size: int
 ) -> list[tuple[Cells, tuple[Any, ...]]] | None:
-    """Returns the joint possible values of ``arguments`` as pairs (cells, values).
+    """Returns the possible combinations of values of ``arguments``, as pairs (cells, values).
 
-    ``cells`` gives for each random draw the set of its values that leads to the values. The result
-    is None if there are more than ``max_size`` pairs.
+    An argument may be a symbol (a value that depends on random draws). ``cells`` gives for each
+    draw the set of its values that leads to ``values``, one value per argument. The result is None
+    if there are more than ``max_size`` pairs.
     """
     together: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
     for argument in arguments:
@@ -175,15 +180,21 @@ def joint_values(
 
 
 def fix_symbol(value: Any) -> Any:
-    """Fixes one possible value if ``value`` is a symbol; returns every other value unchanged.
+    """Returns one possible value of a symbol (a value that depends on random draws), after fixing
+    it.
 
-    The result is a concrete object, or a symbol with a single possible value if that is noise.
+    Any other value is returned unchanged. The execution path is restricted to the chosen value. The
+    result is a concrete object, or a symbol with a single possible value if that is noise
+    (``AffineNoise``).
     """
     return value.fix_value() if isinstance(value, Symbol) else value
 
 
 def _meet(one: Cells, other: Cells) -> Cells | None:
-    """Returns the intersection of the cells of the same draws; None if one is empty."""
+    """Returns the intersection of the sets (cells) to which two mappings restrict each random draw.
+
+    The result is None if the intersection is empty for a draw.
+    """
     cells = dict(one)
     for source, cell in other.items():
         if source in cells:
@@ -195,7 +206,7 @@ def _meet(one: Cells, other: Cells) -> Cells | None:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Joins pieces of equal value if their cells differ in only one source."""
+    """Joins possible results of equal value whose sets of draws' values differ in one draw only."""
     for source in {source: None for cells, _ in pieces for source in cells}:
         groups: dict[Any, Piece] = {}
         for cells, value in pieces:

@@ -1,4 +1,4 @@
-"""Finds the syntax tree of a function by the positions of its code object in the source file."""
+"""Finds the syntax tree of a function, by the position of its code object in the source file."""
 
 from __future__ import annotations
 import __future__
@@ -20,9 +20,7 @@ FunctionNode = ast.FunctionDef | ast.Lambda
 
 @lru_cache(maxsize=4096)
 def syntax_of(code: CodeType) -> FunctionNode | None:
-    """Returns the syntax tree that compiles to a code object equal to ``code``; None if it is not
-    found.
-    """
+    """Returns the syntax tree that compiles to the code object ``code``; None if not found."""
     generated = code.co_filename == "<string>"
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
@@ -38,8 +36,9 @@ def syntax_of(code: CodeType) -> FunctionNode | None:
 
 
 def _generated(code: CodeType) -> str:
-    """Returns the source that SciPy generates for a distribution; the caller compares it with the
-    code.
+    """Returns the source code that SciPy generates for the method ``_parse_args_rvs``.
+
+    The result is "" for any other function. The caller checks that the source compiles to ``code``.
     """
     names = code.co_varnames[1 : code.co_argcount]
     if code.co_name != "_parse_args_rvs" or names[-1:] != ("size",):
@@ -57,8 +56,11 @@ def _generated(code: CodeType) -> str:
 def _parsed(
     name: str, source: str, future: int
 ) -> tuple[dict[int, list[FunctionNode]], frozenset[CodeType]]:
-    """Returns the functions of a file by their first lines, and all code objects of the compiled
+    """Returns the functions of a source file by first line, and all code objects of the compiled
     file.
+
+    ``future``: compiler flags of ``from __future__`` imports. Both results are empty if the file
+    does not compile.
     """
     try:
         tree = ast.parse(source, name)
@@ -75,7 +77,10 @@ def _parsed(
 
 
 def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
-    """Compiles the file as pytest does, with rewritten ``assert`` statements."""
+    """Compiles the file with ``assert`` statements rewritten as pytest does.
+
+    The result is None if pytest is not running, or the file has no ``assert``.
+    """
     rewriting = sys.modules.get("_pytest.assertion.rewrite")
     if rewriting is None or "assert" not in source:
         return None

@@ -1,8 +1,8 @@
-"""Tables of the possible values of a block of leaves: their probabilities, and densities of
-numbers.
+"""Tables of the possible values of a part of a randomizer's output, with probabilities and
+densities.
 
-A key holds one value per leaf of the block. ``HOLE`` in a key takes the place of a number that has
-a density.
+A block is a group of values in the output (leaves) that depend on one another. A key holds one
+value per leaf of the block. ``HOLE`` in a key takes the place of a number that has a density.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ Key = tuple[Hashable, ...]
 
 @dataclass(slots=True)
 class OutputMass:
-    """The probability of one key of a table, with the random draws that lead to it.
+    """The probability of one key (values at some positions of an output), with the draws behind it.
 
     - ``mass``: probability of the key.
-    - ``cells``: for each draw the set of its values on one path that leads to the key.
+    - ``cells``: for each random draw the set of its values on one execution path that leads to the
+      key.
     - ``mixture``: distribution of the number in the place of ``HOLE``, if the key has one.
     - ``is_cut``: whether similar values were left out because their probabilities are below the
       range of doubles.
@@ -63,22 +64,27 @@ class OutputMass:
     is_cut: bool = False
 
     def joint_with(self, mass: Mass, cells: Cells) -> OutputMass:
-        """Returns the entry of this key jointly with an independent event of probability
-        ``mass``.
+        """Returns the entry for the joint occurrence of this entry's output values and an
+        independent event.
+
+        ``mass``: probability of the event. ``cells``: for each random draw the set of its values
+        that leads to the event.
         """
         mixture = self.mixture.scale(float(mass))
         return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.is_cut)
 
 
-# The possible values of a block of leaves, with their probabilities.
+# The possible values of a block (values of an output that depend on one another), with their
+# probabilities.
 Table = dict[Key, OutputMass]
 # Entry of an output that has probability 0.
 ZERO_MASS = OutputMass(Fraction(0), {})
 
 
 def log(mass: Mass) -> float:
-    """Returns the natural logarithm of a probability, also of a fraction below the range of
-    doubles.
+    """Returns the natural logarithm of a probability; -inf for probability 0.
+
+    A fraction may be smaller than the range of doubles.
     """
     if not mass:
         return -math.inf
@@ -88,8 +94,9 @@ def log(mass: Mass) -> float:
 
 
 def numbers_of(atoms: Table, place: int) -> list[float]:
-    """Returns the numbers at position ``place`` of the keys of ``atoms``, a table of positive
-    probabilities.
+    """Returns the numbers at position ``place`` of keys (tuples of output values) in ``atoms``.
+
+    ``atoms``: table of keys with positive probability.
     """
     return [
         float(number)
@@ -100,8 +107,10 @@ def numbers_of(atoms: Table, place: int) -> list[float]:
 
 
 def joint_table(tables: Iterable[Table]) -> Table:
-    """Returns the joint table of independent blocks that have no densities; raises NotTraced if it
-    is too large.
+    """Returns the joint distribution of independent groups of output values, given one table each.
+
+    The tables must not contain densities. Raises NotTraced if the joint table has more than 2^16
+    entries.
     """
     joint: Table = {(): OutputMass(Fraction(1), {})}
     for table in tables:
@@ -116,8 +125,9 @@ def joint_table(tables: Iterable[Table]) -> Table:
 
 
 def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
-    """Adds an entry to a table, in place; sums the probabilities if the key is already in the
-    table.
+    """Adds ``entry``, the probability of ``key`` (a tuple of output values), to a table, in place.
+
+    If the table has the key already, the probabilities are summed.
     """
     known = table.get(key)
     if known is None:
@@ -129,7 +139,11 @@ def add_entry(table: Table, key: Key, entry: OutputMass) -> None:
 
 
 def table_of(branch: Branch, leaves: list[Any]) -> Table:
-    """Returns the joint distribution of ``leaves`` of one path, given the path."""
+    """Returns the joint distribution of the output values ``leaves``, given one execution path.
+
+    ``branch``: the path. ``leaves``: values that may depend on random draws. Raises NotTraced if
+    the distribution has more than 2^16 entries.
+    """
     together = joint_values(leaves, MAX_ENTRIES)
     if together is None:
         raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
@@ -146,10 +160,11 @@ def table_of(branch: Branch, leaves: list[Any]) -> Table:
 
 
 def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, OutputMass]]:
-    """Yields the keys of joint values with their entries.
+    """Yields keys (tuples of output values) with their entries, for joint values of probability
+    ``mass``.
 
-    If several numbers hold the same noise, the first of them has the density. Points of a mixture
-    become keys of their own.
+    If several numbers hold the same noise, the first has the density, and the others are stored as
+    functions of the first. Numbers with positive probability become keys of their own.
     """
     noises = [value for value in values if isinstance(value, AffineNoise)]
     if not noises:
@@ -183,8 +198,12 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
 
 
 def put_points_on_lattices(tables: Sequence[Table]) -> None:
-    """Turns numbers of positive probability into points of a mixture, in place, if a lattice may
-    contain them.
+    """Merges single numbers into the integer-like distributions that may contain them, in place.
+
+    Each table maps keys (tuples of output values) to probabilities. A lattice is a distribution on
+    equally spaced numbers. A key with a number of positive probability is merged into a key with a
+    lattice at this position and equal values at all others. Raises NotTraced if several numbers
+    hold the same integer noise.
     """
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
@@ -209,7 +228,7 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
 
 
 def check_ties(tables: Sequence[Table]) -> None:
-    """Raises NotTraced if several numbers of an output hold the same noise and may differ only by
+    """Raises NotTraced if several numbers of an output depend on one noise and differ only by
     rounding.
 
     Rounding would then decide whether such outputs distinguish two inputs.
@@ -222,7 +241,7 @@ def check_ties(tables: Sequence[Table]) -> None:
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    """Returns a mask of the entries of a column that equal a value up to rounding."""
+    """Returns a mask (n,) of the entries of ``column`` that equal ``value`` up to rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if value is NAN and column.dtype.kind == "f":
@@ -231,8 +250,10 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def atoms_of(tables: Sequence[Table]) -> Table:
-    """Returns the entries that have positive probability in any of the tables; empty if no table
-    has a density.
+    """Returns the keys (tuples of output values) that have positive probability in any of the
+    tables.
+
+    The result is empty if no table has a density.
     """
     atoms: Table = {}
     smooth = False
@@ -245,11 +266,13 @@ def atoms_of(tables: Sequence[Table]) -> Table:
 
 
 def table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """Returns ln of the probability of each row, or ln of its density if no entry of ``atoms``
-    matches it.
+    """Returns the log-probability of each output, shape (outputs,).
 
-    ``table`` is the distribution of the rows, ``atoms`` lists the values of positive probability,
-    and ``columns`` holds the rows by column.
+    The result is a log-density for an output that matches no entry of ``atoms``.
+
+    ``table``: distribution of the outputs.
+    ``atoms``: outputs that have positive probability.
+    ``columns``: the outputs, one array of values per position.
     """
     masses, densities = _logs(table, columns)
     plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
@@ -257,8 +280,9 @@ def table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> N
 
 
 def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """Returns ln of the probabilities and ln of the densities of rows in a table, shape (2,
-    rows).
+    """Returns the log-probabilities and the log-densities of rows in a table, shape (2, rows).
+
+    ``columns``: the rows, by column.
     """
     result = np.full((2, len(columns[0])), -np.inf)
     for key, entry in table.items():
@@ -280,10 +304,11 @@ def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
-    """Returns the distribution of noise whose random draw lies in ``cell``, a set of its values.
+    """Returns the distribution of noise whose random draw lies in ``cell``, a set of values of the
+    draw.
 
-    The total of the distribution is the probability of the cell. Raises NotTraced if noise is
-    rounded in a way whose probabilities are not known.
+    The total of the distribution is the probability of the cell. Raises NotTraced if the noise is
+    rounded in a way whose probabilities are not known, or is too small relative to its location.
     """
     scale, shift = float(noise.coefficient), float(noise.constant)
     if noise.inner is not None and noise.function is math.floor:
@@ -332,11 +357,11 @@ def _moved(piece: MixturePart, scale: float, shift: float) -> MixturePart:
 
 
 def _rounded_down(mixture: Mixture) -> Mixture:
-    """Returns the distribution of a number rounded down: lattices for exponential noise, else
-    points.
+    """Returns the distribution of a number rounded down to an integer.
 
-    Values of normal noise beyond 38 standard deviations are left out; each has a probability below
-    1e-314.
+    Normal noise becomes points (numbers with their probabilities). Other noise becomes lattices
+    (equally spaced numbers), with points at the ends. Values of normal noise beyond 38 standard
+    deviations are left out; each has a probability below 1e-314.
     """
     if mixture.points or any(piece.step for piece in mixture.pieces):
         raise NotTraced("the code rounds noise that is already rounded")

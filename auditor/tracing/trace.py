@@ -1,6 +1,4 @@
-"""Traces the code of a randomizer to its output distributions, and checks them against real
-draws.
-"""
+"""Traces the code of a randomizer to its output distributions, and checks these by real draws."""
 
 from __future__ import annotations
 
@@ -31,9 +29,11 @@ class Trace:
 
     - ``randomizer``: the callable whose code was traced.
     - ``inputs``: the inputs for which it was traced.
-    - ``dists``, ``names``: the output distribution and the name of each input.
-    - ``is_replayed``: whether the replays ran the callable itself with the draws of each path.
-    - ``forms``: observed forms of the outputs (types, shapes), per input; empty if the inputs
+    - ``dists``: output distribution of each input.
+    - ``names``: name of each input; the text of the input if empty.
+    - ``is_replayed``: whether each execution path was checked by a call of the callable itself,
+      with concrete values of the draws, and not by the tracing interpreter alone.
+    - ``forms``: observed forms of the outputs (types, shapes) of each input; empty if the inputs
       themselves differ in form.
     """
 
@@ -53,10 +53,12 @@ class Trace:
         sized: bool,
         names: Sequence[str] = (),
     ) -> Trace:
-        """Traces ``function`` for each input; raises NotTraced with the reason if this is not
-        possible.
+        """Traces the code of ``function`` for each input.
 
         ``sized``: whether the function takes the number of outputs as its third argument.
+        ``names``: name of each input.
+
+        Raises NotTraced with the reason if tracing is not possible.
         """
         randomizer = OneOutput(function, sized)
         try:
@@ -71,7 +73,11 @@ class Trace:
         return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
-        """Computes the exact epsilon over all pairs of inputs; see ``prove_bound``."""
+        """Returns the exact epsilon at ``delta``, the largest over all pairs of inputs.
+
+        ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
+        not exact.
+        """
         try:
             return prove_bound(self.dists, self._names, delta, enough)
         except NotTraced:
@@ -80,8 +86,9 @@ class Trace:
             raise NotTraced(f"comparing the output distributions failed: {error}") from error
 
     def check_forms(self, delta: float) -> Check | None:
-        """Returns a failed check if types or shapes of outputs distinguish two inputs; None
-        otherwise.
+        """Returns a failed check if types or shapes of outputs reveal the input; None otherwise.
+
+        ``delta``: delta of the privacy bound.
         """
         return check_forms(self.forms, self._names, delta)
 
@@ -91,20 +98,25 @@ class Trace:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers with a positive probability under any input, in distributions that also have
-        densities.
+        """Numbers that are the output with positive probability under some input, sorted.
+
+        The list is empty if no output distribution has a density.
         """
         return sorted({number for dist in self.dists for number in dist.atoms})
 
     def log_prob(self, output: Any, value: Any) -> Any:
-        """Returns the log-probabilities or log-densities of outputs for ``value``, one of the
-        inputs.
+        """Returns the log-probability or log-density of ``output`` for the input ``value``.
+
+        ``output``: one output, or an array of outputs along the first axis. ``value``: one of the
+        inputs that were traced.
         """
         return self._dist_of(value).log_prob(output)
 
     def log_probs(self, outputs: Sequence[Any], value: Any) -> NDArray[np.float64]:
-        """Returns the log-probabilities or log-densities of a sequence of outputs for ``value``,
-        one of the inputs.
+        """Returns the log-probability or log-density of each of ``outputs`` for an input, shape
+        (n,).
+
+        ``value``: the input, one of those that were traced.
         """
         return self._dist_of(value).log_probs(outputs)
 
@@ -157,20 +169,23 @@ def prove(
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
 ) -> Proof:
-    """Traces the code that ``sampler`` calls for each input, and compares the result with real
+    """Traces the code of a randomizer to its exact epsilon, and compares the result with real
     draws.
 
     - ``sampler``: calls the randomizer.
     - ``inputs``: the inputs to compare.
-    - ``delta``, ``enough``, ``names``: see ``prove_bound``.
+    - ``delta``: delta of the bound.
+    - ``enough``: an epsilon, such as the claim. A lower bound above it is returned even if it is
+      not exact.
+    - ``names``: name of each input.
     - ``paced``: function of a sampler and a number of draws per input; returns both, with the
       number reduced to what the time allows.
     - ``seed``: seed of the real draws.
 
     Real draws must agree with the traced distributions. Their number is 20,000 in total and at
     least 5,000 per input, or as many as ``paced`` allows. If tracing is not possible or the draws
-    disagree, the proof has no bound, and its check gives the reason. The result does not depend on
-    a clock.
+    disagree, the proof has no bound, and its check gives the reason. The bound itself does not
+    depend on a clock.
     """
     try:
         trace = Trace.trace(sampler.randomizer, inputs, sized=sampler.takes_size, names=names)

@@ -1,8 +1,8 @@
-"""Output distribution of a randomizer per input, summed over its execution paths.
+"""Output distributions of a randomizer, one per input, summed over its execution paths.
 
-A tag is the structure of an output together with its fixed leaves, whose values are the same for
-all random draws of an execution path. The remaining leaves of the outputs with one tag are divided
-into independent blocks. Each block has a table of its values.
+A leaf is a single value within an output. A tag is the structure of an output together with its
+fixed leaves, whose values are constant on each execution path. The remaining leaves of the outputs
+with one tag are divided into independent blocks. Each block has a table of its values.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ from fedrec_auditor.auditor.tracing.tables import (
 # Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
 _ROUNDING, _MAX_PARTS = 1e-12, 16
 
-# The structure of an output, and those of its leaves that are the same for all random draws of a
-# path.
+# The structure of an output, and those of its values that are constant on each execution path.
 Tag = tuple[Hashable, Key]
 
 
 @dataclass(frozen=True, slots=True)
 class TagGroup:
-    """The distribution of all outputs with one tag.
+    """The distribution of all outputs with one tag (structure and fixed values of an output).
+
+    A block is a group of positions in the output whose values depend on one another.
 
     - ``weight``: probability of the tag.
     - ``cells``: for each random draw the set of its values on the first path that leads to the tag.
-    - ``tables``: the distribution of each block of leaves, given the tag.
-    - ``atoms``: for a block with densities, the keys that have a positive probability under any
-      input. The density at these points is ignored, because it is relative to a measure that
+    - ``tables``: the distribution of each block, given the tag.
+    - ``atoms``: for a block with densities, the values that have a positive probability under any
+      input. The density at these values is ignored, because it is relative to a measure that
       excludes them.
     """
 
@@ -69,10 +70,12 @@ class TagGroup:
 class TracedDist:
     """Output distribution of a randomizer for one input.
 
+    A tag is the structure of an output with its fixed values.
+
     - ``groups``: the distribution of the outputs of each tag.
-    - ``tag_leaves``: for each structure, the positions of the leaves that belong to the tag.
-    - ``paths``: number of paths that were followed to their end.
-    - ``left_out``: number of paths that were too rare to follow.
+    - ``tag_leaves``: for each structure, the positions of the values that belong to the tag.
+    - ``paths``: number of execution paths that were followed to their end.
+    - ``left_out``: number of execution paths that were too rare to follow.
     """
 
     groups: dict[Tag, TagGroup]
@@ -82,13 +85,17 @@ class TracedDist:
 
     @property
     def is_cut(self) -> bool:
-        """Whether outputs are left out whose probabilities are below the range of doubles."""
+        """Whether some outputs were left out because their probabilities are below the range of
+        doubles.
+        """
         tables = (table for group in self.groups.values() for table in group.tables.values())
         return any(entry.is_cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
-        """Returns the log-probability or log-density of one output, or of all outputs along the
-        first axis of an array.
+        """Returns the log-probability or log-density of one output, or of each output of an array.
+
+        ``outputs``: one output, or an array with n outputs along the first axis, which gives an
+        array (n,).
         """
         if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
@@ -131,18 +138,19 @@ class TracedDist:
 
     @property
     def atoms(self) -> list[float]:
-        """Numbers with a positive probability under any input, in a distribution that also has
-        densities.
+        """Numbers that are the output with positive probability under some input.
+
+        The list is empty if the distribution has no density, or outputs are not single numbers.
         """
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in numbers_of(table, 0)]
 
     def list_outputs(self, max_size: int) -> dict[Hashable, OutputMass] | None:
-        """Returns the probability of each output; None if there are densities, or more than
-        ``max_size`` outputs.
+        """Returns the probability of each output, keyed by (structure of the output, values in
+        order).
 
-        Keys are (structure, leaves in order).
+        The result is None if there are densities, or more than ``max_size`` outputs.
         """
         outputs: dict[Hashable, OutputMass] = {}
         for (structure, tag), group in self.groups.items():
@@ -160,7 +168,11 @@ class TracedDist:
         return outputs
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
-        """Returns the group of a tag that differs from ``tag`` only by rounding."""
+        """Returns the distribution of the outputs whose tag equals a given tag up to rounding.
+
+        A tag is the structure of an output with its fixed values (``tag``). The result is None if
+        there is no such tag.
+        """
         for (kind, known), group in self.groups.items():
             if kind == structure and all(map(are_close, known, tag)):
                 return group
@@ -168,10 +180,11 @@ class TracedDist:
 
 
 def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
-    """Computes the output distributions of several inputs from their paths, with common tags and
-    blocks.
+    """Computes the output distributions of several inputs from their execution paths.
 
-    Raises NotTraced if a distribution has too many entries.
+    The positions of an output are divided into fixed values and independent blocks in the same way
+    for all inputs, so that the distributions can be compared. Raises NotTraced if a distribution
+    has too many entries.
     """
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.branches):
@@ -212,8 +225,10 @@ def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
 def _blocks(
     grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
 ) -> dict[Tag, list[tuple[int, ...]]]:
-    """Returns for each tag the positions of its leaves that are not fixed, in blocks of dependent
-    leaves.
+    """Returns for each tag the positions of its values that are not fixed, in independent blocks.
+
+    A tag is the structure of an output with its fixed values. ``grouped``: execution paths by tag,
+    per input. ``tags``: positions of the fixed values, by structure.
     """
     blocks: dict[Tag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
@@ -239,8 +254,9 @@ def _blocks(
 def _independent_parts(
     groups: list[list[Branch]], parts: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """Returns the parts, after uniting parts that depend on each other through branches of the
-    paths.
+    """Returns ``parts`` after uniting parts that depend on each other across execution paths.
+
+    A part is a tuple of positions in the output. ``groups``: the execution paths of each input.
     """
     whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
     weighed = [_kinds(members, parts) for members in groups]
@@ -260,9 +276,7 @@ def _independent_parts(
 
 
 def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """Groups positions, so that both positions of each pair in ``together`` are in the same
-    group.
-    """
+    """Groups positions, so that both positions of each pair in ``together`` are in one group."""
     part = {k: [k] for k in places}
     for first, second in together:
         if part[first] is not part[second]:
@@ -274,10 +288,11 @@ def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple
 def _kinds(
     members: list[Branch], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Numbers the distributions that paths give to blocks, shape (paths, blocks); returns also the
-    paths' weights.
+    """Assigns numbers to the distributions of blocks of output values on each path, (paths,
+    blocks).
 
-    Equal numbers in a column mean equal distributions of the block.
+    Equal numbers in a column mean equal distributions of the block. The second result holds the
+    probabilities of the paths, (paths,).
     """
     columns = []
     for block in blocks:
@@ -287,7 +302,10 @@ def _kinds(
 
 
 def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
-    """Returns a hashable form of the distribution of a block of leaves on one path."""
+    """Returns a hashable form of the distribution of a block of output values on one path.
+
+    ``block``: positions of the values.
+    """
     leaves = [branch.output.leaves[k] for k in block]
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
@@ -298,7 +316,12 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
 
 
 def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
-    """Whether blocks are independent: the joint distribution of their ``kinds`` is a product."""
+    """Whether blocks of output values are independent across execution paths.
+
+    ``kinds``: number of the distribution of each block on each path, (paths, blocks). ``weights``:
+    probabilities of the paths. Independence means that the joint distribution of a row is a
+    product.
+    """
     counts = kinds.max(axis=0) + 1
     if math.prod(counts.tolist()) > len(kinds):
         return False

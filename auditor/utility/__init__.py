@@ -1,5 +1,5 @@
 """Utility of a system's recommendations, measured on held-out data by the evaluation protocol of
-its paper.
+the system's paper.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], HeldOutDat
 def hold_out(
     evaluation: Evaluation, interactions: Interactions, rng: np.random.Generator
 ) -> HeldOutData:
-    """Splits ``interactions`` into training data and held-out data by the evaluation protocol of a
-    system.
+    """Splits ``interactions`` into training data and held-out data, as the ``evaluation`` protocol
+    of a system defines.
 
-    Raises InputError if there are too few interactions.
+    ``rng`` draws the held-out data. Raises InputError if there are too few interactions.
     """
     return _PROTOCOLS[evaluation.split](interactions, rng)

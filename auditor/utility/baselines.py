@@ -1,4 +1,4 @@
-"""Baselines of utility without federated training: item popularity, and means of users and
+"""Baselines of utility without federated training: item popularity, and rating means of users and
 items.
 """
 
@@ -14,8 +14,8 @@ _PASSES = 5
 
 
 def item_popularity(train: Interactions) -> NDArray[np.float64]:
-    """Returns the number of users of each item, (n_items,), as scores that are the same for all
-    users.
+    """Returns the number of users who have each item in the training data, (n_items,). The baseline
+    ranks items by it for every user.
     """
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 
@@ -23,11 +23,12 @@ def item_popularity(train: Interactions) -> NDArray[np.float64]:
 def predict(
     train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Predicts the ratings of pairs of ``users`` and ``items``, (n,): the overall mean plus damped
+    """Predicts the ratings of n pairs of a user and an item, (n,): the overall mean plus damped
     deviations of item and user.
 
-    Five passes alternate between fitting the items to the residuals of the users and fitting the
-    users to the residuals of the items.
+    ``users`` and ``items`` are the user indices and item indices of the pairs, (n,). The means are
+    fitted to ``train``. Five passes alternate between fitting the items to the residuals of the
+    users and fitting the users to the residuals of the items.
     """
     table = train.ratings
     owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -44,11 +45,12 @@ def predict(
 def _deviations(
     rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
 ) -> NDArray[np.float64]:
-    """Damped mean of each group, (size,): n / (n + k) of the mean, with k = variance within /
-    variance between groups.
+    """Damped mean of each group, (size,): the mean times n / (n + k), where k is the variance
+    within over the variance between groups.
 
-    Both variances come from the analysis of variance with random effects (method of moments), so
-    that there is no parameter to tune. All means are 0 if the groups do not differ detectably.
+    n is the number of values of the group. Both variances come from the analysis of variance with
+    random effects (method of moments), so that there is no parameter to tune. All means are 0 if
+    the groups do not differ detectably.
     """
     counts = np.bincount(groups, minlength=size)
     sums = np.bincount(groups, weights=rest, minlength=size)

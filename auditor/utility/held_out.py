@@ -1,8 +1,8 @@
-"""Common parts of the evaluation protocols: held-out data, scores in blocks of users, ranking
+"""Common code of the evaluation protocols: held-out data, scores in blocks of users, ranking
 metrics and rows of the report.
 
 Intervals cover the variation between users, who are independent, for one training. The difference
-from a baseline is computed user by user, on the same split and the same candidates.
+from a baseline is computed user by user, on one split and with one set of ranked items.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _NUMBERS = 1 << 23  # scores at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutData(ABC):
-    """Base class of data that are split for an evaluation. It holds the training data; each
-    protocol adds its held-out data.
+    """Base class of data that are split for an evaluation of utility: training data, and held-out
+    data.
+
+    ``train``: the training data. Each subclass adds the held-out data of its protocol.
     """
 
     train: Interactions
@@ -40,14 +42,19 @@ class HeldOutData(ABC):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """Computes the metrics of ``target`` on the held-out data, with normal confidence
-        intervals.
+        """Computes the utility metrics of the system ``target`` with its trained ``model`` on the
+        held-out data.
+
+        The result has one row per metric, with a normal confidence interval. ``rng`` draws tested
+        users and items if not all are tested.
         """
 
 
 def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
-    """Draws at most ``MAX_TESTED`` of ``users``, in order, and returns them with a sentence about
-    the draw, or "" if all are kept.
+    """Draws at most ``MAX_TESTED`` of ``users`` (user indices) at random, and returns them in the
+    order of ``users``, with a sentence about the draw.
+
+    The sentence is "" if all users are kept.
     """
     if len(users) <= MAX_TESTED:
         return users, ""
@@ -56,8 +63,8 @@ def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDAr
 
 
 def user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
-    """Yields the users in blocks, in order. A block is so small that its table of scores takes at
-    most 64 MiB.
+    """Yields ``users`` (user indices) in consecutive blocks, for which the scores of all items take
+    at most 64 MiB.
     """
     step = max(1, _NUMBERS // max(1, n_items))
     for start in range(0, len(users), step):
@@ -67,12 +74,13 @@ def user_blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.i
 def score_users(
     target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """Computes the target's scores of all items for each of ``users``, (len(users), n_items), as a
-    copy.
+    """Computes the scores that the system ``target`` gives to all items for each of ``users``
+    (indices), (len(users), n_items).
 
-    Raises InputError unless all scores are finite. No score is greater than NaN, so an item with
-    the score NaN would rank first.
+    ``interactions`` are the known data of the users. Raises InputError unless all scores are
+    finite.
     """
+    # No score is greater than NaN, so an item with the score NaN would rank first.
     scores = np.array(target.score(model, interactions, users), dtype=np.float64)
     expected = (len(users), interactions.n_items)
     if scores.shape != expected:
@@ -105,17 +113,17 @@ def build_row(
     max_value: float = 1.0,
     note: str = "",
 ) -> UtilityRow:
-    """Builds a row of the report: the mean of ``values``, its normal confidence interval, and the
-    paper's figure.
+    """Builds a row of the report for one utility metric: the mean of ``values``, its normal
+    confidence interval, and the value that the paper prints.
 
-    - ``values``: the target's figures, (n,).
-    - ``by_baseline``: figures of the baseline on the same test data, (n,).
+    - ``values``: values of the metric for the system, one per test item, rating or user, (n,).
+    - ``by_baseline``: values of the baseline on the same test data, (n,).
     - ``baseline``: name of the baseline.
-    - ``random``: figure of random scores.
+    - ``random``: value of the metric for random scores.
     - ``owners``: index of each value's user, from 0, (n,). If it is None, each value belongs to a
       different user.
     - ``max_value``: upper limit of the interval. The lower limit is 0.
-    - ``note``: sentences that are added to the note of the paper's figure.
+    - ``note``: sentences that are added to the note on the paper's value.
     """
     mean, half = _mean(values, owners, confidence)
     ahead, error = _mean(values - by_baseline, owners, confidence)
@@ -144,8 +152,10 @@ def build_row(
 def _mean(
     values: NDArray[np.float64], owners: NDArray[np.int64] | None, confidence: float
 ) -> tuple[float, float]:
-    """Mean of the values and half the width of its normal interval. A user may have several
-    values.
+    """Mean of the values, and half the width of its normal interval at ``confidence`` (infinite for
+    a single user).
+
+    ``owners`` has the index of each value's user, or is None if each value has its own user.
     """
     mean = float(values.mean())
     sums = values - mean if owners is None else np.bincount(owners, weights=values - mean)
@@ -166,14 +176,16 @@ def rank_rows(
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """Yields rows of HR@K and NDCG@K at the target's cutoffs, with the figures of popularity and of
-    random scores.
+    """Yields two rows of the report, HR@K and NDCG@K, per cutoff K of the system. Each row has the
+    values for item popularity and for random scores too.
 
-    - ``by_target``: for each tested item, the number of rival items with a higher score and with an
-      equal score by the target, (2, n).
-    - ``by_popularity``: the same numbers for popularity, (2, n).
-    - ``others``: number of rival items of each tested item, (n,).
-    - ``per_user``: function that maps the figures of tested items to figures of users.
+    A rival is an item with which the tested item is ranked.
+
+    - ``by_target``: for each tested item, the number of rivals to which the system gives a higher
+      score (first row) and an equal score (second row), (2, n).
+    - ``by_popularity``: these numbers for scores by popularity, (2, n).
+    - ``others``: number of rivals of each tested item, (n,).
+    - ``per_user``: function that maps values of tested items, (n,), to one value per user.
     """
     blind = np.stack([np.zeros_like(others), others])
     for cutoff in target.evaluation.cutoffs:
@@ -193,11 +205,14 @@ def rank_rows(
 
 
 def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
-    """Computes the expected hit and the expected discounted gain of each item at ``cutoff``, (2,
-    n).
+    """Computes the probability that each tested item is among the first ``cutoff`` items, and its
+    expected gain, (2, n).
 
-    ``above`` is the number of rival items with a higher score, and ``tied`` the number with an
-    equal score, both (n,).
+    The gain is 1/log2(1 + place) if the place is at most ``cutoff``, otherwise 0.
+
+    ``above`` is the number of items with a higher score, and ``tied`` the number of other items
+    with an equal score, both (n,). The expectation is over a random order of items with equal
+    scores.
     """
     places = np.arange(cutoff)
     reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])

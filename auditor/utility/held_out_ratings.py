@@ -1,9 +1,9 @@
 """Evaluation on held-out ratings: the mean squared error of predicting a tenth of all ratings.
 
 A tenth of the ratings is held out at random, the system is trained on the remaining ratings, and
-its scores serve as predicted ratings. The figure for random scores is the error of predicting the
-mean rating of the training data. The baseline is the damped means of users and items of the
-training data.
+its scores serve as predicted ratings. The reported error of random scores is that of predicting the
+mean training rating for every pair. The baseline predicts from damped means of users and items of
+the training data.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class HeldOutRatings(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """Computes the mean squared error, with a normal confidence interval over users.
+        """Computes the mean squared error of the system's scores for the held-out ratings, as one
+        row with a normal confidence interval over users.
 
-        Raises NoScores if all ratings have the same value.
+        ``rng`` draws the tested users if there are many. Raises NoScores if all ratings are equal.
         """
         if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
             raise NoScores(

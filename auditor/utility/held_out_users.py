@@ -4,9 +4,9 @@ A fifth of the users is held out with all interactions, and the system is traine
 users. Then each held-out user's interactions are split in half. The device fine-tunes on one half
 (within ``score``), and each interaction of the other half is ranked among all items without an
 interaction of the user. HR@K is the fraction of a user's tested interactions among the first K
-items, and NDCG@K is their mean gain 1/log2(1 + rank). Both are averaged over users. Tied items are
-ranked by expectation, so that an uninformative model scores like a random one. Popularity among the
-training users ranks the same items.
+items, and NDCG@K is their mean gain 1/log2(1 + rank). Both metrics are averaged over users. Tied
+items are ranked by expectation, so that an uninformative model scores like a random one. As a
+baseline, popularity among the training users ranks the same items.
 
 Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a mean
 over tested interactions nor a normalization. With one relevant item per list, the normalization is
@@ -34,10 +34,12 @@ _CHUNK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutUsers(HeldOutData):
-    """Training data and data of held-out users.
+    """Training data, and the data of held-out users, split in two.
 
-    - ``tuning``: interactions for fine-tuning, with one row per held-out user.
-    - ``test_data``: interactions to test, in the same order of users.
+    - ``tuning``: interactions on which the device of a held-out user fine-tunes the model, with one
+      row per held-out user.
+    - ``test_data``: the other interactions of these users, for the test, in the same order of
+      users.
     """
 
     tuning: Interactions
@@ -46,7 +48,11 @@ class HeldOutUsers(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """Computes HR@K and NDCG@K, with normal confidence intervals over users."""
+        """Computes HR@K and NDCG@K on the held-out users' test interactions, one row per metric and
+        K, with normal confidence intervals over users.
+
+        ``rng`` draws the tested users if there are many.
+        """
         table = self.test_data.ratings
         chosen, note = draw_users(np.arange(self.test_data.n_users), rng)
         sizes = np.diff(table.indptr)[chosen]
@@ -80,11 +86,12 @@ class HeldOutUsers(HeldOutData):
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUsers:
-    """Holds out a random fifth of the users, and half of the interactions of each for the test.
+    """Splits the users: a random fifth is held out, and the other users are for training.
 
-    Users with an odd number of interactions fine-tune on the larger half, and users with a single
-    interaction are not tested. Raises InputError unless there are users to train on and users to
-    test.
+    Half of the interactions of each held-out user, drawn at random, are for the test, and half for
+    fine-tuning the model on the user's device. If their number is odd, the larger half is for
+    fine-tuning, so a user with a single interaction is not tested. Raises InputError unless there
+    are users to train on and users to test.
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(HELD_SHARE * interactions.n_users))
@@ -110,11 +117,15 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutUse
 def count_rivals(
     scores: NDArray[np.float64], tested: NDArray[np.bool_], unmet: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """For each tested item, counts the rival items with a higher score, with an equal score, and in
-    total.
+    """Counts, for each tested item of each user, the rivals: the items without an interaction of
+    the user.
 
-    The rivals are the ``unmet`` items of the same row. All arguments have shape (n, n_items). The
-    result has shape (3, number of tested items), row by row. Each row is sorted once.
+    - ``scores``: scores of all items, one row per user, (n, n_items).
+    - ``tested``: true for tested items of the user, (n, n_items).
+    - ``unmet``: true for items without any interaction of the user, (n, n_items).
+
+    The result has shape (3, number of tested items), user by user. The rows are the numbers of
+    rivals with a higher score, with an equal score, and in total.
     """
     counts = []
     for row, items, others in zip(scores, tested, unmet, strict=True):

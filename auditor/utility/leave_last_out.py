@@ -4,7 +4,8 @@ One interaction of every user is held out: the latest interaction, a random one 
 latest time, or a random one of all if there are no timestamps. The system is trained on the
 remaining interactions. The held-out item is ranked among 99 sampled items without an interaction of
 the user, or among all these items. Tied items are ranked by expectation, so that an uninformative
-model scores like a random one. Popularity, counted in the training data, ranks the same candidates.
+model scores like a random one. As a baseline, popularity, counted in the training data, ranks the
+same items.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ TIES_NOTE = " users have several items at their latest time; a random one of the
 class HeldOutItems(HeldOutData):
     """Training data and one held-out item per user.
 
-    - ``items``: index of the held-out item, or -1 for users without one, (n_users,).
-    - ``n_tied``: number of users with several items at their latest time, of which one was drawn.
+    - ``items``: index of the held-out item of each user, (n_users,); -1 for users without a
+      held-out item.
+    - ``n_tied``: number of users with several items at their latest time, of which the held-out
+      item was drawn at random.
     """
 
     items: NDArray[np.int64]
@@ -47,8 +50,11 @@ class HeldOutItems(HeldOutData):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """Computes HR@K and NDCG@K among sampled items and among all items, with normal confidence
-        intervals over users.
+        """Computes HR@K and NDCG@K of the held-out items, ranked among 99 sampled items and among
+        all items, with normal confidence intervals over users.
+
+        The result has one row per metric, K and kind of ranking. ``rng`` draws the sampled items,
+        and the tested users if there are many.
         """
         tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else NO_TIMES_NOTE
@@ -86,8 +92,12 @@ def _places(
     known: NDArray[np.bool_],
     few: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Counts of rivals above each user's ``item`` and equal to it, among the ``few`` items and all
-    items, (2, 2, n).
+    """Counts of items with a higher score than each user's ``item``, and with an equal score, (2,
+    2, n).
+
+    The first axis is the set of compared items (the ``few`` sampled ones, then all items without an
+    interaction). The second axis is higher, then equal. ``known`` is true for items with an
+    interaction.
     """
     truth = np.take_along_axis(scores, item[:, None], axis=1)
     others = np.where(known, -np.inf, scores)
@@ -96,12 +106,14 @@ def _places(
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldOutItems:
-    """Holds out the latest interaction of every user with at least two interactions.
+    """Holds out the latest interaction of every user with at least two interactions, and keeps all
+    others for training.
 
-    Among interactions at equal times, or among all interactions without timestamps, ``rng`` draws
-    one. Item numbers often follow popularity, so that choosing by their order would make the item
-    easier or harder to guess. Raises InputError if no user has two interactions.
+    ``rng`` draws one of several interactions at the latest time, or of all interactions of the user
+    if there are no timestamps. Raises InputError if no user has two interactions.
     """
+    # Item indices often follow popularity, so that choosing by their order would make the item
+    # easier or harder to guess.
     ratings = interactions.ratings
     counts = np.diff(ratings.indptr)
     chosen = counts >= 2

@@ -1,4 +1,4 @@
-"""Evaluation protocol without held-out data: all data are used for training, and utility is not
+"""Evaluation protocol without held-out data: all data are training data, and utility is not
 measured.
 """
 
@@ -16,7 +16,7 @@ from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingHeldOut(HeldOutData):
-    """Training data without any held-out data."""
+    """Training data without any held-out data, for systems whose utility is not measured."""
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator

@@ -1,4 +1,7 @@
-"""Tests whether a local randomizer satisfies a claimed epsilon, exactly or from samples."""
+"""Tests whether a randomizer satisfies a claimed epsilon of local differential privacy.
+
+The test is exact if the output probabilities are known, and otherwise uses drawn outputs.
+"""
 
 from __future__ import annotations
 

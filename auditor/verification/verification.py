@@ -24,9 +24,11 @@ _WRITABLE = 40.0
 
 
 def ratio_text(witness: Witness, delta: float, known: float) -> str:
-    """Describes the ratio (P - delta) / Q of an event's probabilities, over all copies, as text.
+    """Describes the ratio of an event's probabilities under two inputs as text, such as "e^45".
 
-    ``witness``: the event, with its probabilities P and Q under the two inputs.
+    ``witness``: the event, with its probabilities P and Q under the two inputs for one copy, and
+        the number of copies (independent repetitions).
+    ``delta``: delta of the claim. If it is positive, the ratio is (P - delta) / Q.
     ``known``: logarithm of the ratio, for probabilities that underflow; infinite if it is unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
@@ -45,7 +47,7 @@ def ratio_text(witness: Witness, delta: float, known: float) -> str:
 
 
 def power_text(exponent: float) -> str:
-    """Text of e to the power ``exponent``: a number, or "e^..." for an exponent of 40 or more."""
+    """Returns e to the power ``exponent`` as text: a number, or "e^..." from exponent 40."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
 
@@ -55,7 +57,7 @@ def shorten(text: str) -> str:
 
 
 def wrap_entry(label: str, text: str, width: int) -> str:
-    """Formats ``text`` as a paragraph of ``width`` columns, with a label and a hanging indent."""
+    """Formats ``text`` as a paragraph of ``width`` columns, after a label, with hanging indent."""
     return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
 
 
@@ -64,8 +66,9 @@ UNREADABLE = "nothing was tested: no two texts are equal, and no part of them di
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
-    """Returns the claim that a randomizer is (epsilon, delta)-LDP. Raises InputError for an invalid
-    number.
+    """Returns the claim that a randomizer satisfies (epsilon, delta)-local differential privacy.
+
+    Raises InputError for an invalid number.
     """
     return Claim(
         epsilon=epsilon,
@@ -80,19 +83,21 @@ def ldp_claim(epsilon: float, delta: float) -> Claim:
 class Verification:
     """Verdict on a claim about a randomizer, with the bounds and checks on which it is based.
 
-    ``verdict``: the verdict. CONSISTENT means that all inputs and outputs were examined, which
-        proves the claim if the code follows the stated probabilities.
-    ``epsilon``, ``delta``: the claim.
+    ``verdict``: the verdict on the claim. CONSISTENT means that all inputs and outputs were
+        examined, which proves the claim if the code follows the stated probabilities.
+    ``epsilon``, ``delta``: the claimed numbers.
     ``epsilon_lower``: largest lower bound on epsilon, possibly infinite.
-    ``exact``: whether this bound is computed (confidence 1) and not measured.
-    ``confidence``: confidence of the bound.
+    ``exact``: whether ``epsilon_lower`` is computed (confidence 1) and not measured.
+    ``confidence``: confidence of ``epsilon_lower``.
     ``samples``: total number of draws of a measurement; None for an exact bound.
-    ``witness``: the pair of inputs, the distinguishing event and its two probabilities.
+    ``witness``: the pair of inputs, the distinguishing event and its two probabilities; None if
+        there are none.
     ``method``: method by which the bound was computed, and whether its search was exhaustive.
-    ``searched``: bound of the search or measurement, without checks.
-    ``largest``: largest bound that the measurement could give. If it does not exceed the claim, the
-        verdict is INCONCLUSIVE.
-    ``needed``: number of draws per input that could refute the claim in this case; None above 2^50.
+    ``searched``: lower bound on epsilon by search or measurement, without the checks.
+    ``largest``: largest lower bound that this number of draws could give. If it does not exceed the
+        claim, the verdict is INCONCLUSIVE.
+    ``needed``: if ``largest`` does not exceed the claim, the number of draws per input that could
+        refute it; otherwise, or above 2^50, None.
     ``checks``: checks for faults that a ratio of probabilities does not reveal. If a failed check
         shows a larger epsilon than ``searched``, the verdict and ``epsilon_lower`` are based on the
         check.
@@ -130,8 +135,11 @@ class Verification:
         checks: tuple[Check, ...] = (),
         allow: Collection[str] = (),
     ) -> Verification:
-        """Judges ``claim`` by the lower bound ``searched``, which is also an upper bound if it is
-        tight.
+        """Judges a claim by a lower bound on epsilon, and by checks for faults.
+
+        ``searched``: lower bound by search or measurement, which is also an upper bound if it is
+            tight.
+        ``claim``: the claim about the randomizer.
 
         ``needed``: number of draws per input that could refute the claim, if ``searched`` could
             not.
@@ -160,7 +168,7 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """Returns a copy whose verdict disregards the bounds of the checks named in ``allow``."""
+        """Returns a copy with a new verdict, without the bounds of checks named in ``allow``."""
         claim = ldp_claim(self.epsilon, self.delta)
         return Verification.of(
             self.searched, claim, needed=self.needed, checks=self.checks, allow=allow
@@ -168,15 +176,14 @@ class Verification:
 
     @property
     def faults(self) -> tuple[Check, ...]:
-        """The checks that failed."""
+        """Checks that failed."""
         return tuple(check for check in self.checks if check.status is Status.FAILED)
 
     def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
-        """The checks that failed and are not named in ``allow``, which may also contain
-        "inconclusive".
+        """The checks that failed and are not named in ``allow``.
 
-        Raises InputError for an unknown name. To waive a verdict that is based on a check, waive
-        the check, see ``waiving``.
+        ``allow`` may also contain "inconclusive", which is not a check. Raises InputError for any
+        other unknown name. The verdict stays as it is; ``waiving`` judges again.
         """
         known = [check.name for check in self.checks] + [ALLOW_INCONCLUSIVE]
         for name in allow:
@@ -192,8 +199,8 @@ class Verification:
 
         ``allow``: names of failed checks that are marked as waived. Raises InputError for an
             unknown name.
-        ``command``: command line that repeats the verification, without the number of draws at its
-            end.
+        ``command``: command line that repeats the verification with another number of draws, which
+            is appended to it.
         """
         standing = self.unwaived(allow)
         lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
@@ -209,8 +216,9 @@ class Verification:
         return "\n".join(lines)
 
     def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
-        """Makes the row of a record on the claim about ``target``, without the checks named in
-        ``allow``.
+        """Returns the verdict on ``target``'s claim as a finding, one row of an audit's record.
+
+        The bounds of checks named in ``allow`` are disregarded.
         """
         bound, proof = _bounds(self.searched, self.checks, allow)
         claim = ldp_claim(self.epsilon, self.delta)
@@ -221,10 +229,10 @@ class Verification:
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
         """Raises AssertionError with a description if the claim is refuted or if a check failed.
 
-        An inconclusive verdict (the sample is too small) also raises. ``allow`` names checks that
-        may fail, or "inconclusive", as for ``assert_ldp``. If nothing is raised, the verification
-        is returned, judged without these checks. The claim is then not refuted, which does not
-        prove it.
+        An inconclusive verdict (the sample is too small) also raises AssertionError. ``allow``
+        names checks that may fail, or "inconclusive" to accept such a verdict, as for
+        ``assert_ldp``. If nothing is raised, the verification is returned, judged without these
+        checks. The claim is then not refuted, which does not prove it.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
@@ -246,10 +254,10 @@ class Verification:
 def _bounds(
     searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
 ) -> tuple[Bound, Bound | None]:
-    """The largest lower bound, including failed checks that are not allowed; and an upper bound or
-    None.
+    """Returns the largest lower bound on epsilon, and an upper bound or None.
 
-    The upper bound is None unless the lower bound is tight.
+    The lower bound includes those of failed checks that are not named in ``allow``. The upper bound
+    is None unless the lower bound is tight.
     """
     shown = [
         check.bound
@@ -310,7 +318,7 @@ def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
 
 
 def _too_small(result: Verification, command: str) -> str:
-    """Text on the largest bound of the sample, and on the draws that could refute the claim."""
+    """Text on the largest bound of a small sample, and on the draws that could refute the claim."""
     most = (
         f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
         f"the claim of {result.epsilon:g}"
@@ -323,7 +331,7 @@ def _too_small(result: Verification, command: str) -> str:
 
 
 def _share(result: Verification) -> str:
-    """Text on the ratio of the bound to the claim."""
+    """Text on the ratio of the lower bound to the claim; empty if the ratio is infinite."""
     if result.epsilon == 0 or math.isinf(result.epsilon_lower):
         return ""
     share = result.epsilon_lower / result.epsilon

@@ -1,5 +1,7 @@
-"""Defines ``verify_ldp``, which tests a randomizer against an LDP claim, exactly or by drawn
-outputs.
+"""Defines ``verify_ldp``, which tests whether a randomizer satisfies a claim of local differential
+privacy.
+
+The test is exact if the randomizer's probabilities are known, and otherwise uses drawn outputs.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ _PLANNED = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Budget(Checked):
-    """Requested size of a verification.
+    """Requested size of a verification: the number of draws, or the time for them.
 
     ``samples``: number of draws per input; None for the default.
     ``seconds``: total time for draws, in seconds; None for no limit.
@@ -81,7 +83,7 @@ class Budget(Checked):
     seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
 
     def max_samples(self, sampler: Sampler) -> int:
-        """Maximum number of draws per input: the requested number, or the default for this
+        """Returns the maximum number of draws per input: as requested, or the default for
         ``sampler``.
         """
         many = sampler.takes_size and not sampler.fields
@@ -96,12 +98,11 @@ class Budget(Checked):
         share: float = 1.0,
         fewest: int = MIN_SAMPLES,
     ) -> tuple[Sampler, int, str]:
-        """Plans the number of draws per input; returns a sampler, the number, and words for the
-        method.
+        """Plans the number of draws per input; returns a sampler, the number, and a remark for the
+        report.
 
         ``sampler``, ``inputs``: the randomizer and the inputs for which it is called.
-        ``limit``: maximum number of draws per input, which is planned exactly if no time limit is
-            set.
+        ``limit``: maximum number of draws per input, which is the result if no time limit is set.
         ``share``: share of the seconds that the draws may take.
         ``fewest``: minimum number of draws per input.
 
@@ -109,9 +110,9 @@ class Budget(Checked):
         plan. No clock is read afterwards: the load of the machine changes the number of draws, but
         not the distribution of their outputs. The plan includes two measurements of two inputs
         each, selection draws of all inputs, and the checks. If calls have a large fixed cost, the
-        returned sampler makes fewer calls for more outputs each. The words state this and the
-        number of draws. Raises InputError if the time suffices for fewer than ``fewest`` draws, or
-        for fewer than 8 calls per input.
+        returned sampler makes fewer calls for more outputs each. The remark states the number of
+        draws and these calls; it is empty if ``limit`` draws are made. Raises InputError if the
+        time suffices for fewer than ``fewest`` draws, or for fewer than 8 calls per input.
         """
         if self.seconds is None:
             return sampler, limit, ""
@@ -171,14 +172,15 @@ def search_pair(
     seed: np.random.SeedSequence,
     paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MAX_SAMPLES,
 ) -> list[Any]:
-    """Searches the pair of inputs that shows the largest epsilon, to be measured on fresh draws.
+    """Searches two inputs whose outputs show the largest epsilon, to be measured on fresh draws.
 
     ``sampler``: the randomizer.
     ``strategy``: Hypothesis strategy of inputs.
     ``claim``: claim under test.
     ``samples``: maximum number of draws per input.
     ``seed``: seed of the search.
-    ``paced``: function that returns the number of draws per input that time allows.
+    ``paced``: function of a sampler and inputs that returns the number of draws per input that time
+        allows.
 
     Each pair is scored by a lower bound from at most 4,000 draws per input, and Hypothesis is
     guided towards larger bounds. If the largest bound exceeds the claim, the result is the simplest
@@ -256,7 +258,7 @@ def verify_ldp(
     trace: bool = True,
     progress: bool | Observer | None = None,
 ) -> Verification:
-    """Tests whether ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
+    """Tests the claim that ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ def verify_ldp(
         outputs, also those of one call, are independent. A bound that exceeds the claim is measured
         a second time, so that a callable that satisfies the claim is refuted with probability at
         most (1 - confidence)^2.
-    epsilon, delta : the claim.
+    epsilon, delta : the claimed numbers of local differential privacy (LDP).
     inputs : the inputs to compare, at least 2 and at most 64, or a Hypothesis strategy of inputs.
         The default is the whole domain if the mechanism states one, otherwise 0 and 1.
     samples : draws per measured input. The default is 1,000,000, or 100,000 if a call returns one
@@ -319,7 +321,16 @@ def verify_ldp(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A test of one claim, with its budget of draws and one seed per purpose."""
+    """A verification in progress: the claim, the budget of draws, and one seed for each purpose.
+
+    ``claim``: claim under test.
+    ``budget``: requested number of draws, or time for them.
+    ``confidence``: confidence of a measured bound.
+    ``seed``: seed from which all other seeds are derived.
+    ``search``, ``measuring``, ``look``, ``fit``, ``reading``, ``turning``: seeds for the search of
+        inputs, the measurement, the checks, the test of fit or proof, the structure of outputs, and
+        clocks.
+    """
 
     claim: Claim
     budget: Budget
@@ -333,8 +344,10 @@ class _Trial:
     turning: np.random.SeedSequence
 
     def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
-        """Judges a randomizer that states its probabilities, after testing its outputs against
-        these.
+        """Judges a randomizer that states its probabilities.
+
+        Drawn outputs are first tested against the stated probabilities. If they fit, epsilon is
+        computed from the probabilities, otherwise it is measured.
         """
         most = self.budget.max_samples(dist.sampler)
         inputs = CandidateInputs.collect(dist, given, self.seed).probes
@@ -358,7 +371,12 @@ class _Trial:
         return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
 
     def judge_callable(self, sampler: Sampler, given: Inputs, *, trace: bool) -> Verification:
-        """Judges a callable by its exact epsilon if ``trace`` succeeds, otherwise by draws."""
+        """Judges a callable by its exact epsilon, if its code can be traced, otherwise by drawn
+        outputs.
+
+        ``given``: inputs to compare, a strategy of inputs, or None.
+        ``trace``: whether to trace the code.
+        """
         draws, listed = self.budget.max_samples(sampler), given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
         checks: tuple[Check, ...] = ()
@@ -384,7 +402,7 @@ class _Trial:
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
     def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
-        """The inputs of a list, or the pair of inputs that a search in a strategy finds."""
+        """Returns the inputs of a list, or the pair of inputs found by a search in a strategy."""
         if given is None or isinstance(given, list):
             return _check_list(given)
         return search_pair(
@@ -405,8 +423,10 @@ class _Trial:
         draws: int,
         dist: OutputDistribution | None = None,
     ) -> tuple[Bound, SharedEvidence]:
-        """A measured bound, and the evidence for checks. Starts again if an output has a new
-        structure.
+        """Measures a lower bound on epsilon; returns the bound, and the outputs for checks.
+
+        The measurement starts again if an output has a new structure. ``dist`` is the stated
+        distribution of outputs, if any.
         """
 
         def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
@@ -463,7 +483,7 @@ class _Trial:
     def _conclude(
         self, bound: Bound, evidence: SharedEvidence, checks: tuple[Check, ...]
     ) -> Verification:
-        """The verification by ``bound``, ``checks``, and the checks that use ``evidence``."""
+        """Runs the checks on ``evidence``; returns the verification by ``bound`` and all checks."""
         needed = None
         if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
             needed = JointBinomial().min_samples(
@@ -476,7 +496,7 @@ class _Trial:
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ClockColumns:
-    """Columns of outputs that follow the order of calls; none if outputs cannot be compared."""
+    """Finds output columns that follow the order of calls; none if outputs are incomparable."""
     with suppress(InputError):
         if sampler.takes_size:
             return detect_clocks(sampler, inputs, seed, draws)
@@ -492,8 +512,9 @@ def _measure_bound(
     confidence: float,
     seed: np.random.SeedSequence,
 ) -> Bound:
-    """The measured bound. If the shape of outputs depends on the input, shapes are measured
-    instead.
+    """Measures a lower bound on epsilon with ``samples`` draws per input.
+
+    If the shape of outputs depends on the input, shapes are measured instead of outputs.
     """
     rng = np.random.default_rng(seed)
     for source in (sampler, sampler.to_shapes()):
@@ -511,7 +532,7 @@ def _measure_bound(
 
 
 def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
-    """Raises InputError for the first invalid argument."""
+    """Raises InputError for the first invalid argument of ``verify_ldp``."""
     if math.isinf(claim.epsilon):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Give the claimed number.")
     check_delta(claim.delta)
@@ -543,8 +564,9 @@ def _as_int(name: str, number: Any) -> int | None:
 
 
 def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
-    """Converts the inputs to a list, except a strategy or None. Hypothesis is not imported
-    for that.
+    """Converts the inputs to a list; a Hypothesis strategy and None are returned unchanged.
+
+    Hypothesis is not imported for that.
     """
     if inputs is None or hasattr(inputs, "example"):
         return cast("SearchStrategy[Any] | None", inputs)

@@ -1,1 +1,1 @@
-"""Lower bounds on epsilon from sampled outputs: worlds (neighbouring inputs) and estimators."""
+"""Lower bounds on epsilon from sampled outputs of neighbouring inputs (worlds), by estimators."""

@@ -1,6 +1,8 @@
-"""Decision rules, which guess the world by the interval that contains a statistic of an output.
+"""Decision rules, which guess from which of two neighbouring inputs (worlds) an output comes.
 
-The functions propose candidate rules from a selection split and predict the bound of each.
+A rule computes a statistic, a number, of the output, and guesses by the interval that contains this
+number. The functions here propose rules from a selection split, which are outputs set aside for
+this purpose, and predict the lower bound on epsilon that each rule will give.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ _UNSEEN = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRule:
-    """A rule that guesses the world by the interval in which the statistic of an output lies.
+    """A rule that guesses which of two neighbouring inputs (worlds) an output comes from.
 
-    statistic: the function that maps an output to a number.
+    The guess depends on the interval that contains a statistic of the output.
+
+    statistic: function that maps an output to a number.
     cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1], cuts[i]).
-    guesses: the guess in each interval (m + 1,): FIRST, NEITHER (the rule abstains) or SECOND.
+    guesses: the guess in each interval (m + 1,): FIRST (1), NEITHER (0; the rule abstains) or
+        SECOND (-1).
     """
 
     statistic: Statistic
@@ -49,17 +54,22 @@ class DecisionRule:
     guesses: NDArray[np.int8]
 
     def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
+        """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
+        (2,).
+        """
         parts = histogram(self.statistic.evaluate(outputs), self.cuts)
         return np.array([parts[self.guesses == FIRST].sum(), parts[self.guesses == SECOND].sum()])
 
     @property
     def guessable(self) -> frozenset[int]:
-        """The worlds that the rule may guess: FIRST, SECOND, or both."""
+        """The inputs (worlds) that the rule may guess: FIRST (1), SECOND (-1), or both."""
         return frozenset(self.guesses.tolist()) - {NEITHER}
 
     def describe(self, side: int) -> str:
-        """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
+        """Describes in words the outputs for which the rule guesses one input (world).
+
+        ``side``: the guessed input, FIRST (1) or SECOND (-1).
+        """
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
         inside = np.concatenate([[False], self.guesses == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
@@ -74,13 +84,14 @@ class DecisionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestBudget:
-    """Number of draws and error that remain to test a decision rule, used to predict its bound.
+    """Size and error of the later test of a decision rule, from which its bound is predicted.
 
     draws: number of draws with which the rule will be tested.
-    delta: delta of the bound.
+    delta: delta of the lower bound on epsilon.
     alpha: error of the bound, 1 minus its confidence.
-    caution: number of standard errors of the selection split by which a predicted bound is reduced,
-        so that an event with few counts is not selected by chance.
+    caution: number of standard errors by which a predicted bound is reduced, so that an event with
+        few counts is not selected by chance. The standard errors are those of the outputs that
+        select the rule.
     """
 
     draws: int
@@ -97,12 +108,12 @@ class TestBudget:
         both: bool,
         unseen: float = _UNSEEN,
     ) -> Floats:
-        """Predicts the lower bound on epsilon that a rule will give, from its guesses so far.
+        """Predicts the lower bound on epsilon that a rule will give in its later test.
 
-        right, wrong: numbers of right and of wrong guesses (arrays broadcast).
-        n_draws: number of draws in which the guesses were counted.
-        both: whether the rule guesses both worlds.
-        unseen: number of wrong guesses that is added to ``wrong``.
+        right, wrong: numbers of right and of wrong guesses so far (arrays broadcast).
+        n_draws: number of draws in which these guesses were counted.
+        both: whether the rule guesses both worlds (inputs), or only one.
+        unseen: number that is added to ``wrong``, for wrong guesses that happened not to occur.
         """
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / n_draws
@@ -117,9 +128,11 @@ _LEAST_PARTS = 8
 
 
 def smooth_counts(counts: Counts, middles: Floats) -> Counts | None:
-    """Returns the expected counts (2, m) under a model of the log-ratio; None if no model fits.
+    """Returns smoothed counts (2, m), as expected under a model of their log-ratio.
 
-    counts: counts of equally many outputs of each of two worlds in m intervals.
+    The result is None if no model fits.
+
+    counts: counts of equally many outputs of each of two worlds (inputs) in m intervals.
     middles: mean value of the outputs in each interval; NaN for an empty interval.
 
     The log-ratio of the two counts is modelled as linear in the value (Gaussian noise), as linear
@@ -187,9 +200,9 @@ _TIED = 1e-9
 
 
 class Candidate(NamedTuple, Generic[Rule]):
-    """A candidate rule that guesses between two worlds, with its expected bound.
+    """A candidate rule that guesses between two worlds (inputs), with its expected bound.
 
-    world_a, world_b: numbers of the first and of the second world.
+    world_a, world_b: indices of the first and of the second world.
     expected_bound: predicted lower bound on epsilon.
     rule: the rule.
     """
@@ -201,10 +214,10 @@ class Candidate(NamedTuple, Generic[Rule]):
 
 
 def best_candidate(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
-    """Returns the candidate with the largest expected bound.
+    """Returns the candidate rule with the largest predicted lower bound on epsilon.
 
-    If a later bound is larger by a share of at most ``MIN_ADVANTAGE``, the earlier candidate is
-    preferred. The result is None if there are no candidates.
+    A candidate replaces an earlier one only if its bound is larger by a share of more than
+    ``MIN_ADVANTAGE``. The result is None if there are no candidates.
     """
     best: Candidate[Rule] | None = None
     for each in candidates:
@@ -216,13 +229,14 @@ def best_candidate(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | N
 
 
 class RatedTable(NamedTuple):
-    """The guesses of a rule in each interval, with two predictions of its bound.
+    """The guess of a rule in each interval, with two predictions of the rule's lower bound on
+    epsilon.
 
-    cautious_bound: predicted bound with the caution of the budget; it compares rules on different
-        statistics.
-    likely_bound: predicted bound with the smaller caution that this kind of rule needs; it compares
-        rules on one statistic.
-    table: the guess in each interval: FIRST, NEITHER or SECOND.
+    cautious_bound: predicted bound, reduced by the ``caution`` of the ``TestBudget``. Rules on
+        different statistics are compared by this bound.
+    likely_bound: predicted bound, reduced by the smaller caution that this kind of rule needs.
+        Rules on one statistic are compared by this bound.
+    table: the guess in each interval: FIRST (1), NEITHER (0) or SECOND (-1).
     """
 
     cautious_bound: float
@@ -233,11 +247,13 @@ class RatedTable(NamedTuple):
 def candidate_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: TestBudget
 ) -> list[tuple[float, DecisionRule]]:
-    """Returns candidate rules on ``statistic`` with their expected bounds, most promising first.
+    """Returns rules on ``statistic`` with their predicted lower bounds on epsilon, most promising
+    first.
 
-    first, second: values of the statistic on outputs of the two worlds, which are set aside to
-        select a rule; equally many, in the order of the draws.
-    budget: the later test, from which bounds are predicted.
+    statistic: function that maps an output to a number.
+    first, second: values of the statistic on outputs of the two worlds (inputs), which are set
+        aside to select a rule; equally many, in the order of the draws.
+    budget: number of draws and error of the later test, from which bounds are predicted.
 
     There are three kinds of rules:
 
@@ -282,10 +298,13 @@ def candidate_rules(
 
 
 def rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedTable:
-    """Returns the best rule that guesses one world above a cut and one world below another cut.
+    """Returns the best rule that guesses one input (world) above a cut and one below another cut.
 
-    ``halves`` are the counts in two halves of the outputs. The expected bound comes from cuts that
-    are chosen on one half and evaluated on the other half, both ways.
+    halves: counts of outputs by half, world and interval, (2, 2, m).
+    budget: number of draws and error of the later test, from which the bound is predicted.
+
+    The predicted bound comes from cuts that are chosen on one half of the outputs and evaluated on
+    the other half, and vice versa.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
@@ -298,13 +317,15 @@ def rule_by_cuts(halves: Counts, budget: TestBudget) -> RatedTable:
 
 
 def rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedTable | None:
-    """Returns the best rule on values above and below two cuts, by a model of the log-ratio.
+    """Returns the best rule with a guess above one cut and below another, judged by a fitted model.
 
-    halves: counts of outputs in two halves of the split (2, 2, m).
+    halves: counts of outputs by half, world (input) and interval, (2, 2, m).
     middles: mean value of the outputs in each interval (m,).
+    budget: number of draws and error of the later test, from which the bound is predicted.
 
-    The model varies less by chance than the counts in a tail. Each pair of cuts is rated by the
-    counts or by the model, whichever is less favourable. The result is None if no model fits.
+    The model describes the log-ratio of the counts of the two worlds, and varies less by chance
+    than the counts in a tail. Each pair of cuts is rated by the counts or by the model, whichever
+    is less favourable. The result is None if no model fits.
     """
     counts_of_both = halves.sum(axis=0)
     modelled = smooth_counts(counts_of_both, middles)
@@ -322,12 +343,19 @@ def rule_by_model(halves: Counts, middles: Floats, budget: TestBudget) -> RatedT
 
 
 def _guessed(counts: Counts, table: Table) -> float:
-    """Counts the right guesses, in both worlds together."""
+    """Returns the number of right guesses, in both worlds (inputs) together.
+
+    ``counts``: counts of outputs by world and interval, (2, m). ``table``: the guess per interval.
+    """
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
 def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
-    """Returns the table of the best pair of cuts, rated by the least favourable of ``views``."""
+    """Returns the guess in each interval of the best rule that guesses above and below two cuts.
+
+    ``views``: alternative counts of outputs by world and interval, (2, m) each. The least
+    favourable of them rates a rule.
+    """
     total = views[0].sum(axis=0)
     n_outputs, cuts = float(total.sum()), len(total) - 1
     rising = np.cumsum(total)
@@ -343,7 +371,7 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
         low = np.concatenate([below, nothing], axis=1)[:, lows]
         rights.append((high[:, None, :, None] + low[:, None]).reshape(4, -1)[:, apart])
     right = np.min(rights, axis=0)
-    wrong = np.max(rights, axis=0)[::-1]  # right guesses of a rule are wrong ones of its opposite
+    wrong = np.max(rights, axis=0)[::-1]  # wrong guesses are right for the opposite rule
     best, table = 0.0, np.full(cuts + 1, NEITHER, dtype=np.int8)
     for kind, (up, down) in enumerate(itertools.product((FIRST, SECOND), repeat=2)):
         better = np.flatnonzero(right[kind] > wrong[kind])  # all others have no bound
@@ -363,11 +391,15 @@ def _best_tails(views: list[Counts], budget: TestBudget) -> Table:
 
 
 def rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedTable:
-    """Returns the best rule that guesses the more likely world where log-ratios are large.
+    """Returns the best rule that guesses the more likely input (world) where counts differ
+    strongly.
 
-    ``halves`` are the counts in two halves of the outputs. The tried thresholds of the log-ratio
-    come from their mean, so that they apply to all outputs. Each half selects the intervals on
-    which the other half evaluates a rule.
+    halves: counts of outputs by half, world and interval, (2, 2, m).
+    budget: number of draws and error of the later test, from which the bound is predicted.
+
+    The rule abstains in intervals where the log-ratio of the two worlds' counts is below a
+    threshold. The tried thresholds come from the mean of both halves, so that they apply to all
+    outputs. Each half selects the intervals on which the other half evaluates a rule.
     """
     strength = _strength(halves.mean(axis=0), 1.0)[0]
     levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
@@ -376,9 +408,14 @@ def rule_by_ratio(halves: Counts, budget: TestBudget) -> RatedTable:
 
 
 def rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedTable]:
-    """Returns rules that guess only in the few intervals with the largest log-ratios.
+    """Returns rules that guess only in the few intervals where the counts of two worlds differ
+    most.
 
-    ``halves`` are the counts in two halves of the outputs. Fresh draws have to compare these rules.
+    halves: counts of outputs by half, world (input) and interval, (2, 2, m).
+    budget: number of draws and error of the later test, from which bounds are predicted.
+
+    The log-ratio of the two counts measures the difference. The caller has to compare these rules
+    on fresh draws.
     """
     options = []
     for errors in _SURE:
@@ -388,9 +425,11 @@ def rules_by_strength(halves: Counts, budget: TestBudget) -> list[RatedTable]:
 
 
 def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) -> list[RatedTable]:
-    """Returns one rule per level, which guesses the more likely world at that level of evidence.
+    """Returns one rule per threshold in ``levels``, which guesses where the log-ratio is larger.
 
-    One half of the split orders the intervals and the other half counts the guesses, both ways.
+    The log-ratio of the counts of two worlds (inputs) is reduced by ``errors`` standard errors. The
+    rule guesses the more likely world of an interval. One half of the outputs orders the intervals
+    and the other half counts the guesses, both ways.
     """
     guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
@@ -408,9 +447,11 @@ def _above(levels: Floats, halves: Counts, budget: TestBudget, errors: float) ->
 
 
 def estimate_bound(counts: Counts, budget: TestBudget) -> float:
-    """Estimates roughly the bound of the best rule that guesses by the log-ratio of ``counts``.
+    """Estimates roughly the lower bound on epsilon of the best rule that guesses by a log-ratio.
 
-    ``counts`` (2, m) of outputs in m intervals both select and evaluate the rule.
+    counts: counts of outputs of two worlds (inputs) in m intervals, (2, m). These counts select the
+        rule and also evaluate it.
+    budget: number of draws and error of the later test, from which the bound is predicted.
     """
     strength, side = _strength(counts)
     order = np.argsort(-strength)
@@ -419,15 +460,19 @@ def estimate_bound(counts: Counts, budget: TestBudget) -> float:
 
 
 def _first_best(expected: Floats) -> int:
-    """Returns the first position of the largest number, up to differences in the last bits."""
+    """Returns the index of the largest number; numbers that differ in the last bits count as equal.
+
+    Among equal numbers the first one is chosen.
+    """
     flat = expected.ravel()
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
 def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
-    """Returns the evidence of each interval, and its more likely world.
+    """Returns the size of the log-ratio in each interval (m,), and the more likely world (m,).
 
-    The evidence is the absolute log-ratio minus ``errors`` standard errors.
+    ``counts``: counts of outputs of two worlds (inputs), (2, m). The absolute log-ratio is reduced
+    by ``errors`` standard errors.
     """
     a, b = counts + _SMOOTHING
     ratio = np.log(a / b)
@@ -436,7 +481,10 @@ def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
 
 
 def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
-    """Returns the mean of the values in each interval; NaN for an empty interval."""
+    """Returns the mean of all values in each of the m + 1 intervals between ``cuts`` (m,).
+
+    The mean is NaN for an empty interval. ``first``, ``second``: values in two worlds (inputs).
+    """
     values = np.sort(as_floats(np.concatenate([first, second])).ravel())
     starts = np.append(0, np.searchsorted(values, cuts))
     counts = np.diff(starts, append=len(values))
@@ -447,7 +495,10 @@ def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
 
 
 def _spread(tails: Floats) -> NDArray[np.int64]:
-    """Returns about ``_TAILS`` positions in increasing ``tails``, even in rank and log-rank."""
+    """Returns about 64 positions in the increasing counts ``tails``, evenly spread.
+
+    Half of them are evenly spaced in the count, half in its logarithm.
+    """
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
     wanted = _ranks(max(1.0, float(tails[-1])))  # the last value may be 0 in a half of the draws
@@ -456,5 +507,5 @@ def _spread(tails: Floats) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def _ranks(n: float) -> Floats:
-    """Returns about ``_TAILS`` numbers from 1 to n, half of them evenly spaced in the logarithm."""
+    """Returns about 64 numbers from 1 to ``n``: half evenly spaced, half so in the logarithm."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])

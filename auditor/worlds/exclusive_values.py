@@ -1,4 +1,4 @@
-"""Decision rules on values that occurred in one of two worlds only."""
+"""Decision rules that guess by values which occurred under only one of two neighbouring inputs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BLOCK = 1 << 22
 def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a 64-bit hash (n,) of each of ``rows`` (n, d) of integers, booleans or strings.
 
-    The hash of a single number is the number. Otherwise it is the sum of the entries, or of
-    their characters, each times a random 64-bit weight of its place, modulo 2^64 (Carter and Wegman
-    1979, multilinear hashing). Padding strings to another width changes nothing, and two different
-    rows agree with probability 2^-64 times a small power of 2.
+    The hash of a single number is the number. Otherwise it is the sum of the entries, or of their
+    characters, each times a random 64-bit weight of its place, modulo 2^64 (Carter and Wegman 1979,
+    multilinear hashing). Padding strings to another width does not change the hash. Two different
+    rows have equal hashes with probability 2^-64 times a small power of 2.
     """
     n, d = rows.shape
     if rows.dtype.kind != "U":
@@ -43,7 +43,10 @@ def hash_rows(rows: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _weights(entry: int, count: int) -> NDArray[np.uint64]:
-    """Returns odd random weights (count,), whose first elements do not depend on ``count``."""
+    """Returns odd random weights (count,) for a hash of the entry with index ``entry``.
+
+    The first weights do not depend on ``count``.
+    """
     rng = np.random.Generator(np.random.Philox(key=entry + 1))
     return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
 
@@ -72,13 +75,13 @@ _BEFORE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueSet:
-    """Values that occurred in one of two worlds only, with the world of each value.
+    """Values that occurred in only one of two worlds (inputs), with the world of each value.
 
-    entry: number of the entry of an output that takes these values; None for whole outputs.
+    entry: index of the entry of an output that takes these values; None for whole outputs.
     name: name of the entry or output.
     low, high: increasing lower and upper ends of each value (m,). They differ only for floats, for
         which values within rounding count as one.
-    worlds: the world of each value, FIRST or SECOND (m,).
+    worlds: the world of each value (m,): FIRST (1) or SECOND (-1).
     examples: descriptions of some values of each world.
     """
 
@@ -93,9 +96,10 @@ class ValueSet:
         return len(self.low)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """Returns the guess (n,) for each output: the only world in which its value occurred.
+        """Returns the guess (n,) for each of ``outputs``: the only world in which its value
+        occurred.
 
-        The guess is FIRST, SECOND, or NEITHER if the value is not in the set.
+        The guess is FIRST (1) or SECOND (-1), or NEITHER (0) if the value is not in the set.
         """
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
@@ -105,7 +109,10 @@ class ValueSet:
         return np.where(inside, self.worlds[place], NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
-        """Describes the values that occurred in the world ``side`` (FIRST or SECOND) only."""
+        """Describes in words the values that occurred in one world (input) only.
+
+        ``side``: the world, FIRST (1) or SECOND (-1).
+        """
         names = self.examples[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
@@ -113,11 +120,11 @@ class ValueSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideRange:
-    """A rule that guesses the only one of two worlds whose range contains a number of the output.
+    """A rule that guesses an input if an entry of the output lies in the range of this input only.
 
-    entry: number of the entry of an output.
+    entry: index of the entry of an output that is compared.
     name: name of the entry.
-    ranges: ends (low, high) of the entry's range in each world.
+    ranges: ends (low, high) of the entry's range under each of two inputs (worlds).
     """
 
     entry: int
@@ -128,9 +135,11 @@ class OutsideRange:
         return len(self.ranges)
 
     def guess(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """Returns the guess (n,) for each output: the only world whose range contains the entry.
+        """Returns the guess (n,) for each output: the only input (world) whose range contains the
+        entry.
 
-        The guess is NEITHER if both ranges or no range contain it.
+        The guess is FIRST (1) or SECOND (-1), or NEITHER (0) if both ranges or no range contain the
+        entry.
         """
         values = as_floats(outputs)[:, self.entry]
         first, second = ((values < low) | (values > high) for low, high in self.ranges)
@@ -138,16 +147,23 @@ class OutsideRange:
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
     def describe(self, side: int) -> str:
-        """Describes the numbers for which ``side`` (FIRST or SECOND) may be guessed."""
+        """Describes in words the numbers for which a world (input) may be guessed.
+
+        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        """
         low, high = self.ranges[1 if side == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveRule:
-    """A rule that guesses the only world in which a value occurred, and otherwise abstains.
+    """A rule that guesses the input (world) if a value of the output occurred under this input
+    only.
 
-    parts: sets of values and ranges, each of which may guess; the rule abstains if they disagree.
+    The rule abstains if there is no such value.
+
+    parts: sets of values and ranges, each of which may guess a world; the rule abstains if they
+        disagree.
     """
 
     parts: tuple[ValueSet | OutsideRange, ...]
@@ -155,13 +171,18 @@ class ExclusiveRule:
     guessable = frozenset({FIRST, SECOND})
 
     def tally(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """Counts the outputs that are guessed to be of the first and of the second world, (2,)."""
+        """Returns how many ``outputs`` (n, *shape) are guessed to come from each of two inputs,
+        (2,).
+        """
         votes = np.stack([part.guess(outputs) for part in self.parts])
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
     def describe(self, side: int) -> str:
-        """Describes the outputs on which the rule guesses the world ``side`` (FIRST or SECOND)."""
+        """Describes in words the outputs on which the rule guesses one world (input).
+
+        ``side``: the guessed world, FIRST (1) or SECOND (-1).
+        """
         texts = [words for part in self.parts if (words := part.describe(side))]
         more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
         return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
@@ -173,18 +194,28 @@ def exclusive_rules(
     budget: TestBudget,
     names: EntryNames | None = None,
 ) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
-    """Returns a rule on values of one world only, with the largest expected bound, for each pair.
+    """Returns, for each pair of inputs (worlds), the best rule that guesses by values which
+    occurred in only one of the two worlds.
+
+    The best rule has the largest predicted lower bound on epsilon.
 
     outputs: outputs of each world that are set aside to select rules, (n, *shape) each.
-    pairs: pairs of numbers of worlds.
-    budget: the later test, from which the bound of a rule is predicted.
-    names: names of the entries of an output.
+    pairs: pairs of indices of worlds. The result lacks a pair for which no rule exists.
+    budget: number of draws and error of the later test, from which the bound of a rule is
+        predicted.
+    names: names of the entries of an output; None for default names.
 
-    A set of values is evaluated by leaving out one draw at a time. The guess of a draw is right if
-    its value remains in the set without it, and wrong if only this draw kept its value out of the
-    other world's set. A rule on ranges learns the ranges on one half and is evaluated on the other,
-    both ways. Values are whole outputs and single entries; the rule uses the best of these, or all
-    promising sets together.
+    A rule guesses the world of an output by one of the following:
+
+    - A set of values of one entry, or of whole outputs, each of which occurred in one world only.
+    - All such sets together.
+    - The range of an entry in each world, which extends slightly beyond the values that occurred.
+      The guess is the only world whose range contains the entry.
+
+    Right and wrong guesses are counted on ``outputs``: those of a set by leaving out one draw at a
+    time, those of ranges on the half of the outputs that did not determine the ranges. A set is
+    used only with more than three times as many right as wrong guesses. If no rule qualifies, one
+    set is used regardless, with a predicted bound of 0. At most 64 entries are examined.
     """
     names = names or EntryNames(outputs[0].shape[1:])
     readings = list(_readings(outputs, names))
@@ -206,7 +237,12 @@ def _sets(
     b: int,
     budget: TestBudget,
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Yields rules on values that occur often in one world only, per reading and for all."""
+    """Yields rules on values that occur often in world ``a`` or ``b`` (inputs) and never in the
+    other.
+
+    ``readings``: counts of the values of single entries and of whole outputs. There is one rule per
+    element of ``readings``, and one rule for all promising elements.
+    """
     n_draws = 2 * len(outputs[0])
     for least in _LEAST:
         good: list[tuple[ValueSet, int, int]] = []
@@ -222,14 +258,27 @@ def _sets(
 
 
 def _expected(right: float, wrong: float, seen: int, budget: TestBudget) -> float:
-    """Returns the bound to expect from ``right`` and ``wrong`` guesses in ``seen`` draws."""
+    """Predicts the lower bound on epsilon of a rule with ``right`` right and ``wrong`` wrong
+    guesses.
+
+    ``seen``: number of draws in which the guesses were counted. ``budget``: number of draws and
+    error of the later test.
+    """
     bold = replace(budget, caution=0.0)
     return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """Counts, in each world, of the values of one entry or of whole outputs."""
+    """Counts, in each world (input), of the values of one entry of the outputs, or of whole
+    outputs.
+
+    entry: index of the entry; None for whole outputs.
+    names: names of the entries.
+    low, high: increasing lower and upper ends of each value (m,).
+    first_seen: index of the first output with each value (m,), counted through all worlds.
+    counts: number of occurrences of each value in each world, (worlds, m).
+    """
 
     entry: int | None
     names: EntryNames
@@ -240,11 +289,18 @@ class _Reading:
 
     @property
     def fewest(self) -> int:
-        """Minimum occurrences of a value: 2 if there are many values, otherwise 1."""
+        """Minimum number of occurrences for a value to be used: 2 if there are over 4096 values,
+        else 1.
+        """
         return 1 if len(self.low) <= _SINGLES else 2
 
     def count_guesses(self, a: int, b: int, least: int) -> tuple[int, int]:
-        """Counts right and wrong guesses of draws that are left out one at a time."""
+        """Returns numbers of right and wrong guesses between worlds ``a`` and ``b``, by
+        leave-one-out.
+
+        The guess for a draw uses the values that occur at least ``least`` times in one world only,
+        among all other draws.
+        """
         right = wrong = 0
         for here, there in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
             right += int(here[(there == 0) & (here > least)].sum())
@@ -271,7 +327,9 @@ class _Reading:
 
     @property
     def part(self) -> tuple[int, ...] | None:
-        """The part to which the entry belongs; None for whole outputs."""
+        """Positions of the entries that encode the same field as this entry; None for whole
+        outputs.
+        """
         return next((part for part in self.names.parts if self.entry in part), None)
 
     def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
@@ -281,7 +339,11 @@ class _Reading:
 
 
 def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
-    """Yields counts of whole outputs, except for vectors of floats, and of single entries."""
+    """Yields counts of the values of whole outputs, and of each single entry or, if there are very
+    many, of at most 64 entries.
+
+    Whole outputs that are vectors of floats are omitted.
+    """
     width = int(np.prod(outputs[0].shape[1:]))
     if not width:
         return
@@ -314,7 +376,10 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNam
 
 
 def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
-    """Returns keys (n,) that identify values: the number itself, or a fingerprint."""
+    """Returns keys (n,) that identify the values of an entry, or of whole outputs if that is None.
+
+    A key is the number itself, or a hash.
+    """
     flat = outputs.reshape(len(outputs), -1)
     if entry is None:
         return hash_rows(flat)
@@ -325,7 +390,9 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: TestBudget, names: EntryNames
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Yields rules on numbers outside the range of one world, one rule per entry."""
+    """Yields rules on numbers outside the range of world ``a`` or ``b`` (inputs), one rule for each
+    of the first 64 entries.
+    """
     first, second = outputs[a], outputs[b]
     width = int(np.prod(first.shape[1:]))
     if first.dtype.kind not in "iuf" or len(first) < 4 * _BEFORE or not width:
@@ -336,7 +403,7 @@ def _ranges(
             as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (first, second)
         ]
         right = wrong = 0
-        for start in (0, 1):  # ends by one half, votes on the other half
+        for start in (0, 1):  # ranges from one half, guesses on the other
             ends = [_ends(column[start::2]) for column in columns]
             tried = OutsideRange(entry=0, name=name, ranges=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):

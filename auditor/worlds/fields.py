@@ -1,6 +1,7 @@
-"""Encoding of structured answers (dictionaries, lists, text) as numbers per field, or as words.
+"""Encoding of a randomizer's structured outputs (dictionaries, lists, text) as numbers or strings.
 
-Estimators need arrays; this encoding makes arrays of any answer of a randomizer.
+Estimators of epsilon need arrays. This encoding turns any structured output (an answer) into a row
+of numbers, with columns for each field, or into one string ("word").
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ MAX_ANSWERS, _LONGEST = 1 << 18, 200
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An encoder of structured answers as rows of numbers, by the paths that they contain.
+    """An encoder of a randomizer's structured outputs (answers) as rows of numbers, or as strings.
 
-    A path, such as .age or [2], leads to a value in an answer. Each path gives three numbers: the
-    kind of its value (absent, null, boolean, number, -0.0, text, empty list), the value as a number
-    (0 if it is neither a number nor the text of a number) and a checksum of its text (0 if it is
-    not text). Further paths are the words of a text, the letters of bytes and of a text of one
-    word, counted from the start and from the end, and the order of keys. Each element of a set is a
-    path with the value True. The class name of a set, a named tuple and a dataclass is a path too.
-    The last number of a row is a checksum of the values at all paths that are not listed in
-    ``paths``.
+    A path, such as .age or [2], leads to a value in an answer. Each path gives three numbers: a
+    code for the kind of its value (absent, null, boolean, number, -0.0, text, empty list), the
+    value as a number (0 if it is neither a number nor the text of a number) and a checksum of its
+    text (0 if it is not text). Further paths lead to the words of a text, to the letters of bytes
+    and of a text of one word, counted from the start and from the end, and to the order of keys.
+    Each element of a set is a path with the value True. A further path leads to the class name of a
+    set, a named tuple or a dataclass. The last number of a row is a checksum of the values at all
+    paths that are not listed in ``paths``.
 
-    Without paths, each answer is encoded as one word, its ``repr``. Equal words mean equal answers,
-    and ``decode_word`` returns the answer of a word.
+    Without paths, each answer is encoded as one string, its ``repr``. Equal strings mean equal
+    answers, and ``decode_word`` returns the answer of a string.
 
     paths: the paths that have columns of their own.
-    originals: answers by word and texts by checksum, at most ``MAX_ANSWERS``, cut after 200 letters
-        if they are parts. A value that is no longer kept is described as "a text", and
+    originals: the encoded answers by string, and texts by checksum, cut after 200 letters. At most
+        ``MAX_ANSWERS`` are kept. A value that is no longer kept is described as "a text", and
         ``decode_word`` raises KeyError for it.
 
     >>> Fields().encode([{"bit": 1, "who": None}]).tolist()
@@ -63,14 +64,14 @@ class Fields:
 
     @classmethod
     def of(cls, answers: Sequence[Any], *, whole: bool = False) -> Fields | None:
-        """Returns an encoder for answers like ``answers``; None if numpy can hold them unencoded.
+        """Returns an encoder for outputs like ``answers``; None if NumPy can hold them unencoded.
 
-        answers: examples of the answers to be encoded.
-        whole: whether to encode each answer as one word instead of by field.
+        answers: examples of the randomizer's outputs.
+        whole: whether to encode each output as one string, and not by field.
 
-        Numbers and words of letters need no encoding. Words that end in a NUL character need it,
-        because numpy drops it, and so do numbers if some, but not all, are NaN. Texts that are
-        encoded as a whole need none.
+        Numbers and words of letters need no encoding. Words that end in a NUL character need one,
+        because NumPy drops this character. Numbers need one if some, but not all, are NaN. Texts
+        that are encoded as a whole need none.
         """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
@@ -83,7 +84,11 @@ class Fields:
         return cls(tuple(sorted(paths, key=_derived))[:_MOST])
 
     def encode(self, answers: Iterable[Any]) -> NDArray[Any]:
-        """Encodes each answer as a row of numbers, (n, 3 * len(paths) + 1), or as a word, (n,)."""
+        """Encodes each output in ``answers`` as a row of numbers, (n, 3 * len(paths) + 1), or a
+        string, (n,).
+
+        Outputs become strings if ``paths`` is empty.
+        """
         if not self.paths:
             words = [
                 self._keep(repr(canonical(answer)), copy.deepcopy(answer)) for answer in answers
@@ -105,12 +110,15 @@ class Fields:
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
     def decode_word(self, word: str) -> Any:
-        """Returns the answer that was encoded as this word; KeyError if it is no longer kept."""
+        """Returns the randomizer's output that ``encode`` turned into the string ``word``.
+
+        Only the latest ``MAX_ANSWERS`` outputs are kept; raises KeyError for any other string.
+        """
         return copy.deepcopy(self.originals[word])
 
     @property
     def columns(self) -> tuple[tuple[int, ...], ...]:
-        """Column numbers of an encoded answer, grouped by path.
+        """Indices of the columns of an encoded output, grouped by path (field of the output).
 
         The last group is the checksum of the values at all paths that are not listed in ``paths``.
         """
@@ -118,23 +126,27 @@ class Fields:
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def field_name(self, column: int) -> str:
-        """Returns the field that a column encodes in Python's notation: output.user.bits[0]."""
+        """Returns the name of the field that the column with index ``column`` encodes.
+
+        An example is "output.user.bits[0]".
+        """
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
 
     def column_name(self, column: int) -> str:
-        """Returns the name of the field that a column encodes.
+        """Returns the name of the column with index ``column``, such as "kind of output.age".
 
-        "kind of" or "checksum of" comes first if the column holds the kind or the checksum of the
-        field.
+        The name is that of the field which the column encodes, after "kind of" or "checksum of" if
+        the column holds the kind of the field's value or the checksum of its text.
         """
         what = 2 if column == 3 * len(self.paths) else column % 3
         return f"{('kind of ', '', 'checksum of ')[what]}{self.field_name(column)}"
 
     def with_related(self, columns: Collection[int]) -> tuple[int, ...]:
-        """Returns ``columns`` and the columns of fields that contain, or are in, their fields.
+        """Returns ``columns`` together with the indices of columns that encode related fields.
 
-        A field contains another field if that is a piece of its text or a value in its JSON text.
+        Related fields contain, or are in, the fields of ``columns``. A field contains another field
+        if that is a piece of its text or a value in its JSON text.
         """
         own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
         holders = {path.partition(_PIECE)[0] for path in own_paths}
@@ -151,7 +163,10 @@ class Fields:
         return tuple({*columns, *of_paths})
 
     def describe(self, row: NDArray[np.float64], column: int) -> str:
-        """Describes the value that ``row``, an encoded answer, has in the field of ``column``."""
+        """Describes in words the value of the field that ``column`` encodes, in one output.
+
+        ``row``: the encoded output. ``column``: index of a column.
+        """
         start = column // 3 * 3
         if start == 3 * len(self.paths):
             return self.originals.get(float(row[start]), "others") if row[start] else "none"
@@ -164,7 +179,7 @@ class Fields:
         }.get(kind, self.originals.get(checksum, "a text") if kind else "absent")
 
     def _numbers(self, leaf: Any) -> tuple[float, float, float]:
-        """Returns kind, number and checksum of a value."""
+        """Returns the three numbers that encode a value: its kind, its number and its checksum."""
         if isinstance(leaf, np.generic):
             leaf = leaf.item()
         if leaf is None:
@@ -183,7 +198,10 @@ class Fields:
         return _TEXT if is_text else _EMPTY, 0.0, checksum
 
     def _keep(self, index: Any, kept: Any) -> Any:
-        """Keeps a value under ``index``, and returns ``index``."""
+        """Stores ``kept`` in ``originals`` under the key ``index``, and returns ``index``.
+
+        If there are more than ``MAX_ANSWERS`` entries, the oldest one is dropped.
+        """
         self.originals.pop(index, None)
         self.originals[index] = kept
         if len(self.originals) > MAX_ANSWERS:
@@ -192,7 +210,7 @@ class Fields:
 
 
 def canonical(part: Any) -> Any:
-    """Returns a copy of ``part`` whose ``repr`` is equal for equal values only.
+    """Returns a copy of ``part``, a value in an output, with equal ``repr`` for equal values only.
 
     Arrays, sets, named tuples and dataclasses become tuples that include their type.
     """
@@ -210,7 +228,8 @@ def canonical(part: Any) -> Any:
 
 
 def fields_of_record(part: Any) -> dict[str, Any] | None:
-    """Returns the fields of a named tuple or a dataclass with their values; None for other values.
+    """Returns the fields of a named tuple or a dataclass, with their values; None for other
+    objects.
 
     Attributes that were added to the object are included.
     """
@@ -224,12 +243,16 @@ def fields_of_record(part: Any) -> dict[str, Any] | None:
 
 
 def sort_elements(part: Collection[Any]) -> list[Any]:
-    """Returns the elements of a set as a list, in an order that depends on their values only."""
+    """Returns the elements of the set ``part`` as a list, in an order that depends on their values
+    only.
+    """
     return sorted(part, key=lambda element: repr(canonical(element)))
 
 
 def is_opaque(answers: Sequence[Any]) -> bool:
-    """Checks whether all answers differ, and each is bytes or one word that is not a number."""
+    """Whether the outputs ``answers`` all differ, and each is bytes or one word that is not a
+    number.
+    """
     texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
     return len(set(texts)) == len(answers) > 0 and all(
         isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
@@ -244,7 +267,7 @@ def _nothing_but_nan(answer: Any) -> bool:
 
 
 def _derived(path: str) -> bool:
-    """Checks whether a path leads to a piece, or a property, of the value at another path."""
+    """Checks whether a path leads to a piece of a text at another path, or to an order of keys."""
     return _PIECE in path or path.endswith(_ORDER)
 
 
@@ -281,9 +304,10 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yields the paths of an answer with their values. JSON in text is parsed, other text is split.
+    """Yields pairs (path, value) for the values in an answer.
 
-    The order of a dictionary's keys is a value too.
+    JSON in text is parsed, other text is split into words. The order of a dictionary's keys is a
+    value too. ``path``, ``depth``: path and nesting depth of ``part`` within the answer.
     """
     if isinstance(part, str):
         opened = _parsed(part)
@@ -314,14 +338,14 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _spelt(element: Any) -> Any:
-    """Returns an element of a set as a key: itself, or text if its ``repr`` has no fixed order."""
+    """Returns an element of a set as a key: itself, or its ``repr`` if it is not a plain value."""
     return element if isinstance(element, _PLAIN) else repr(canonical(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
-    """Yields the words of a text, or the letters of bytes and of a text of one word.
+    """Yields pairs (path, piece): the words of a text, or the letters of bytes and of single words.
 
-    They are counted from the start and from the end. A decimal fraction is a number and is not
+    Pieces are counted from the start and from the end. A decimal fraction is a number and is not
     split.
     """
     letters = text.decode("latin-1") if isinstance(text, bytes) else text
@@ -340,7 +364,7 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(text: str) -> Any:
-    """Returns the object or list that a JSON text holds, and any other text unchanged."""
+    """Returns the object or list that ``text`` holds as JSON; returns any other text unchanged."""
     if text[:1] not in "{[" or not text:
         return text
     try:
@@ -354,6 +378,6 @@ def _clipped(number: float) -> float:
 
 
 def _checksum(text: str) -> float:
-    """Returns an integer below 2^52; two different texts share one with probability about 2^-52."""
+    """Returns an integer below 2^52, equal for two different texts with probability about 2^-52."""
     data = text.encode("utf-8", "surrogatepass")
     return float(zlib.crc32(data) | (zlib.adler32(data[::-1]) & 0xFFFFF) << 32)

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from counts of right and wrong guesses, or of scores above thresholds."""
+"""Lower bounds on epsilon from counts of right and wrong guesses of the input, and from scores."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
-    """Returns the exact lower confidence limit of a proportion at level 1 - ``alpha``.
+    """Returns the exact lower confidence limit of a proportion, at confidence 1 - ``alpha``.
 
-    The proportion was observed as ``successes`` of ``trials``.
+    The proportion was observed as ``successes`` of ``trials``; arrays broadcast.
     """
     k = np.asarray(successes, dtype=np.float64)
     limit = special.betaincinv(np.maximum(k, 1), np.asarray(trials) - k + 1, alpha)
@@ -30,9 +30,9 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float 
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
-    """Returns the exact upper confidence limit of a proportion at level 1 - ``alpha``.
+    """Returns the exact upper confidence limit of a proportion, at confidence 1 - ``alpha``.
 
-    The proportion was observed as ``successes`` of ``trials``.
+    The proportion was observed as ``successes`` of ``trials``; arrays broadcast.
     """
     k = np.asarray(successes, dtype=np.float64)
     rest = np.asarray(trials) - k
@@ -48,14 +48,16 @@ def event_epsilon(
     delta: float,
     alpha: float,
 ) -> Floats:
-    """Returns a lower bound on epsilon from the counts of an event in samples of two worlds.
+    """Returns a lower bound on epsilon from the counts of an event under two neighbouring inputs.
 
-    hits, trials: occurrences of the event, and number of samples, in the first world.
-    misses, others: occurrences of the event, and number of samples, in the second world.
+    hits, trials: occurrences of the event, and number of samples, under the first input.
+    misses, others: occurrences of the event, and number of samples, under the second input.
+    delta: delta of the bound.
+    alpha: error of the bound, 1 minus its confidence.
 
     The bound is ln((P_low - delta) / Q_high), or 0 if that is negative, where P_low and Q_high are
-    confidence limits of the event's probabilities in the first and the second world. Each limit
-    takes half of alpha, so the bound holds at level 1 - alpha. Vectorised over events.
+    confidence limits of the event's probabilities under the first and the second input. Each limit
+    takes half of alpha, so the bound holds at confidence 1 - alpha. Arrays of events are permitted.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
     high = clopper_pearson_upper(misses, others, alpha / 2)
@@ -73,7 +75,9 @@ _DEVIATIONS, _RARE = 12.0, 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessCounts:
-    """Counts of the guesses of a decision rule on outputs whose world was chosen by a coin.
+    """Counts of the guesses of a decision rule on outputs whose input (world) was chosen by a coin.
+
+    A guess is right if it names the input that the coin chose.
 
     draws: number of outputs; the rule may abstain on some of them.
     first_tally: numbers of right and wrong guesses of the first world.
@@ -90,17 +94,18 @@ class GuessCounts:
 
     @property
     def n_right(self) -> int:
-        """Number of right guesses, of both worlds together."""
+        """Number of right guesses, of the first and of the second input (world) together."""
         return self.first_tally[0] + self.second_tally[0]
 
     @property
     def n_wrong(self) -> int:
-        """Number of wrong guesses, of both worlds together."""
+        """Number of wrong guesses, of the first and of the second input (world) together."""
         return self.first_tally[1] + self.second_tally[1]
 
     @classmethod
     def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
-        """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world.
+        """Builds the counts from a ``table`` (2, 2) of guesses, by true world and guessed world
+        (input).
 
         draws: number of outputs.
         share: probability with which the coin chose the first world.
@@ -117,7 +122,11 @@ class GuessCounts:
 
     @classmethod
     def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
-        """Returns the counts of a rule that guesses the world of every output, always rightly."""
+        """Returns the counts of a rule that guesses the right input (world) for every output.
+
+        draws: number of outputs.
+        share: probability with which the coin chose the first world.
+        """
         first = round(draws * share)
         return cls(
             draws=draws,
@@ -128,10 +137,8 @@ class GuessCounts:
         )
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """Returns a lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``.
-
-        ``joint_binomial_epsilon`` gives the bound for a fair coin, and ``_chance`` for any other
-        coin.
+        """Returns the lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by these
+        counts.
         """
         revealed, left = failure_mass(
             self.draws, both=self.has_second, delta=delta, alpha=alpha, share=self.first_prob
@@ -145,12 +152,13 @@ class GuessCounts:
         return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, _FAR))
 
     def _chance(self, epsilon: float, revealed: int) -> float:
-        """Returns an upper bound of P[at least this many right guesses] at ``epsilon``.
+        """Returns an upper bound of the probability of at least this many right guesses.
 
-        ``revealed`` outputs may reveal their input. For all others Bayes' rule says: a guess of a
-        world that the coin chooses with probability p is right with odds of at most
-        e^epsilon p / (1 - p). The revealed outputs are subtracted from the guesses of the rarer
-        world first, which makes the remaining counts most probable.
+        The mechanism is assumed to be ``epsilon``-DP except that ``revealed`` outputs may reveal
+        their input. For all others Bayes' rule says: a guess of a world (input) that the coin
+        chooses with probability p is right with odds of at most e^epsilon p / (1 - p). The revealed
+        outputs are subtracted from the guesses of the rarer world first, which makes the remaining
+        counts most probable.
         """
         prior = float(special.logit(self.first_prob))
         sides = [(*self.first_tally, prior), (*self.second_tally, -prior)]
@@ -169,24 +177,25 @@ class GuessCounts:
 
 
 def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """Returns how often to toss the coin that chooses the world of each counted output.
+    """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
 
+    Each toss chooses the input (world) of one counted output. For fresh outputs a fair coin is
+    tossed once per remaining output; for stored outputs ``count_tosses`` gives the pair.
+
+    worlds: the inputs, whose outputs are drawn afresh or stored.
     left: numbers of remaining outputs of the two worlds.
-
-    The second value is the probability of the first world. For fresh outputs a fair coin is tossed
-    once per remaining output; for stored outputs see ``count_tosses``.
     """
     return (sum(left), 0.5) if worlds.stored is None else count_tosses(*left)
 
 
 def count_tosses(*available: int) -> tuple[int, float]:
-    """Returns a number of tosses in which a coin hardly ever exceeds the available numbers.
+    """Returns a pair: the number of coin tosses, and the coin's probability of the first input.
 
-    available: maximum number of times that each of the two sides may come up.
+    Each toss uses one available output of the input (world) that the coin chooses. The probability
+    is the first world's share of the outputs. The number is such that the outputs suffice, except
+    with probability 3 in 100,000 (four standard deviations).
 
-    The second value is the coin's probability of the first side, which is its share of
-    ``available``. A side comes up too often with probability 3 in 100,000 (four standard
-    deviations).
+    available: numbers of available outputs of the two worlds.
     """
     shares = np.array(available) / max(1, sum(available))
     spread = np.sqrt(4 * shares * (1 - shares))
@@ -198,15 +207,17 @@ def count_tosses(*available: int) -> tuple[int, float]:
 def failure_mass(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """Returns how many right guesses delta explains, and the error that remains for the bound.
+    """Returns a pair: how many right guesses delta explains, and the error that remains for the
+    bound.
 
     draws: number of outputs.
     both: whether the rule guesses both inputs.
-    alpha: total error, a part of which is used for this number.
+    delta: delta of the lower bound on epsilon.
+    alpha: total error, a part of which is used for the number of explained guesses.
     share: probability with which the coin chooses the guessed input, if only one is guessed.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture: with
-    probability delta the output reveals its input, and otherwise it is from one of two
+    probability delta the output reveals its input, and otherwise the output is from one of two
     distributions that are epsilon-close (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that
     guesses one input only gains by the revealed outputs of that input.
     """
@@ -219,9 +230,10 @@ def failure_mass(
 def joint_binomial_epsilon(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
 ) -> Floats:
-    """Returns a lower bound on epsilon from counts of right and wrong guesses; vectorised.
+    """Returns a lower bound on epsilon from counts of right and wrong guesses of the input.
 
-    revealed: number of right guesses that delta explains; see ``failure_mass``.
+    right, wrong: numbers of right and of wrong guesses (arrays broadcast).
+    revealed: number of right guesses that are explained by delta alone (``failure_mass``).
     alpha: error of the bound, 1 minus its confidence.
 
     A fair coin chooses the input of each output. Given an output that does not reveal its input,
@@ -238,9 +250,11 @@ def joint_binomial_epsilon(
 
 
 def expected_joint_epsilon(draws: int, rates: Rates, delta: float, alpha: float) -> float:
-    """Predicts the largest ``joint_binomial_epsilon`` of several rules on ``draws`` outputs.
+    """Predicts the largest ``joint_binomial_epsilon`` (lower bound on epsilon) of several rules.
 
-    ``rates`` are the expected shares of right and of wrong guesses of each rule.
+    draws: number of outputs.
+    rates: expected shares of right and of wrong guesses of each rule, two arrays (k,).
+    alpha: error of the bound, 1 minus its confidence.
     """
     revealed, left = failure_mass(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
@@ -250,10 +264,13 @@ def expected_joint_epsilon(draws: int, rates: Rates, delta: float, alpha: float)
 def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
     """Approximates ``joint_binomial_epsilon`` in closed form, also for fractional counts.
 
-    The result is not a bound; it serves to choose a rule. ``z`` is the normal quantile of the
-    level. The Clopper-Pearson limit is a quantile of an F distribution, which is computed by the
-    cube-root approximation of Paulson 1942. The result is -inf where the approximation fails (fewer
-    than about three right guesses).
+    right, wrong: numbers of right and of wrong guesses.
+    revealed: number of right guesses that delta explains.
+    z: normal quantile at the confidence of the bound.
+
+    The result is not a bound; it serves to choose a rule. The Clopper-Pearson limit is a quantile
+    of an F distribution, which is computed by the cube-root approximation of Paulson 1942. The
+    result is -inf where the approximation fails (fewer than about three right guesses).
     """
     sure = np.maximum(right - revealed, 1e-9)
     a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)
@@ -284,11 +301,12 @@ _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdBand:
-    """Confidence limits for the probabilities of many events in two worlds, jointly valid.
+    """Confidence limits for the probabilities of many events under two inputs, jointly valid.
 
-    Each event is "a score is above (or below) a threshold". P and Q are its probabilities in the
-    two worlds. All limits hold together at level 1 - ``alpha``, and so does everything computed
-    from them: epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
+    Each event is "a score is above (or below) a threshold". A world is one of the two inputs. P and
+    Q are the event's probabilities in the two worlds. All limits hold together at confidence 1 -
+    ``alpha``, and so does everything computed from them: epsilon at any delta, delta at any
+    epsilon, a Renyi divergence of any order.
 
     p_lower: lower limits of P (k,).
     q_upper: upper limits of Q (k,).
@@ -317,7 +335,11 @@ class ThresholdBand:
 
     @classmethod
     def of(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdBand:
-        """Computes the confidence limits from scores of two worlds, (n,) and (m,), in any order."""
+        """Computes the confidence limits from scores of two worlds (inputs), (n,) and (m,), in any
+        order.
+
+        ``alpha``: total error, 1 minus the confidence of all limits together.
+        """
         ordered = np.sort(first_scores), np.sort(second_scores)
         binary = _binary(first_scores, second_scores)
         parts = []
@@ -358,7 +380,7 @@ class ThresholdBand:
         return float(np.log(sure / self.q_upper[k])) if sure > self.q_upper[k] else 0.0
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        """Returns lower bounds on delta at each ``epsilon``, jointly valid."""
+        """Returns lower bounds on delta at each ``epsilon``; all are valid together."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.p_lower - ratio * self.q_upper).max(axis=-1), 0.0))
 
@@ -366,8 +388,9 @@ class ThresholdBand:
         """Returns a lower bound on the larger of the two Renyi divergences of this ``order``.
 
         The divergence of two distributions is at least that of any event (data processing
-        inequality). The divergence of an event grows with P and falls with Q if P is above Q.
-        Raises InputError unless ``order`` is finite and above 1.
+        inequality). The divergence of an event grows with its probability P under one input, and
+        falls with its probability Q under the other input, if P is above Q. Raises InputError
+        unless ``order`` is finite and above 1.
         """
         if not 1 < order < math.inf:
             raise InputError(f"Expected a Renyi order above 1, got order={order:g}. Give 2 or 8.")
@@ -384,7 +407,7 @@ class ThresholdBand:
         return float(special.logsumexp(terms, axis=0).max() / (order - 1))
 
     def describe(self, k: int) -> str:
-        """Describes event number ``k``, such as "score > 3"."""
+        """Describes the event with index ``k`` in words, such as "score > 3"."""
         return f"score {'>' if self.is_above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
@@ -400,10 +423,10 @@ def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
 
 
 def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
-    """Returns the largest lower bound that this number of scores could give.
+    """Returns the largest lower bound on epsilon that these numbers of scores could give.
 
-    ``one`` (n,) and ``other`` (m,) are the scores of two worlds. The bound is reached if the scores
-    of the two worlds never overlap. It depends on whether all scores are 0 or 1.
+    ``one`` (n,) and ``other`` (m,) are the scores under two inputs. Only their numbers matter, and
+    whether all are 0 or 1. Scores under the two inputs that never overlap reach the bound.
     """
     expected = epsilon_of_binary if _binary(one, other) else epsilon_by_ranks
     return max(
@@ -413,10 +436,11 @@ def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -
 
 
 def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the lower bound of a ``ThresholdBand`` if counts of scores equal their expectation.
+    """Predicts the epsilon of a ``ThresholdBand`` if counts of scores equal their expectation.
 
-    n, m: numbers of scores in the first and in the second world.
-    rates: probabilities P and Q of each event in the first and in the second world.
+    n, m: numbers of scores under the first and under the second input.
+    rates: probabilities P and Q of each event under the first and under the second input.
+    alpha: total error of the band.
 
     The limit of Q is that of the next rank above the expected count, because scores may be tied.
     """
@@ -428,9 +452,13 @@ def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float
 
 
 def epsilon_of_binary(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """Predicts the lower bound of a ``ThresholdBand`` for scores of zeros and ones.
+    """Predicts the epsilon of a ``ThresholdBand`` for scores of zeros and ones.
 
-    The arguments are those of ``epsilon_by_ranks``.
+    The prediction assumes that counts equal their expectation.
+
+    n, m: numbers of scores under the first and under the second input.
+    rates: probabilities of each event under the first and under the second input.
+    alpha: total error of the band.
     """
     p, q = rates
     error = alpha / _FAMILIES

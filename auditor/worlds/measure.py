@@ -1,6 +1,6 @@
-"""Measurement of a lower bound, repeated if it refutes a claim, and the power of a measurement.
+"""Measurement of a lower bound on epsilon, and its power: how many draws refute a false claim.
 
-The power of a measurement is the number of draws that it needs.
+A measurement that refutes a claim is made twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredBounds:
-    """Lower bounds on epsilon that were measured on worlds.
+    """Lower bounds on epsilon that were measured on outputs of neighbouring inputs.
 
     bound: bound that holds at the requested confidence.
     alarm_bound: bound from the first measurement, at the higher confidence that is required before
@@ -46,7 +46,12 @@ def measure(
     samples: int,
     rng: np.random.Generator,
 ) -> MeasuredBounds:
-    """Measures a lower bound on epsilon, a second time if it refutes a claim.
+    """Measures a lower bound on epsilon, a second time if the first bound refutes a claim.
+
+    worlds: the neighbouring inputs and functions that draw their outputs.
+    claims: claims with which the first bound is compared.
+    estimator: method of the measurement.
+    samples: number of draws per input.
 
     At 95% confidence, one bound in twenty may exceed the true epsilon. So if the first bound
     refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds is
@@ -93,7 +98,7 @@ def measure(
 _DEFAULT = JointBinomial()
 # Ratio of the system's true epsilon to the claimed epsilon, at which power is stated.
 POWER_FACTOR = 2.0
-# Delta at which Gaussian noise has the stated epsilon if the claim has delta 0, at which the
+# Delta at which Gaussian noise has the stated epsilon if the claim has delta 0; at delta 0 the
 # epsilon of Gaussian noise is infinite.
 _REFERENCE_DELTA = 1e-5
 _MOST_DRAWS = 10**9
@@ -102,27 +107,32 @@ _ABSTAIN = np.linspace(0.0, 8.0, 161)
 
 
 def _randomized_response(epsilon: float, delta: float) -> Rates:
-    """Returns the rates of the true and the false answer of randomized response."""
+    """Returns the probabilities of the true answer of randomized response under two inputs."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
 def _gaussian(epsilon: float, delta: float) -> Rates:
-    """Returns the rates of two normal distributions beyond each distance of ``_ABSTAIN``."""
+    """Returns, for two normal distributions, the tail probabilities beyond each of several
+    thresholds.
+
+    The distributions are those of the Gaussian mechanism with (epsilon, delta). The two arrays hold
+    the shares of right and of wrong guesses.
+    """
     mu = gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Approximate number of draws per world with which a claim of half the true epsilon is refuted.
+    """Approximate number of draws per input that refute a claim which is half the true epsilon.
 
     The numbers assume that the estimator uses the best rule and that counts equal their
     expectation.
 
     response_draws: draws for randomized response, which is refuted most easily; None above 10^9.
-    gaussian_draws: draws for Gaussian noise, which the sum of many small privacy losses, as in a
-        training, approaches; None above 10^9.
+    gaussian_draws: draws for Gaussian noise; None above 10^9. The sum of many small privacy losses,
+        as in a training, approaches Gaussian noise.
     """
 
     response_draws: int | None
@@ -133,9 +143,12 @@ class Power:
     def of(
         cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
     ) -> Power:
-        """Computes the power of an estimator against a claim of ``epsilon``, positive and finite.
+        """Returns how many draws refute a claim that is half the true epsilon, for two mechanisms.
 
-        ``by`` is the estimator.
+        epsilon: the claimed epsilon, positive and finite.
+        delta: delta of the claim.
+        confidence: confidence of the measured bound.
+        by: the estimator that measures the bound.
         """
 
         def fewest(rates: Rates) -> int | None:
@@ -153,9 +166,10 @@ class Power:
     def against(
         cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
     ) -> Power | None:
-        """Returns the power of the measurement of ``shown``; None if that is None or exact.
+        """Returns how many draws refute the claim ``epsilon``, for a bound like ``shown``.
 
-        A claim of 0 or infinity gives None too. ``by`` is ignored if the bound has assumptions.
+        The true epsilon is taken as twice the claim. None if ``shown`` is None or exact, or the
+        claim is 0 or infinite. The estimator ``by`` is ignored if the bound has assumptions.
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
@@ -166,9 +180,9 @@ class Power:
         return self.describe("draws of each world")
 
     def describe(self, draws: str) -> str:
-        """Describes in words how many draws refute a claim of half the true epsilon.
+        """Describes in words how many draws refute a claim that is half the true epsilon.
 
-        ``draws`` is the noun for the draws, such as "draws of each world".
+        ``draws``: noun for the draws in the text, such as "draws of each world".
         """
         return (
             f"a system with twice the claimed epsilon is refuted by about "
@@ -178,12 +192,13 @@ class Power:
 
 
 def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
-    """Explains why the measured trainings are too few to refute a claim of half the true epsilon.
+    """Explains why the measured trainings are too few to refute a claim that is half the true
+    epsilon.
 
-    The text is empty if some measurement in ``measured`` has enough, or if none covers a whole
-    training. Bounds on a message or a round do not count. The number of trainings is compared with
-    that for Gaussian noise, because the privacy losses of many rounds add up to a nearly Gaussian
-    loss.
+    ``measured``: measured lower bounds. The text is empty if one of them has enough trainings, or
+    if none covers a whole training: bounds on a message or a round do not count. The number of
+    trainings is compared with that for Gaussian noise, because the privacy losses of many rounds
+    add up to a nearly Gaussian loss.
     """
     why = ""
     for bound in measured:

@@ -1,4 +1,7 @@
-"""Lower bounds on epsilon from one training, in which a fair coin decided on each canary."""
+"""Lower bounds on epsilon from one training, in which a fair coin decided on each canary.
+
+A canary is a user or interaction that is put into the data to be detected.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,13 @@ _REACH = (0.005, 0.995)
 
 
 def discriminant_scores(rows: Floats, contrasts: Floats) -> Floats:
-    """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants.
+    """Returns scores (n, k) of ``rows`` (n, d) along k linear discriminants, which separate two
+    classes.
 
-    Each column of ``contrasts`` (n, k) holds weights of the rows that make their weighted sum a
-    difference of class means (see ``mean_contrast``). The covariance is that of all rows, in units
-    of each column's standard deviation, shrunk towards a multiple of the identity (Ledoit and Wolf
-    2004). So there may be more columns than rows.
+    ``contrasts`` (n, k): per discriminant one weight per row, such as ``mean_contrast`` returns;
+    the weighted sum of the rows is the difference of the class means. The covariance is that of all
+    rows, in units of each column's standard deviation, shrunk towards a multiple of the identity
+    (Ledoit and Wolf 2004). So there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -62,9 +66,11 @@ def discriminant_scores(rows: Floats, contrasts: Floats) -> Floats:
 
 
 def mean_contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
-    """Returns weights (n,) with which the weighted sum of n rows is a difference of two means.
+    """Returns weights (n,) with which the weighted sum of n rows is a difference of two class
+    means.
 
-    chosen: positions (k,) of the rows with known labels; all other weights are 0.
+    n: number of rows.
+    chosen: indices (k,) of the rows with known labels; all other weights are 0.
     labels: the label of each of these rows, (k,). The mean of the rows labelled false is subtracted
         from the mean of the rows labelled true.
 
@@ -86,12 +92,13 @@ _FAR = 512.0
 class OneRunGuesses:
     """Counts of guesses of which canaries one training included, and the epsilon they imply.
 
-    A separate fair coin decided on each canary. The number of guesses is fixed in advance.
+    A canary is a record put into the data; a separate fair coin decided on each. The number of
+    guesses is fixed in advance.
 
     canaries: number of canaries.
     guesses: number of canaries that are guessed; the guesser abstains on all others.
     n_right: number of right guesses.
-    has_both: whether both "in" and "out" may be guessed; otherwise all guesses are the same.
+    has_both: whether both "in" and "out" may be guessed; otherwise all guesses are equal.
     """
 
     canaries: int
@@ -104,8 +111,9 @@ class OneRunGuesses:
 
         The mechanism is assumed to be (``epsilon``, ``delta``)-DP. Let W be binomial with
         ``guesses`` trials and success probability q = e^eps / (1 + e^eps), v the number of right
-        guesses and m the number of canaries. The bound is P[W >= v] + 2 m delta max_i P[v - i <= W
-        < v] / i.
+        guesses and m the number of canaries. The bound is
+
+            P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
 
         The fraction is the mean of the i probabilities P[W = k] just below k = v. These
         probabilities rise up to the mode of W and fall beyond it. So their mean rises with i until
@@ -140,13 +148,14 @@ class OneRunGuesses:
         return tail + 2 * self.canaries * delta * mean(high)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by counts of guesses.
+        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the number of right
+        guesses.
 
-        The bound is the largest epsilon with a p-value of at most alpha. An (eps, delta)-DP
-        mechanism is (eps', delta)-DP for every larger eps', so all smaller values are rejected too.
-        The search is restricted to epsilons for which the number of right guesses exceeds the mode
-        of its binomial bound. In this range the p-value falls with the number of right guesses, so
-        that large numbers refute.
+        The bound is the largest epsilon with a p-value (``p_value``) of at most alpha. An (eps,
+        delta)-DP mechanism is (eps', delta)-DP for every larger eps', so all smaller values are
+        rejected too. The search is restricted to epsilons for which the number of right guesses
+        exceeds the mode of its binomial bound. In this range the p-value falls with the number of
+        right guesses, so that large numbers refute.
         """
         if self.n_right == 0:
             return 0.0
@@ -154,29 +163,32 @@ class OneRunGuesses:
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
-        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the trade-off curve.
+        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by a trade-off curve.
 
-        The trade-off curve of false positive and false negative rates is that of (eps, delta)-DP;
-        see ``can_explain``.
+        The curve of false positive against false negative rates is that of (eps, delta)-DP. The
+        bound is the largest epsilon whose curve cannot explain as many right guesses
+        (``can_explain``).
         """
         return self.largest_refuted(lambda epsilon: trade_off_inverse(epsilon, delta), alpha)
 
     def can_explain(self, inverse: Callable[[float], float], alpha: float) -> bool:
-        """Checks whether a trade-off function permits P[right guesses >= v] >= ``alpha``.
+        """Checks whether a trade-off function permits as many right guesses with probability
+        ``alpha``.
 
         inverse: inverse on [0, 1] of F = 1 - f, where f is the trade-off function of the mechanism.
         alpha: error, 1 minus the confidence.
 
-        Let N be the number of right guesses of r, v the counted number, and M_c = P[N >= c].
+        Let N be the number of right guesses of r, v the counted number, and M_c = P[N >= c]. The
+        check is whether P[N >= v] may be at least ``alpha``.
 
         Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and the
-        event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most
-        F(P[guess s, N >= c - 1 | coin -s]). The average over coins and over the m canaries gives,
-        because F is concave,
+        event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most F(P[guess s, N >=
+        c - 1 | coin -s]). The average over coins and over the m canaries gives, because F is
+        concave,
 
             sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
 
-        if both "in" and "out" are guessed. If all guesses are the same, only one of the two coins
+        if both "in" and "out" are guessed. If all guesses are equal, only one of the two coins
         counts, and F(x) becomes F(2x) / 2, which is not larger. With T_c = M_c + ... + M_r the left
         side is (c M_c + T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved
         for M_{c-1}, this is a lower bound that grows with every M_j above. So with M_v = ``alpha``
@@ -204,8 +216,9 @@ class OneRunGuesses:
     ) -> float:
         """Returns the largest parameter whose trade-off curve cannot explain the counted guesses.
 
-        ``inverse(parameter)`` is the inverse of F = 1 - f for the trade-off function f with this
-        parameter; F must rise with the parameter. ``can_explain`` tests one curve.
+        ``inverse(parameter)``: inverse of F = 1 - f for the trade-off function f with this
+        parameter; F must rise with the parameter. ``alpha``: error, 1 minus the confidence.
+        ``can_explain`` tests one curve.
         """
 
         def holds(parameter: float) -> bool:
@@ -229,7 +242,8 @@ def _at_least(k: int, trials: int, q: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], upper: float) -> float:
-    """Returns the zero of the increasing ``excess`` in [0, ``upper``], approached from below.
+    """Returns the zero of the increasing function ``excess`` in [0, ``upper``], approached from
+    below.
 
     The result is 0 if ``excess`` is positive at 0, and ``upper`` if it is not positive at
     ``upper``.
@@ -248,7 +262,7 @@ def _crossing(excess: Callable[[float], float], upper: float) -> float:
 MIN_CANARIES = 20
 _SELECTING = 5  # one in this many canaries selects how the remaining ones are guessed
 _SHARES = 40  # how many numbers of "in" guesses, and of "out" guesses, are tried
-_CAUTION = 0.5  # standard errors subtracted from a predicted bound, see SampleBudget
+_CAUTION = 0.5  # standard errors subtracted from a predicted bound, see TestBudget
 
 
 _Theorem = tuple[Callable[..., float], str]
@@ -267,15 +281,18 @@ THEOREMS: dict[str, _Theorem] = {
 class OneRun(Checked, Estimator):
     """A lower bound on epsilon from one training with many canaries, each included by a fair coin.
 
-    The bound holds at the stated confidence if a separate fair coin decided on each canary. The
-    scores may depend on one another in any way, but they must be computed from the adversary's view
-    and not from the coins. The worlds must have ``coins``.
+    A canary is a record put into the data. The bound holds at the stated confidence if a separate
+    fair coin decided on each canary. The scores of canaries may depend on one another in any way,
+    but they must be computed from the adversary's view (everything that the adversary sees) and not
+    from the coins. The worlds must have ``canary_run``.
 
-    One canary in five, drawn at random, selects how all others are guessed: the direction in the
+    One canary in five, drawn at random, selects how the others are guessed: the direction in the
     space of their features, the number of guesses, and (with ``auto``) which of the two theorems
     gives the bound. The coins of these canaries are then known to the guesser, and an (eps,
     delta)-DP mechanism remains so given some of the coins. The selected number of other canaries is
     guessed, "in" for the highest scores and "out" for the lowest; ties are broken at random.
+
+    method: name of the theorem, "guesses" or "trade-off"; "auto" selects one.
     """
 
     method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
@@ -283,9 +300,9 @@ class OneRun(Checked, Estimator):
     source = "guesses of which canaries one training included"
 
     def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Guesses which canaries the training included, by their scores.
+        """Guesses which canaries the training included, by their scores, and counts right guesses.
 
-        Raises InputError if ``worlds`` have no coins.
+        Raises InputError if ``worlds`` have no ``canary_run``, which runs the training.
         """
         if worlds.canary_run is None:
             raise InputError(
@@ -331,9 +348,10 @@ class OneRun(Checked, Estimator):
         return Observation(len(included), limit, f" ({source})")
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """Predicts the lower bound with ``samples`` canaries if counts equal their expectation.
+        """Predicts the lower bound on epsilon at ``delta`` if counts equal their expectation.
 
-        ``Estimator.expected_limit`` explains the other arguments.
+        ``samples``: number of canaries. ``rates``: shares of right and of wrong guesses. ``alpha``:
+        error of the bound, 1 minus its confidence.
         """
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
@@ -344,7 +362,10 @@ class OneRun(Checked, Estimator):
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
-        """Returns the chosen theorem; for ``auto`` the one with the larger expected bound."""
+        """Returns the chosen theorem, a pair (function that computes the bound, source).
+
+        For ``auto`` it is the theorem with the larger bound for the counts ``expected``.
+        """
         if self.method != AUTO:
             return THEOREMS[self.method]
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
@@ -355,11 +376,12 @@ def one_run_worlds(
     scope: Scope,
     coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
 ) -> Worlds:
-    """Builds the worlds "canary in" and "canary out" of one training with many canaries.
+    """Builds the pair of inputs "canary in" and "canary out" of one training with many canaries.
 
-    names: descriptions of the two worlds.
+    names: descriptions of the two inputs.
     scope: scope of a bound that is measured on them.
-    coins: function that runs the training and returns scores and inclusions; see ``Worlds``.
+    coins: function that runs the training and returns the canaries' scores (m, *shape) and
+        inclusions (m,); see ``Worlds.canary_run``.
     """
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
@@ -376,7 +398,8 @@ def _values(
     """Returns one score per canary (m,), larger if it seems included, and held-out scores (k,).
 
     scores: scores or features of the canaries, (m, d).
-    selecting: numbers (k,) of the canaries with known coins.
+    included: whether the training included each canary, (m,).
+    selecting: indices (k,) of the canaries with known coins.
 
     The held-out scores are those of the canaries ``selecting`` and predict how well other canaries
     will be guessed. If a direction is learned, each half is scored along the direction of the other
@@ -399,7 +422,7 @@ def _values(
 
 
 def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Returns the order of values from the highest to the lowest, with ties in random order."""
+    """Returns the indices of ``values`` from highest to lowest value, with ties in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
 
@@ -407,8 +430,9 @@ def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
 def _plan(ranked: NDArray[np.bool_], budget: TestBudget) -> tuple[tuple[int, int], float]:
     """Returns how many of n canaries to guess "in" and "out", and the share of right guesses.
 
-    ``ranked`` (n,) are the known coins in the order of falling scores. All canaries are guessed if
-    no bound can be predicted for ``budget.draws`` other canaries.
+    ``ranked`` (n,): whether each canary was included, in the order of falling scores. ``budget``:
+    number of other canaries and error of the later test. All canaries are guessed if no bound can
+    be predicted for this test.
     """
     n, known = len(ranked), int(ranked.sum())
     sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
@@ -434,8 +458,8 @@ def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, 
 
     The ``shares[0]`` highest and the ``shares[1]`` lowest known scores define two thresholds. The
     guesses are divided in proportion to the numbers of scores beyond the two thresholds, because
-    the number of included canaries is random and the scores indicate it. (Guesses may depend on the
-    whole view; only their number is fixed.)
+    the number of included canaries is random and the scores indicate it. (Guesses may depend on
+    everything that the adversary sees; only their number is fixed.)
     """
     n, (inside, outside) = len(known), shares
     if not inside or not outside:

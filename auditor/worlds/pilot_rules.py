@@ -1,6 +1,8 @@
-"""Rules that reduce the messages of a run to one number, learned from pilot runs of two worlds.
+"""Rules that reduce the messages of a federated run to one number, larger under one of two inputs.
 
-Some rules weigh features of a run, others add log-likelihood ratios over coordinates.
+The rules are learned from pilot runs under both inputs (worlds), separate from the runs to be
+scored. Some rules weigh features of a run (numbers computed from its messages), others add
+log-likelihood ratios over coordinates of the messages.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from fedrec_auditor.auditor.worlds.statistics import Number, fit_boosted_trees, 
 
 Floats = NDArray[np.float64]
 
-# Number of votes: log-likelihood ratio, values of one world only, and numbers outside a range.
+# Number of scores of a message: log-likelihood ratio, values of one world only, and numbers outside
+# a range.
 N_VOTES = 3
 # Maximum number of coordinates whose noise is modelled, and of residuals that estimate its shape.
 _MOST, _RESIDUALS = 1024, 1 << 18
@@ -28,7 +31,7 @@ _ROUNDING, _SINGLE = 1e-9, 2.0**-22
 # Minimum share and number of messages in which a repeated value (atom) must occur; number of
 # messages in which a grid is searched, and maximum distance from the grid, in steps.
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
-# Factor by which an atom of one world must be rarer in the second world.
+# Factor by which a repeated value of one world must be rarer in the other world.
 _RARER = 8
 # Number of outermost values from which the tail of a density is estimated. A range extends beyond
 # the last value by the distance between the last and the value `_BEFORE` positions before it.
@@ -37,7 +40,8 @@ _TAIL, _BEFORE = 8, 4
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """The logarithm of a density, interpolated linearly between points, with exponential tails.
+    """The logarithm of a noise density, interpolated linearly between points, with exponential
+    tails.
 
     The closer the outermost values are to one another, the more steeply a tail falls. So the
     density of bounded noise ends near its largest value.
@@ -53,7 +57,8 @@ class NoiseShape:
 
     @classmethod
     def of(cls, residuals: Floats) -> NoiseShape:
-        """Estimates the density of ``residuals`` (n,) from counts between quantiles.
+        """Estimates the density of noise from a sample ``residuals`` (n,), by counts between
+        quantiles.
 
         The quantiles are dense in both tails.
         """
@@ -74,7 +79,7 @@ class NoiseShape:
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
     def log_at(self, z: Floats) -> Floats:
-        """Returns the logarithm of the density at ``z``."""
+        """Returns the logarithm of the density at each of the points ``z``."""
         out = np.interp(z, self.points, self.log_values)
         for side, (end, rate, top) in enumerate(self.tails.T):
             excess = z - end if side else end - z
@@ -84,16 +89,19 @@ class NoiseShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateVotes:
-    """Scores of messages, summed over coordinates, that favour one of two worlds.
+    """A function that scores messages by adding up, over coordinates, the evidence for one of two
+    inputs.
 
-    The scores are learned from messages of both worlds, separate from the messages to be scored.
+    The evidence is learned from messages under both inputs (worlds), separate from the messages to
+    be scored.
 
-    coordinates: numbers of the coordinates whose noise is modelled (k,).
+    coordinates: indices of the coordinates whose noise is modelled (k,).
     centers, scales: centre and unit of the noise in each world, (2, k) each.
     low, high: lower and upper end of the noise in each world, (2, k) each.
     shape: density of the noise of all these coordinates; None if ``coordinates`` is empty.
     atoms: repeated values in each world, two per coordinate, (world, 2, d); NaN if there are none.
-    steps: step of the grid of values in each world, (2, d); 0 if there is no grid.
+    steps: step of the grid on which all values of a coordinate lie, in each world, (2, d); 0 if
+        there is no grid.
     phases: a point on the grid in each world, (2, d).
     """
 
@@ -109,11 +117,12 @@ class CoordinateVotes:
 
     @classmethod
     def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
-        """Learns how coordinates distinguish two worlds, from messages (n, d) of each world.
+        """Learns how coordinates of messages distinguish two inputs (worlds).
 
-        The two worlds should be drawn with common random numbers if possible, because randomness
-        with the same effect in both then cancels in the difference of the centres. A coordinate is
-        omitted if the worlds differ no more in it than two halves of the messages do by chance.
+        ``first``, ``second``: messages under each input, (n, d). Both should be drawn with common
+        random numbers if possible, because randomness with equal effect in both then cancels in the
+        difference of the centres. A coordinate is omitted if the worlds differ no more in it than
+        two halves of the messages do by chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -160,10 +169,12 @@ class CoordinateVotes:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Returns scores (n, ``N_VOTES``) of ``messages`` (n, d), positive for the first world.
+        """Returns three scores per message, (n, 3), which are positive if they favour the first
+        input.
 
-        The three scores are a log-likelihood ratio, a count of values that occur in one world only,
-        and a count of coordinates outside the range of one world.
+        ``messages``: shape (n, d). The scores are a log-likelihood ratio, a count of values that
+        occur under one input only, and a count of coordinates outside the range of one input.
+        Counts that favour the second input are negative.
         """
         out = np.zeros((len(messages), N_VOTES))
         if self.shape is not None:
@@ -184,7 +195,11 @@ class CoordinateVotes:
         return out
 
     def _on_grid(self, world: int, messages: Floats) -> Floats:
-        """Counts the coordinates on the grid of ``world``, where the grids of the worlds differ."""
+        """Counts, for each message, the coordinates whose value lies on the grid of the input
+        ``world``.
+
+        Coordinates with equal grids under both inputs are not counted. The result has shape (n,).
+        """
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.steps, self.phases)
         )
@@ -196,7 +211,11 @@ class CoordinateVotes:
 
 
 def _center(kind: int, worlds: Floats) -> Floats:
-    """Returns mean, median or mid-range (``kind`` 0, 1, 2) per world of messages (worlds, n, d)."""
+    """Returns the centre of each coordinate of messages under two inputs, shape (2, d).
+
+    ``worlds``: messages, (2, n, d). ``kind``: 0 for the mean, 1 for the median, 2 for the
+    mid-range.
+    """
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
@@ -207,7 +226,10 @@ def _root_mean(values: Floats) -> float:
 
 
 def _ends(worlds: Floats) -> tuple[Floats, Floats]:
-    """Returns the ends of the ranges of messages (2, n, k) in each world, (2, k) each."""
+    """Returns the lower and the upper ends of the values in each world (input), (2, k) each.
+
+    ``worlds``: messages under both inputs, (2, n, k). The ends lie a little beyond the values.
+    """
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
     slack = _ROUNDING * np.abs(worlds).max(axis=1)
@@ -219,9 +241,11 @@ def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
 
 
 def _atoms(worlds: Floats, size: Floats) -> Floats:
-    """Returns the smallest and the largest repeated value in each world, (2, 2, d); NaN if none.
+    """Returns the smallest and the largest repeated value of each coordinate in each world (input).
 
-    A value that is not much rarer in the second world is omitted.
+    ``worlds``: messages under both inputs, (2, n, d). ``size``: largest absolute value, (d,). The
+    result has the shape (world, smallest or largest, d). A value is NaN if none repeats, or if it
+    is not much rarer in the other world.
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
@@ -241,7 +265,11 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
 
 
 def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
-    """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each."""
+    """Returns the step of each coordinate's grid in each world, and a point on it, (2, d) each.
+
+    A grid holds all values of a coordinate at equal steps; the step is 0 if there is no grid.
+    ``worlds``: messages under both inputs, (2, n, d). ``size``: largest absolute value, (d,).
+    """
     unit = size * _SINGLE
     base = worlds[:, :1]
     whole = np.rint((worlds[:, :_GRIDDED] - base) / unit)
@@ -268,36 +296,41 @@ _FARTHEST = 10.0  # standardised features are clipped at this many standard devi
 # Minimum number of pilot runs per world for trees, and the standard errors of a sufficient gain.
 _FEWEST_RUNS, _TREES_SURE = 100, 2.0
 _LEAST = 1e-8  # smallest variance of a weighted sum of features within a world
-_CLEARLY = 1.25  # the bound of a vote must be this many times that of the fitted rule
+_CLEARLY = 1.25  # the bound of a single feature must be this many times that of the fitted rule
 _CAUTION = 1.0  # standard errors subtracted from predicted bounds; small, because few rules compete
 _VOTES_IN_WORDS = (
     "by the shape of their noise",
-    "by values and grids of one world only",
-    "by numbers outside of the range of one world",
+    "by values and grids of one input only",
+    "by numbers outside of the range of one input",
 )
 _FLAT = 1e-3  # standard deviation of a whitened feature, below which it is due to rounding
 
 
 def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """Learns a rule from features (n, f) of each of two worlds, and returns it with a description.
+    """Learns a function that maps the features of a run to one number, larger under the first
+    input.
 
-    The rule is a single feature, if the gap between the worlds in it exceeds its range within each
-    world. Otherwise it is gradient-boosted trees, if trees that are trained on one half of the runs
-    distinguish the worlds of the other half better than a logistic regression does, by more than
-    chance. Otherwise it is that logistic regression.
+    Returns the function and its description. ``first``, ``second``: features (n, f), numbers
+    computed from the messages, of runs under each of two inputs (worlds).
+
+    The function is a single feature, if in this feature the gap between the worlds exceeds the
+    range within each world. Otherwise the function is gradient-boosted trees, if trees that are
+    trained on one half of the runs distinguish the worlds of the other half better than a logistic
+    regression does, by more than chance. Otherwise the function is that logistic regression.
     """
     alone = WeightedSum.fit_single(first, second)
     if alone is not None:
-        return alone, "of which one number separates the worlds"
+        return alone, "of which one number separates the inputs"
     if _trees_win(first, second):
         return fit_boosted_trees(first, second), "weighed by gradient-boosted trees"
     return WeightedSum.fit_logistic(first, second), "weighed by a logistic regression"
 
 
 def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """Fits a logistic regression of the world on features (n, f) of each of two worlds.
+    """Fits a logistic regression that predicts the input (world) from features of a run.
 
-    The result is the rule and an empty description.
+    ``first``, ``second``: features (n, f) of runs under each input. The result is a function that
+    maps features to one number per run, and an empty description.
     """
     return WeightedSum.fit_logistic(first, second), ""
 
@@ -309,16 +342,19 @@ def choose_rule_or_vote(
     votes: int,
     budget: TestBudget,
 ) -> tuple[Rule, str]:
-    """Chooses between a rule that is learned from features and one feature that is used alone.
+    """Chooses between a rule that is fitted to all features and a single feature used alone.
+
+    A rule maps features of runs to one number per run, larger under the first of two inputs
+    (worlds). Returns the chosen rule and its description.
 
     fitted: function that learns a rule from the features of two worlds, such as ``learn_rule``.
-    first, second: features (n, f) of each world.
-    votes: number of last columns that may be used alone; the fitted rule ignores them.
-    budget: the later test, from which the expected bound of a rule is predicted.
+    first, second: features (n, f) of runs in each world.
+    votes: number of last columns, each of which may be used alone; the fitted rule ignores them.
+    budget: number of draws and error of the later test, from which the lower bound on epsilon by a
+        rule is predicted.
 
-    A single column (vote) is chosen if its expected bound on all runs is clearly larger than that
-    of the rule fitted to the first half and evaluated on the second half. The result is the rule
-    and its description.
+    A single column is chosen if its predicted bound on all runs is clearly larger than that of the
+    rule fitted to the first half and evaluated on the second half.
     """
     rest = first.shape[1] - votes
 
@@ -338,9 +374,7 @@ def choose_rule_or_vote(
     best_bound, place = max(tried, default=(0.0, 0))
     if best_bound <= 0 or best_bound <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
-    return _column(
-        rest + place
-    ), f"of which votes of coordinates are the best rule, {_VOTES_IN_WORDS[place]}"
+    return _column(rest + place), f"of which coordinates guess one by one, {_VOTES_IN_WORDS[place]}"
 
 
 def _column(place: int) -> Rule:
@@ -349,7 +383,8 @@ def _column(place: int) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """A rule that returns a weighted sum of standardised features, larger in the first world.
+    """A rule that computes a weighted sum of standardised features of a run, larger under the first
+    input.
 
     center, scale: centre and unit of each feature (f,).
     weights: weight of each standardised feature (f,).
@@ -361,7 +396,12 @@ class WeightedSum:
 
     @classmethod
     def fit_logistic(cls, first: Floats, second: Floats) -> WeightedSum:
-        """Fits a logistic regression of the world on whitened features, clipped at their tails."""
+        """Fits a logistic regression that predicts the input (world) from features, as a weighted
+        sum.
+
+        ``first``, ``second``: features (n, f) of runs in each world. The features are whitened
+        (made uncorrelated) for the fit, and clipped at their tails.
+        """
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
         middle = np.clip(both, low, high)
@@ -383,9 +423,10 @@ class WeightedSum:
 
     @classmethod
     def fit_single(cls, first: Floats, second: Floats) -> WeightedSum | None:
-        """Returns a rule on the feature with the largest gap between worlds relative to its range.
+        """Returns a rule on the single feature with the largest gap between two inputs (worlds).
 
-        The result is None if no gap exceeds the feature's range within a world.
+        ``first``, ``second``: features (n, f) of runs in each world. A gap is measured relative to
+        the feature's range within a world. The result is None if no gap exceeds this range.
         """
         (low, top), (floor, ceiling) = (
             (each.min(axis=0), each.max(axis=0)) for each in (first, second)
@@ -402,18 +443,20 @@ class WeightedSum:
         return cls((low + ceiling) / 2, width, weights)
 
     def standardise(self, features: Floats) -> Floats:
-        """Standardises features: deviations from the centre in units of the scale, clipped."""
+        """Returns features as deviations from the centre in units of the scale, clipped, (n, f)."""
         return round_to_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
-        """Returns a number per run, (n,), for features (n, f)."""
+        """Returns the weighted sum of the ``features`` (n, f) of each run, (n,)."""
         return round_to_size(self.standardise(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:
-    """Checks whether trees rank held-out runs of the worlds better than a weighted sum does.
+    """Checks whether boosted trees separate two worlds (inputs) better than a logistic regression.
 
-    The criterion is the share of correctly ordered pairs of runs, one run of each world.
+    ``first``, ``second``: features (n, f) of runs in each world. Half of the runs train the trees
+    and the regression. The criterion is the share of correctly ordered pairs of held-out runs, one
+    run of each world.
     """
     half = min(len(first), len(second)) // 2
     if 2 * half < _FEWEST_RUNS:
@@ -429,9 +472,9 @@ def _trees_win(first: Floats, second: Floats) -> bool:
 
 
 def _whitening(deviations: Floats) -> Floats:
-    """Returns a matrix (f, f) that whitens features like ``deviations`` (n, f).
+    """Returns a matrix (f, f) that makes features like ``deviations`` (n, f) uncorrelated.
 
-    The variances of whitened features are at most 1. Without whitening, the penalty of the
+    The variances of these whitened features are at most 1. Without whitening, the penalty of the
     regression would suppress a signal in a difference of features.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))

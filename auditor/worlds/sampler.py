@@ -1,4 +1,4 @@
-"""Wrapper of a randomizer under test (a mechanism or any callable) that draws checked outputs."""
+"""Wrapper of a randomizer under test (mechanism or any callable) that draws checked outputs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _RUN = 12
 
 
 class UnknownFormError(InputError):
-    """Error for answers of the randomizer in a form that the examined answers did not have.
+    """Error for outputs of the randomizer in a form (type or shape) that was not seen before.
 
-    ``answers`` holds the answers of the new form.
+    The form of outputs is learned from the first outputs. ``answers``: the outputs of the new form.
     """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
@@ -49,11 +49,11 @@ class UnknownFormError(InputError):
 
 
 def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
-    """Returns the result of ``attempt``, which is called again after an ``UnknownFormError`` error.
+    """Returns the result of ``attempt``, which is called again after an ``UnknownFormError``.
 
-    ``attempt`` takes the list of answers whose form was not known before. The draws of a failed
-    attempt are discarded, so a rare form costs draws but no confidence. The last error is raised
-    after repeated failures.
+    ``attempt`` takes the list of outputs whose form (type or shape) was not known before. The draws
+    of a failed attempt are discarded, so a rare form costs draws but no confidence. The last error
+    is raised after four failures.
     """
     unread: list[Any] = []
     for _ in range(_FORMS):
@@ -66,7 +66,7 @@ def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
 
 
 class AllowanceExceeded(InputError):
-    """Error for a test that needs more outputs than it may draw.
+    """Error for a test that needs more outputs of the randomizer than it may draw.
 
     The error does not imply anything about the randomizer.
     """
@@ -74,7 +74,7 @@ class AllowanceExceeded(InputError):
 
 @dataclass(slots=True)
 class Allowance:
-    """A limit on the number of outputs that may be drawn.
+    """A limit on the number of outputs that may be drawn from a randomizer.
 
     limit: maximum number of outputs.
     used: number of outputs drawn so far.
@@ -89,9 +89,9 @@ class Allowance:
         return self.limit - self.used
 
     def spend(self, outputs: int) -> None:
-        """Adds ``outputs`` to the number of drawn outputs.
+        """Adds ``outputs`` to the number of outputs drawn so far.
 
-        Raises AllowanceExceeded if the number exceeds the limit.
+        Raises AllowanceExceeded if the sum exceeds the limit.
         """
         self.used += outputs
         if self.used > self.limit:
@@ -105,12 +105,14 @@ class Allowance:
 class Sampler:
     """A randomizer under test, which returns independent outputs for an input.
 
+    An answer is an output before its encoding as an array.
+
     name: name of the randomizer.
     randomizer: the function; it takes (value, rng, size) if ``takes_size``, otherwise (value, rng)
         for one output.
     takes_size: whether one call returns many outputs.
     allowance: limit on the number of outputs.
-    encoder: encoder of answers that are not arrays; None if there are none.
+    encoder: encoder of answers that are not arrays; None if no answer needs an encoding.
     may_raise: whether an exception of the randomizer counts as an answer, {"raised": name of the
         exception's class}.
     is_opaque: whether answers are texts or bytes that never repeat; see ``fields.is_opaque``.
@@ -146,12 +148,13 @@ class Sampler:
         return cls(name, randomizer, _takes_size(randomizer))
 
     def draw_raw(self, value: Any, rng: np.random.Generator, size: int) -> Any:
-        """Calls the randomizer for ``size`` outputs and returns its answer without checks.
+        """Draws ``size`` outputs of the randomizer for the input ``value``, without checks or
+        encoding.
 
-        The answer is a list of ``size`` answers if the randomizer takes no size. Every call
-        receives a copy of the input, so that changes to it do not affect the next call. An
-        exception in a call for one output counts as an answer if ``may_raise``. Raises InputError
-        for any other exception, and beyond the allowance.
+        The result is a list if the randomizer returns one output per call. Every call receives a
+        copy of the input, so that changes to it do not affect the next call. If ``may_raise``, an
+        exception in a call for one output counts as an output. Raises InputError for any other
+        exception, and if more outputs are drawn than ``allowance`` permits.
         """
         self.allowance.spend(size)
         if self.takes_size:
@@ -177,7 +180,8 @@ class Sampler:
             ) from error
 
     def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Draws ``size`` outputs for ``value``: numbers, booleans or strings, (size, *shape).
+        """Draws ``size`` outputs for the input ``value``: numbers, booleans or strings, (size,
+        *shape).
 
         Raises InputError if a call raises, or returns a number of outputs other than ``size``,
         ragged outputs, objects or NaN.
@@ -201,11 +205,15 @@ class Sampler:
         order: NDArray[np.integer[Any]],
         rngs: Sequence[np.random.Generator],
     ) -> dict[int, NDArray[Any]]:
-        """Draws an output of ``inputs[i]`` for each index i in ``order``, grouped by index.
+        """Draws outputs of several inputs in alternation; returns a dict from index of the input to
+        outputs.
 
-        ``rngs`` holds one generator per input. If calls return one output, they follow ``order``
-        exactly. If calls return many, the inputs alternate, with at most ``MAX_PER_CALL`` outputs
-        per call.
+        inputs: the inputs.
+        order: index of the input of each output.
+        rngs: one random generator per input.
+
+        If calls return one output, they follow ``order`` exactly. If calls return many, the inputs
+        alternate, with at most ``MAX_PER_CALL`` outputs per call.
         """
         if self.takes_size:
             parts: dict[int, list[NDArray[Any]]] = {}
@@ -232,7 +240,7 @@ class Sampler:
 
     @property
     def fields(self) -> Fields | None:
-        """The encoder of answers, if it encodes them by field; otherwise None."""
+        """The encoder of outputs, if it encodes them as numbers per field; otherwise None."""
         return self.encoder if self.encoder is not None and self.encoder.paths else None
 
     def with_encoder(
@@ -242,13 +250,17 @@ class Sampler:
         looks: int = _LOOKED_AT,
         unread: Sequence[Any] = (),
     ) -> Sampler:
-        """Returns a copy that encodes answers as numbers per field, if some answers are structured.
+        """Returns a copy that encodes outputs as numbers per field, if some outputs are structured.
 
-        Structured answers are dictionaries, None, lists of several lengths, text next to numbers,
-        JSON, text of several words, bytes, NaN, and exceptions. The first ``looks`` answers for
-        each input decide, together with ``unread``, the answers of earlier attempts (see
-        ``retry_on_new_form``). A callable for many outputs that raised is called for one output at
-        a time. Raises InputError if every call raises for some input.
+        inputs: the inputs whose outputs are examined.
+        rng: random generator of the outputs that are examined.
+        looks: number of outputs to examine for each input, at least 32.
+        unread: further outputs to examine, from earlier attempts (see ``retry_on_new_form``).
+
+        Structured outputs are dictionaries, None, lists of several lengths, text next to numbers,
+        JSON, text of several words, bytes, NaN, and exceptions. A callable for many outputs that
+        raised is called for one output at a time. Raises InputError if every call raises for some
+        input.
         """
         alone = self.unbatched() if self.takes_size and any(map(_raised, unread)) else self
         answers = replace(alone, may_raise=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
@@ -261,10 +273,10 @@ class Sampler:
         )
 
     def with_words(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
-        """Returns a copy that encodes each answer as one word, if some need an encoding.
+        """Returns a copy that encodes each output as one string, if some outputs need an encoding.
 
-        Answers that are neither arrays nor text need one. Output distributions that take whole
-        answers use this copy. An existing encoding is kept.
+        Outputs that are neither arrays nor text need an encoding. Functions that compute the
+        probability of a whole output use this copy. An existing encoding is kept.
         """
         answers = self._examine(inputs, rng, _LOOKED_AT)
         return replace(self, encoder=self.encoder or Fields.of(answers, whole=True))
@@ -292,10 +304,10 @@ class Sampler:
     def draw_each(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
-        """Draws ``size`` outputs for each of ``inputs``, each with a seed of its own.
+        """Draws ``size`` outputs for each of ``inputs``, each input with its own seed in ``seeds``.
 
-        The order in which inputs alternate does not depend on the seeds. For calls that return one
-        output, ``call_order`` gives the order.
+        The result holds one array (size, *shape) per input. The order in which inputs alternate
+        does not depend on the seeds.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
@@ -305,19 +317,21 @@ class Sampler:
         return [drawn[place] for place in range(len(inputs))]
 
     def unbatched(self) -> Sampler:
-        """Returns a copy that calls the randomizer separately for each output."""
+        """Returns a copy that calls the randomizer once per output, instead of once for many
+        outputs.
+        """
         many = self.randomizer
         return replace(self, randomizer=lambda value, rng: many(value, rng, 1)[0], takes_size=False)
 
     def with_limit(self, most: float) -> Sampler:
-        """Returns a copy that may draw at most ``most`` outputs in all."""
+        """Returns a copy that may draw at most ``most`` outputs in total."""
         return replace(self, allowance=Allowance(most))
 
     def to_shapes(self) -> Sampler:
-        """Returns a sampler whose output is a text that states the shape of this sampler's output.
+        """Returns a sampler that gives the shape of each output of this sampler, as a text.
 
-        Drawing raises InputError if the shape varies for one input. Outputs of one call have the
-        same shape, so their shapes are not independent draws.
+        Drawing raises InputError if the shape varies for one input. Outputs of one call have equal
+        shapes, so the shapes are not independent draws.
         """
         known: dict[str, tuple[int, ...]] = {}
 
@@ -330,7 +344,7 @@ class Sampler:
         return Sampler(self.name, call, True)
 
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
-        """Returns ``Worlds`` with one world per input, whose outputs this randomizer draws."""
+        """Returns ``Worlds``: the ``inputs`` to compare, whose outputs this randomizer draws."""
         return Worlds(
             names=tuple(value_text(value) for value in inputs),
             scope=ONE_REPORT,
@@ -341,16 +355,20 @@ class Sampler:
 
 
 def _as_list(answer: Any) -> Any:
-    """Returns a short array as a list, because lists may have several lengths."""
+    """Returns a short one-dimensional array as a list, and any other answer unchanged.
+
+    Lists may have several lengths, which an encoder of structured answers allows.
+    """
     short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
     return answer.tolist() if short else answer
 
 
 def call_order(inputs: int, size: int) -> NDArray[np.intp]:
-    """Returns the order of ``size`` calls for each of several inputs, as an array of input numbers.
+    """Returns the order of calls, ``size`` for each of several inputs, as an array of input
+    indices.
 
-    ``inputs`` is the number of inputs. Up to ``_RUN`` successive calls are for the same input, and
-    these runs are in random order.
+    ``inputs``: number of inputs. Up to 12 successive calls are for one input, and these series of
+    calls are in random order.
     """
     places = np.arange(inputs)
     shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))

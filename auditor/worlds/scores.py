@@ -1,4 +1,7 @@
-"""Lower bounds on epsilon from saved canary scores, from any source (``from_scores``)."""
+"""Lower bounds on epsilon from saved scores of canaries (users or records put into the data).
+
+Any attack may have computed the scores. The main function is ``from_scores``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
 
 class ScoreArchive(NumpyArchive):
-    """An npz file with canary scores and identifiers, which is read entirely, up to 2 GiB."""
+    """An npz file of at most 2 GiB with canary scores and identifiers, which is read entirely.
+
+    A canary is a user or record that was put into the training data of some trainings.
+    """
 
     max_bytes = 2**31
     only_names = ("in_scores", "out_scores", "in_ids", "out_ids")
@@ -37,9 +43,11 @@ class ScoreArchive(NumpyArchive):
 
 
 def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Reads an npz file with in_scores and out_scores, and with in_ids and out_ids if present.
+    """Reads the arrays of an npz file with canary scores, and returns them by name.
 
-    No pickled objects are loaded. Raises InputError if the file is not an archive of these arrays.
+    The names are in_scores and out_scores (scores with and without the canary in the training), and
+    in_ids and out_ids (identifiers of the canaries) if present. No pickled objects are loaded.
+    Raises InputError if the file is not an archive of these arrays.
     """
     try:
         arrays = ScoreArchive(Path(os.path.realpath(path))).index
@@ -68,16 +76,18 @@ _CHANCE = 1e-9  # probability below which equal counts are not attributed to cha
 
 
 def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
-    """Checks that scores with the canary in, (n, ...), and out, (m, ...), may be independent draws.
+    """Raises InputError if canary scores repeat in a way that independent trainings would not
+    produce.
 
-    Raises InputError in two cases:
+    ``inside``, ``outside``: scores with the canary in the training and without it, shapes
+    (n, ...) and (m, ...). The two cases are:
 
     - Each value occurs equally often, or r, 2r, 3r times. In independent draws of a discrete
       distribution, k values all occur in multiples of r with probability at most (2r)^(-(k-1)/2),
       which is about that of k Poisson counts in the most favourable case.
-    - Numbers with many digits repeat among the scores of one kind and do not occur among the
-      others. Under a continuous distribution, nearly equal pairs are no more frequent than slightly
-      more distant pairs.
+    - Numbers with many digits repeat within one array and do not occur in the second one. Under a
+      continuous distribution, nearly equal pairs are no more frequent than slightly more distant
+      pairs.
 
     Whole numbers, short decimals, short binary numbers and fractions with a small denominator may
     repeat. Numbers that differ by rounding to single precision count as equal.
@@ -111,7 +121,9 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
 
 
 def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns a group number (n,) per row of ``rows`` (n, d), the same up to rounding."""
+    """Returns a group index (n,) for each row of ``rows`` (n, d), equal for rows equal up to
+    rounding.
+    """
     columns = []
     for column in rows.T.astype(np.float64):
         values, place = np.unique(column, return_inverse=True)
@@ -123,9 +135,9 @@ def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _by_chance(rows: NDArray[Any]) -> float:
-    """Estimates the number of ``rows`` (n, d) that are equal by chance, for a continuous density.
+    """Estimates how many of ``rows`` (n, d) are equal by chance if the numbers have a density.
 
-    The estimate is the number of slightly larger gaps, scaled.
+    The estimate is the number of pairs with a slightly larger gap than rounding explains, scaled.
     """
     found = []
     for column in rows.T.astype(np.float64):
@@ -171,7 +183,9 @@ class _Scores(ABC):
     def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        """Returns the named estimator, the worlds, the draws per world, and their generator."""
+        """Returns what a bound needs: estimator, worlds (inputs), draws per world, and random
+        generator.
+        """
 
     def bound(
         self,
@@ -182,9 +196,11 @@ class _Scores(ABC):
         scope: Scope = CANARY_USER,
         seed: int = 0,
     ) -> Bound:
-        """Returns the lower bound on epsilon by the named ``estimator``; see ``from_scores``.
+        """Returns a lower bound on epsilon at ``delta`` and ``confidence`` from the scores.
 
-        Raises InputError for an unknown estimator and for an invalid delta, confidence or seed.
+        ``estimator``: name of the estimator; None for the default. ``scope``: scope of the bound.
+        ``seed``: random seed that splits the scores into selection and test. Raises InputError for
+        an unknown estimator and for an invalid delta, confidence or seed.
         """
         rng = np.random.default_rng(check_seed(seed))
         member, worlds, samples, rest = self._prepare(estimator, scope, rng)
@@ -194,6 +210,8 @@ class _Scores(ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryScores(_Scores):
     """Scores of independent trainings, with the canary in the training data and without it.
+
+    A canary is a user or record whose presence is to be detected; each training gives one score.
 
     in_scores: scores of trainings with the canary, numbers (n, *shape), one row per training.
     out_scores: scores of trainings without the canary, numbers (m, *shape).
@@ -218,13 +236,14 @@ class CanaryScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks scores in arrays or lists; ``from_scores`` explains the arguments.
+        """Checks scores in arrays or lists, and returns them as ``CanaryScores``.
 
-        Identifiers (n,) and (m,), if given, name the canary of each score. A canary may have one
-        score with it in and one with it out, so an identifier must not occur twice in one array.
-        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_SAMPLES``
-        scores of either kind, for missing or repeated identifiers, and for repeated scores unless
-        ``repeats``.
+        ``in_scores``, ``out_scores``: scores with the canary in the training, (n, *shape), and
+        without, (m, *shape). ``in_ids``, ``out_ids``: identifiers (n,) and (m,), if given, of the
+        canary of each score. A canary may have one score with it in and one with it out, so an
+        identifier must not occur twice in one array. Raises InputError for NaN, for types other
+        than numbers, for fewer than ``MIN_SAMPLES`` scores of either kind, for missing or repeated
+        identifiers, and for repeated scores unless ``repeats``.
         """
         inside = _checked(in_scores, in_ids, "the canary in", MIN_SAMPLES)
         outside = _checked(out_scores, out_ids, "the canary out", MIN_SAMPLES)
@@ -235,12 +254,12 @@ class CanaryScores(_Scores):
 
     @property
     def n_scores(self) -> int:
-        """Number of scores with the canary in, or with it out, whichever number is smaller."""
+        """Number of scores with the canary in the training, or without it if these are fewer."""
         return min(len(self.in_scores), len(self.out_scores))
 
     @property
     def estimator_name(self) -> str:
-        """Name of the estimator that is the default for this number of scores."""
+        """Name of the default estimator of epsilon for these numbers of scores."""
         if (
             self.n_scores < _FEW
             and len(self.in_scores) + len(self.out_scores) > (_UNEVEN + 1) * self.n_scores
@@ -249,9 +268,10 @@ class CanaryScores(_Scores):
         return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
-        """Returns the worlds "canary in" and "canary out", whose outputs are the given scores.
+        """Returns the inputs "canary in" and "canary out", whose outputs are the given scores.
 
-        ``rng`` determines the order in which they are drawn.
+        scope: scope of a bound that is measured on them.
+        rng: random generator that determines the order in which the scores are drawn.
         """
         stored = self.in_scores, self.out_scores
         remaining: dict[int, NDArray[Any]] = {}
@@ -278,10 +298,11 @@ class CanaryScores(_Scores):
         return member, self.worlds(scope, ordering), self.n_scores, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
-        """Returns limits that bound epsilon from below for every delta, valid together.
+        """Returns limits that bound epsilon from below for every delta, jointly valid at
+        ``confidence``.
 
-        They hold together at ``confidence``, and bound Renyi divergences too. The bound of
-        ``bound(estimator="all-thresholds")`` is one of them.
+        ``seed``: seed of the order of the scores. The limits bound Renyi divergences too. The bound
+        of ``bound(estimator="all-thresholds")`` is one of them.
 
         >>> rng = np.random.default_rng(0)
         >>> scores = CanaryScores.of(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
@@ -303,6 +324,8 @@ class CanaryScores(_Scores):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunScores(_Scores):
     """Scores of the canaries of one training, and whether the training included each canary.
+
+    A canary is a user or record whose presence is to be detected.
 
     scores: numbers or features, one row per canary, (m, *shape).
     is_included: whether the training included each canary, (m,).
@@ -330,12 +353,17 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks the scores and inclusions of canaries; ``ids`` (m,) are identifiers, if known.
+        """Checks the scores and inclusions of the canaries of one training; returns them as an
+        object.
 
-        ``scores``, ``included`` and ``ids`` are in the same order. Raises InputError for NaN,
-        for types other than numbers, for fewer than ``MIN_CANARIES`` canaries, for missing or
-        repeated identifiers, for inclusions that fair coins do not explain, and for repeated scores
-        unless ``repeats``.
+        scores: numbers or features, one row per canary, (m, *shape).
+        included: whether the training included each canary, (m,).
+        ids: identifiers of the canaries, (m,), if known.
+        repeats: whether to accept repeated scores.
+
+        Raises InputError for NaN, for types other than numbers, for fewer than ``MIN_CANARIES``
+        canaries, for missing or repeated identifiers, for inclusions that fair coins do not
+        explain, and for repeated scores unless ``repeats``.
         """
         array = _checked(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
@@ -364,9 +392,12 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Checks the scores of included and of excluded canaries, given as two arrays; see ``of``.
+        """Checks the scores of included and of excluded canaries of one training, given as two
+        arrays.
 
-        Raises InputError also if an identifier is in both ``in_ids`` and ``out_ids``.
+        ``in_ids``, ``out_ids``: identifiers of the canaries, if known. ``repeats``: whether to
+        accept repeated scores. Raises InputError as ``of`` does, and if an identifier is on both
+        sides.
         """
         inside, outside = (
             as_array(side, f"the canary {where}")
@@ -380,7 +411,10 @@ class OneRunScores(_Scores):
         return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
-        """Returns the worlds "canary in" and "canary out", with these scores as their coins."""
+        """Returns the inputs "canary in" and "canary out" of the training that gave these scores.
+
+        ``scope``: scope of a bound that is measured on them.
+        """
         return one_run_worlds(_NAMES, scope, lambda rng: (self.scores, self.is_included))
 
     def _prepare(
@@ -403,11 +437,13 @@ def from_scores(
     seed: int = 0,
     repeats: bool = False,
 ) -> Bound:
-    """A lower bound on epsilon from scores with a canary in, (n, *shape), and out, (m, *shape).
+    """A lower bound on epsilon from scores with a canary in the training data, and without it.
 
-    Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
-    are independent, and does not cover outputs that were not scored.
+    A canary is a user or record whose presence is to be detected. Each score comes from a training
+    of its own. The bound holds at ``confidence`` if the trainings are independent, and does not
+    cover outputs that were not scored.
 
+    in_scores, out_scores: scores with the canary in, (n, *shape), and out, (m, *shape).
     estimator: a name of ``auditor list estimators``; "joint-binomial" by default, but
         "all-thresholds" if one array has fewer than 200 scores and the second has more than four
         times as many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
@@ -435,10 +471,14 @@ def from_scores(
 
 
 def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
-    """Returns ``scores`` (n, *shape) as numbers; ``which`` names their canaries in messages.
+    """Returns ``scores`` as an array of numbers, (n, *shape).
+
+    ids: identifiers of the canaries, (n,); None if not given.
+    which: text that names the canaries in messages.
+    fewest: minimum number of scores.
 
     Raises InputError for NaN, for types other than numbers, for fewer than ``fewest`` scores, and
-    for missing or repeated ``ids`` (n,).
+    for missing or repeated ``ids``.
     """
     array = as_array(scores, which)
     count = len(array) if array.ndim else 0
@@ -456,7 +496,7 @@ def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) 
 
 
 def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
-    """Raises InputError if an identifier is missing or occurs twice."""
+    """Raises InputError if an identifier of a canary is missing or occurs twice."""
     named = np.asarray(ids)
     if named.shape != (count,):
         raise InputError(
@@ -475,7 +515,7 @@ def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
 def _check_alike(
     inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
 ) -> None:
-    """Raises InputError unless both arrays of scores have the same shape per score.
+    """Raises InputError unless both arrays of scores have equal shapes per score.
 
     Identifiers must be given for both arrays or for neither.
     """

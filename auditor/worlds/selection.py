@@ -1,4 +1,4 @@
-"""Selection, on separate draws, of two worlds and of decision rules that guess between them."""
+"""Selection, on separate draws, of two inputs (worlds) and of rules that guess between them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SMALLEST_SPLIT, _SHARE = 2_000, 10
 
 
 def split_size(samples: int) -> int:
-    """Returns how many of ``samples`` draws per world are set aside to select a decision rule."""
+    """Returns how many of ``samples`` draws per input are set aside to select a decision rule."""
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), MAX_SPLIT_SIZE)
 
 
@@ -59,13 +59,14 @@ def draw_outputs(
     max_entries: int = 1 << 60,
     read: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
 ) -> list[NDArray[Any]]:
-    """Draws outputs of each world, (n, *shape) each, and converts them by ``read``.
+    """Draws outputs of each input (world), (n, *shape) each, and converts them by ``read``.
 
     sizes: number of outputs to draw from each world.
     max_entries: maximum number of array entries in all worlds together. If outputs are wide, fewer
         are drawn, but at least two outputs per world.
+    read: function applied to each block of outputs.
 
-    If worlds can be drawn in mixed order, their runs alternate in random order; otherwise the
+    If ``worlds.draw_mixed`` exists, the runs of the worlds alternate in random order. Otherwise the
     worlds follow one another.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
@@ -86,10 +87,9 @@ def draw_outputs(
 def draw_scores(
     worlds: Worlds, sizes: Sequence[int], rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
-    """Draws one score per output of each world, (n,) each, in no particular order.
+    """Draws one score (number) per output of each input (world), (n,) each, in no particular order.
 
-    ``sizes`` are the numbers of outputs per world. Raises InputError if an output is text or an
-    array.
+    ``sizes``: number of outputs per world. Raises InputError if an output is text or an array.
     """
     if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
         return [_as_scores(side) for side in worlds.stored]
@@ -140,10 +140,10 @@ Guesser = DecisionRule | ExclusiveRule
 
 
 class Selection(NamedTuple):
-    """Two worlds and the decision rules that were selected to guess between them.
+    """Two inputs (worlds) and the decision rules that were selected to guess between them.
 
-    pair: numbers of the two worlds.
-    rules: each rule with its share of the error.
+    pair: indices of the two worlds.
+    rules: each rule with its share of the error of the bound.
     n_used: number of outputs that the selection used from each world of the pair.
     n_drawn: number of outputs that the selection used from all worlds.
     shape: shape of one output.
@@ -156,17 +156,21 @@ class Selection(NamedTuple):
     shape: tuple[int, ...]
 
     def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
-        """Returns how many of ``samples`` draws per world remain for each of the two worlds."""
+        """Returns how many of ``samples`` draws the selection did not use, for each of its two
+        inputs.
+        """
         sizes = worlds.n_outputs(samples)
         return [sizes[world] - self.n_used for world in self.pair]
 
     def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
-        """Counts the guesses of each rule on fresh outputs of the two worlds.
+        """Counts the guesses of each rule on fresh outputs, shape (rules, true input, guessed
+        input).
 
-        ``sizes`` are the numbers of outputs, and ``streams`` the random generators, of the two
-        worlds. The result is that of ``count_guesses``.
+        worlds: the inputs and functions that draw their outputs.
+        sizes: numbers of outputs of the two selected inputs (worlds).
+        streams: one random generator per world.
         """
         rules = [(*self.pair, rule) for rule, _ in self.rules]
         fresh = dict(zip(self.pair, sizes, strict=True))
@@ -179,11 +183,15 @@ def select_rules(
     rng: np.random.Generator,
     judging: np.random.Generator | None = None,
 ) -> Selection:
-    """Draws some outputs of each world and selects decision rules, to be tested on other outputs.
+    """Draws some outputs of each input (world) and selects rules that guess the input of an output.
 
-    Without ``judging``, the result holds the single rule of ``SelectionSplit.choose_rule``. With
-    ``judging``, a generator of fresh draws that compare candidate rules, it holds the rules of
-    ``SelectionSplit.select_rules``.
+    The rules are to be tested on other outputs.
+
+    worlds: the inputs and functions that draw their outputs.
+    request: number of draws per world, delta and error of the test.
+    rng: random generator of these outputs.
+    judging: random generator of fresh draws that compare candidate rules. If None, one rule is
+        selected without comparison, otherwise up to two (``SelectionSplit``).
     """
     sizes = worlds.n_outputs(request.samples)
     split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
@@ -197,10 +205,10 @@ def select_rules(
 
 @dataclass(frozen=True, slots=True)
 class SelectionSplit:
-    """Outputs of each world that are set aside to select decision rules.
+    """Outputs of each world (input) that are set aside to select decision rules.
 
     outputs: outputs of each world, (n, *shape) each, all of one type.
-    fields: the structure that the entries of an output encode, if any.
+    fields: the structure that the entries of an output encode; None if there is none.
     """
 
     outputs: tuple[NDArray[Any], ...]
@@ -208,7 +216,7 @@ class SelectionSplit:
 
     @classmethod
     def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
-        """Draws ``size`` outputs of each world, or fewer if outputs are wide.
+        """Draws ``size`` outputs of each world (input), or fewer if outputs are wide.
 
         Raises UnevenOutputs if the shape of an output depends on the world.
         """
@@ -225,7 +233,7 @@ class SelectionSplit:
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs of each world."""
+        """Number of outputs of each world (input)."""
         return len(self.outputs[0])
 
     @property
@@ -235,7 +243,7 @@ class SelectionSplit:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of worlds, as pairs of their numbers."""
+        """All pairs of worlds (inputs), as pairs of indices."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
     def make_selection(
@@ -245,10 +253,11 @@ class SelectionSplit:
         judged: int = 0,
         worlds: int = 0,
     ) -> Selection:
-        """Builds a ``Selection`` from candidate rules and their shares of the error.
+        """Builds a ``Selection`` of two inputs (worlds) and of rules that guess between them.
 
-        pair: numbers of the two worlds.
-        shares: candidate rules with their shares of the error; None stands for no rule.
+        pair: indices of the two worlds.
+        shares: candidate rules with their shares of the error of the bound; None stands for no
+            rule.
         judged: number of fresh outputs per world that served to compare candidates.
         worlds: number of worlds from which these fresh outputs were drawn.
         """
@@ -259,14 +268,17 @@ class SelectionSplit:
     def select_rules(
         self, budget: TestBudget, worlds: Worlds, rng: np.random.Generator
     ) -> Selection:
-        """Selects up to two rules, and divides the error of ``budget`` between them.
+        """Selects up to two decision rules, and divides the error of ``budget`` between them.
+
+        budget: number of draws and error of the later test of the rules.
+        worlds: the inputs, from which fresh outputs are drawn to compare candidate rules.
 
         The first rule is that of ``choose_rule``. The second rule guesses on values that occurred
-        in one of the two worlds only, or has the largest expected bound when nothing is subtracted
+        in one of the two worlds only, or has the largest predicted bound when nothing is subtracted
         for chance. The second rule gets the share ``RARE_SHARE`` of the error, and the first rule
-        the remaining error. The pair of worlds is that of the rule with the larger expected bound.
+        the remaining error. The pair of worlds is that of the rule with the larger predicted bound.
         If several rules compete, fresh draws decide, because among hundreds of cuts of dozens of
-        statistics on one split, the best rule is often best by chance.
+        statistics on one set of outputs, the best rule is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - RARE_SHARE) * budget.alpha)
         rare = replace(budget, alpha=RARE_SHARE * budget.alpha)
@@ -300,25 +312,29 @@ class SelectionSplit:
         )
 
     def choose_rule(self, budget: TestBudget) -> _Cut | None:
-        """Returns the rule with the largest expected bound, judged by these outputs alone.
+        """Returns the rule with the largest lower bound on epsilon that these outputs predict.
 
-        If no rule has a positive expected bound, caution is reduced, and finally any rule is
-        accepted. Fresh draws will test it, and so a weak leak is not missed because there are few
-        outputs. The result is None if there is no rule at all.
+        ``budget``: number of draws and error of the later test. If no rule has a positive predicted
+        bound, the margin for chance (``TestBudget.caution``) is reduced, and finally any rule is
+        accepted. Fresh draws will test the rule, so that a weak leak is not missed because there
+        are few outputs. The result is None if there is no rule at all.
         """
         return simplest_candidate(self._candidates(budget))
 
     def _candidates(self, budget: TestBudget, *, several: bool = False) -> list[_Cut]:
-        """Returns the few rules with the largest expected bounds, simpler rules first.
+        """Returns the few rules with the largest predicted lower bounds on epsilon, simpler rules
+        first.
 
-        There is one rule per statistic, or ``several`` if fresh draws compare them.
+        There is one rule per statistic, or more if ``several``, when fresh draws compare the rules.
         """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
 
         def distinct(attempt: TestBudget, minimum: float) -> list[_Cut]:
-            """Rules with an expected bound above ``minimum``; of equal bounds the first."""
+            """Rules with a predicted bound above ``minimum``; of rules with equal bounds only the
+            first.
+            """
             rules = (
                 Candidate(a, b, expected, rule)
                 for a, b in pairs
@@ -347,11 +363,14 @@ class SelectionSplit:
         return chosen
 
     def _simplified(self, choice: _Cut, bold: TestBudget) -> DecisionRule:
-        """Returns a rule of the same kind on fewer parts of an output, if its bound is as large.
+        """Returns a rule like that of ``choice`` on fewer parts of an output, if its bound is as
+        large.
 
-        Parts are omitted, many at once and then one by one. The expected bound of the rule on the
-        remaining parts is computed without caution and must reach the bound of ``choice``, which
-        was computed with caution, so that their difference is within the error of the split.
+        A part is one entry, or the entries of one field. Parts are omitted, many at once and then
+        one by one. The predicted bound of the simpler rule is computed with ``bold``, a test budget
+        without a margin for chance (``TestBudget.caution``). This bound must reach the bound of
+        ``choice``, which was computed with a margin, so that their difference is within the
+        sampling error. Without such a rule, the rule of ``choice`` is returned.
         """
         a, b, best, rule = choice
         if not isinstance(rule.statistic, Outcome):
@@ -379,9 +398,9 @@ class SelectionSplit:
         return rule
 
     def _statistics(self) -> list[Statistic]:
-        """Returns the statistics that do not depend on the pair of worlds.
+        """Returns the statistics, functions from outputs to numbers, that fit every pair of worlds.
 
-        They depend on the outputs:
+        They depend on the kind of outputs:
 
         - few distinct outputs: the outcome;
         - strings: the string of each entry, and all strings together;
@@ -424,13 +443,20 @@ class SelectionSplit:
         return self.outputs[0].dtype.kind not in "US" and prod(self.names.shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
-        """Checks whether scores are learned: for numeric vectors with more than a few outcomes."""
+        """Checks whether statistics are learned from the outputs.
+
+        This is so for numeric vectors with more than a few distinct values.
+        """
         return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
 
     def _values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: TestBudget
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
-        """Yields statistics that may distinguish two worlds, each with its values in both."""
+        """Yields statistics that may distinguish worlds ``a`` and ``b``, each with its values in
+        both.
+
+        A statistic maps an output to a number; a world is one of the inputs.
+        """
         first, second = self.outputs[a], self.outputs[b]
         few = self._few_parts(first, second, budget) if self._numeric_vectors else ()
         for statistic in itertools.chain(few, statistics):
@@ -444,10 +470,11 @@ class SelectionSplit:
     def _few_parts(
         self, first: NDArray[Any], second: NDArray[Any], budget: TestBudget
     ) -> Iterator[Outcome]:
-        """Yields joint outcomes of the one, two, four and eight parts that differ most.
+        """Yields the joint values of the one, two, four and eight parts of an output that differ
+        most.
 
-        The parts are ordered by a rough estimate of the expected bound, on some outputs of two
-        worlds.
+        A part is one entry, or the entries of one field. Parts are ordered by a rough estimate of
+        the predicted bound, on some outputs of two worlds (inputs).
         """
         if self.fields is not None:
             return
@@ -472,9 +499,9 @@ class SelectionSplit:
                 yield outcome
 
     def _pairs(self, statistics: Sequence[Statistic], budget: TestBudget) -> list[tuple[int, int]]:
-        """Returns the most promising pairs of worlds by a rough estimate.
+        """Returns the most promising pairs of worlds (inputs), as indices, by a rough estimate.
 
-        The estimate uses the same cuts for all worlds.
+        The estimate uses equal cuts of each statistic for all worlds.
         """
         pairs = self.pairs
         if len(pairs) <= _CLOSELY:
@@ -501,12 +528,13 @@ class SelectionSplit:
 def reassess(
     candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: TestBudget
 ) -> list[_Cut]:
-    """Returns the candidate rules with bounds that are predicted again, from fresh draws.
+    """Returns the candidate rules with lower bounds that are predicted again, from fresh draws.
 
-    tables: counts of guesses on the fresh draws, (rules, world, guessed world). No rule may have
-        been made from these draws.
-    size: number of fresh draws per world.
-    budget: the later test of the selected rule.
+    candidates: the rules with their predicted bounds.
+    tables: counts of guesses on the fresh draws, (rules, true world, guessed world). No rule may
+        have been made from these draws.
+    size: number of fresh draws per world (input).
+    budget: number of draws and error of the later test of the selected rule.
     """
     expected = [
         budget.expected_bound(
@@ -525,9 +553,9 @@ def _expected(candidate: Candidate[Guesser] | None) -> float:
 
 
 def simplest_candidate(candidates: Sequence[_Cut]) -> _Cut | None:
-    """Returns the candidate with the largest expected bound; of nearly equal bounds an earlier one.
+    """Returns the candidate rule with the largest predicted bound; the first of nearly equal ones.
 
-    A rule on values that are read directly from the output is preferred if its bound is almost as
+    A rule on a value that is read directly from the output is preferred if its bound is almost as
     large. The result is None if there are no candidates.
     """
     best = best_candidate(candidates)
@@ -544,10 +572,14 @@ def count_guesses(
     streams: Sequence[np.random.Generator],
     shape: tuple[int, ...],
 ) -> NDArray[np.int64]:
-    """Counts the guesses of each rule between its two worlds, (rules, world, guessed world).
+    """Counts the guesses of rules between two inputs (worlds), shape (rules, true input, guessed
+    input).
 
-    rules: numbers of two worlds and the rule that guesses between them.
-    sizes: number of outputs to draw, by world.
+    worlds: the inputs and functions that draw their outputs.
+    rules: indices of two worlds and the rule that guesses between them.
+    sizes: number of outputs to draw, by index of the world.
+    streams: one random generator per world.
+    shape: shape of one output.
 
     Outputs are drawn in blocks, so memory is that of one block.
     """
@@ -562,10 +594,13 @@ def count_guesses(
 def guess_witness(
     worlds: Worlds, pair: tuple[int, int], rule: Guesser, counts: GuessCounts, drawn: Sequence[int]
 ) -> Witness:
-    """Returns the distinguishing event of a rule: the outputs on which it guesses one world.
+    """Returns the distinguishing event of a rule: the outputs for which it guesses one input
+    (world).
 
+    pair: indices of the two worlds.
+    rule: the rule, which describes the event in words.
     counts: counts of right and wrong guesses.
-    drawn: numbers of outputs drawn from the two worlds of ``pair``.
+    drawn: numbers of outputs drawn from the two worlds.
 
     The guessed world is the one with the larger ratio of right to wrong guesses.
     """
@@ -576,11 +611,11 @@ def guess_witness(
         ),
         key=lambda s: (s[1] in rule.guessable, (s[0][0] + 1) / (s[0][1] + 1)),
     )
-    note = f"measured shares: {right} of {n} draws against {wrong} of {m}"
+    note = f"measured shares: {right} of {n} draws of a, {wrong} of {m} of b"
     if -side in rule.guessable:
         note += (
-            f"; {worlds.names[unlikely]} is guessed on {rule.describe(-side)}; {counts.n_right} of "
-            f"all {counts.n_right + counts.n_wrong} guesses are right"
+            f"; '{worlds.names[unlikely]}' is guessed on {rule.describe(-side)}; {counts.n_right} "
+            f"of all {counts.n_right + counts.n_wrong} guesses are right"
         )
     chances = right / max(n, 1), wrong / max(m, 1)
     return worlds.make_witness(

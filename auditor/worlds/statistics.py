@@ -1,6 +1,7 @@
-"""Statistics, which map an output to one number, either given in advance or learned from outputs.
+"""Statistics: functions from an output to one number, given in advance or learned from outputs.
 
-A decision rule guesses the world by the interval in which this number lies.
+A decision rule guesses from which of two inputs (worlds) an output comes, by the interval in which
+this number lies.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class EntryNames:
 
     @property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """Positions of the entries of each part: one entry, or all entries of one field."""
+        """Positions of the entries of each part of an output: one entry, or all entries of one
+        field.
+        """
         if self.fields is not None:
             return self.fields.columns
         return tuple((entry,) for entry in range(int(np.prod(self.shape))))
@@ -60,13 +63,16 @@ class EntryNames:
         return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
 
     def part_name(self, entries: tuple[int, ...]) -> str:
-        """Returns the name of an output's part, whose entries have the positions ``entries``."""
+        """Returns the name of a part of an output, whose entries have the positions ``entries``."""
         return (
             self.name_of(entries[0]) if self.fields is None else self.fields.field_name(entries[0])
         )
 
     def describe(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
-        """Describes the value of the part with the positions ``entries`` in one output, ``row``."""
+        """Describes the value of one part of an output, in words.
+
+        ``row``: the entries of one output. ``entries``: positions of the entries of the part.
+        """
         if self.fields is not None:
             return self.fields.describe(row, entries[0])
         return str(row[entries[0]].item())
@@ -121,7 +127,11 @@ class Number:
 
 
 def _after(end: float) -> float | None:
-    """Returns the double just below ``end`` if it is much shorter to write, as next to an atom."""
+    """Returns the double just below ``end`` if its text is much shorter than that of ``end``, else
+    None.
+
+    Such an end is a cut just above a frequent value.
+    """
     before = float(np.nextafter(end, -np.inf))
     return before if len(repr(before)) + 4 < len(repr(float(end))) else None
 
@@ -134,17 +144,20 @@ def as_floats(outputs: Values) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A statistic that gives the position of an output among the distinct outcomes of a sample.
+    """A statistic: the position of an output among the distinct outcomes of a sample of outputs.
 
-    A new outcome has position -1. The key of an outcome is the sum of its entries' positions times
-    ``weights``, modulo 2^64. Two outcomes with the same key count as one; the rule stays valid.
+    An outcome is the combination of values of some entries. A new outcome has position -1. The key
+    of an outcome is the sum of its entries' positions times ``weights``, modulo 2^64. Two outcomes
+    with equal keys count as one; the decision rule stays valid.
 
     values: sorted values of each entry; for floats the cuts between them, so that a rounding error
         does not make another outcome.
-    weights, keys: weight of each entry, and sorted keys of the outcomes.
-    labels: descriptions of the values of its parts, for each outcome.
-    entries: numbers of the entries of an output that are compared; None for all.
-    parts, names: the parts that these entries form, and the name of each part.
+    weights: weight of each entry in a key.
+    keys: sorted keys of the outcomes.
+    labels: for each outcome, descriptions of the values of its parts.
+    entries: indices of the entries of an output that are compared; None for all.
+    parts: the parts (one entry, or the entries of one field) that these entries form.
+    names: the name of each part.
     """
 
     is_entry: ClassVar[bool] = True
@@ -164,9 +177,11 @@ class Outcome:
         parts: tuple[tuple[int, ...], ...] = (),
         names: EntryNames | None = None,
     ) -> Outcome | None:
-        """Lists the distinct outcomes of ``outputs`` (n, *shape), restricted to ``parts`` if given.
+        """Lists the distinct outcomes of ``outputs`` (n, *shape), and returns them as a statistic.
 
-        The result is None if there are more than ``max_outcomes``.
+        max_outcomes: maximum number of outcomes; the result is None if there are more.
+        parts: positions of the entries of each part that is compared; all entries if empty.
+        names: names of the entries, for descriptions of outcomes.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None
         flat = _columns(outputs, entries)
@@ -195,11 +210,19 @@ class Outcome:
 
     @property
     def cuts(self) -> Floats:
-        """Cuts between the positions of the outcomes; a new outcome is below the first cut."""
+        """Numbers that separate the positions of successive outcomes, (m,).
+
+        An outcome is a combination of entries' values. An outcome that is not in the sample is
+        below the first cut.
+        """
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
     def evaluate(self, outputs: Values) -> Values:
-        """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample."""
+        """Returns the position (n,) of each output (n, *shape) among the outcomes of the sample.
+
+        An outcome is a combination of values of an output's entries. An outcome that is not in the
+        sample has position -1.
+        """
         flat = _columns(outputs, self.entries)
         if len(self.values) == 1 and self.values[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
@@ -223,7 +246,11 @@ class Outcome:
         return positions
 
     def describe(self, low: float, high: float) -> str:
-        """Describes the outcomes whose positions lie in the interval from ``low`` to ``high``."""
+        """Describes in words the outcomes at the positions from ``low`` to ``high``.
+
+        An outcome is a combination of values of an output's entries; all outcomes of a sample are
+        listed in order.
+        """
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
         labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
         if self.names and len(labels) == 1:
@@ -260,7 +287,10 @@ def _keys(
 
 
 def grid_step(values: Floats) -> float:
-    """Returns the step of the grid on which all ``values`` (n,) lie: 1 for integers, 0 if none."""
+    """Returns the step of the grid of equally spaced numbers that holds all ``values`` (n,).
+
+    The step is 1 for integers, and 0 if there is no grid.
+    """
     different = np.unique(values[np.isfinite(values)])
     if np.all(different == np.rint(different)):
         return 1.0
@@ -273,10 +303,11 @@ def grid_step(values: Floats) -> float:
 
 
 def period_statistic(sample: Floats) -> Number:
-    """Returns a statistic of the low digits of an output: the output modulo ``_PERIOD`` grid steps.
+    """Returns a statistic of the low digits of an output: the output modulo 240 grid steps.
 
-    The grid is that of ``sample`` (n,). Without a grid the statistic is the fractional part. The
-    low digits of a fine-grained output may reveal what no interval of outputs reveals.
+    The grid of equally spaced numbers is that of ``sample`` (n,). Without a grid the statistic is
+    the fractional part. The low digits of an output may reveal the input although no interval of
+    outputs does.
     """
     step = grid_step(sample[:_SAMPLED])
     if step == 0:
@@ -299,9 +330,10 @@ def _modulo(x: Values, period: float) -> Values:
 
 
 def bit_statistics(sample: Values) -> list[Number]:
-    """Returns a statistic for each bit that varies in ``sample``, integers (n, ...) of one entry.
+    """Returns a function from outputs to 0 or 1 for each bit that varies in ``sample``.
 
-    These statistics reveal values that are packed into one integer.
+    ``sample``: outputs (n, ...) that are single integers. These statistics reveal values that are
+    packed into one integer.
     """
     flat = sample.reshape(-1)
     varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
@@ -317,9 +349,10 @@ def _bit(x: Values, place: int) -> Values:
 
 
 def simple_statistics(width: int) -> list[Number]:
-    """Returns statistics that are fixed in advance, for outputs with ``width`` entries.
+    """Returns functions from outputs to numbers (statistics) that are fixed in advance.
 
-    A single entry is a statistic itself; for more entries they are sums, extremes and counts.
+    ``width``: number of entries of an output. A single entry is itself the number; for more entries
+    the numbers are sums, extremes and counts.
     """
     if width == 1:
         return [Number("output", lambda x: x[:, 0])]
@@ -341,7 +374,7 @@ def simple_statistics(width: int) -> list[Number]:
 
 
 def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
-    """Counts the ``values`` in each of the m + 1 intervals between ``cuts`` (m,)."""
+    """Counts the ``values`` in each interval between ``cuts`` (m,), as an array (m + 1,)."""
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
         return np.diff(below, prepend=0, append=len(values))
@@ -358,7 +391,9 @@ def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
 
 
 def _excess(counts: NDArray[np.int64]) -> Floats:
-    """Returns by how many deviations each value's count exceeds its neighbours' counts."""
+    """Returns by how many standard deviations the count of each value exceeds the neighbours'
+    counts.
+    """
     around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
     near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
     usual = np.convolve(counts, around, "same") / near
@@ -366,15 +401,15 @@ def _excess(counts: NDArray[np.int64]) -> Floats:
 
 
 def has_atoms(values: NDArray[Any]) -> bool:
-    """Checks whether some value repeats at least ``_REPEATED`` times."""
+    """Checks whether some value repeats at least 8 times."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
 def make_cuts(values: NDArray[Any]) -> Floats:
-    """Returns cuts that divide values into intervals, between the distinct values if these are few.
+    """Returns cuts that divide the range of ``values`` into intervals, as an increasing array (m,).
 
-    Otherwise the cuts are quantiles, dense in both tails, and values that repeat get cuts of their
-    own.
+    If there are few distinct values, the cuts lie between them. Otherwise the cuts are quantiles,
+    dense in both tails, and values that repeat get cuts of their own.
     """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
@@ -426,11 +461,11 @@ _SETTLED = 1e-7
 
 
 def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
-    """Fits the weights (f,) of a logistic regression of the world on ``features`` (n, f).
+    """Fits the weights (f,) of a logistic regression of the input (world) on ``features`` (n, f).
 
-    ``first`` and ``second`` (n,) are how often each row occurs in the first and in the second
-    world. The fit is maximum likelihood with a small ridge penalty, by Newton's method with limited
-    steps, so that a solution exists also if a plane separates the worlds.
+    ``first``, ``second``: how often each row occurs in the first and in the second world, (n,). The
+    fit is maximum likelihood with a small ridge penalty, by Newton's method with limited steps, so
+    that a solution exists also if a plane separates the worlds.
     """
     total = first + second
     share = total / total.sum()
@@ -463,9 +498,10 @@ _REACH = 1e6
 
 
 def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
-    """Learns statistics that distinguish outputs (n, d) of two worlds, cheap statistics first.
+    """Learns statistics (functions from outputs to numbers) that distinguish outputs of two inputs.
 
-    They are:
+    ``first``, ``second``: outputs (n, d) of each input (world). ``names``: names of their entries.
+    The statistics are yielded in this order, cheap ones first:
 
     - the entries that differ most, alone and summed with the sign of their difference;
     - the projection on the difference of means, which is optimal for noise of one size in any
@@ -486,7 +522,9 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
     a, b = _standard(first, middle, spread), _standard(second, middle, spread)
 
     def score(name: str, entries: NDArray[np.intp], compute: Callable[[Floats], Floats]) -> Number:
-        """A function of some standardised entries, larger in the first world."""
+        """Makes a statistic from some standardised entries of an output, larger for the first
+        input.
+        """
         center, scale = middle[entries], spread[entries]
         return Number(
             name, lambda flat: round_to_size(compute(_standard(flat[:, entries], center, scale)))
@@ -527,7 +565,12 @@ def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[N
 
 
 def _items(first: Floats, second: Floats, values: Floats) -> Number:
-    """Returns the sum of the log-odds of an output's values, wherever they occur in it."""
+    """Returns a statistic: the sum of the log-odds of an output's values, wherever they occur in
+    it.
+
+    ``first``, ``second``: outputs (n, d) of two inputs. ``values``: all values that occur. The
+    log-odds compare how often a value occurs under the first and under the second input.
+    """
 
     def count(flat: Floats) -> Floats:
         return np.stack([(flat == value).sum(axis=1) for value in values], axis=1)
@@ -564,9 +607,10 @@ def _features(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
 
 
 def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
-    """Fits gradient-boosted trees to features (n, f) of two worlds.
+    """Fits gradient-boosted trees that distinguish two inputs (worlds) by features.
 
-    The returned function maps features to the log-odds of the first world.
+    ``first``, ``second``: features (n, f) of each world. The returned function maps features (n, f)
+    to the log-odds of the first world, (n,).
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 

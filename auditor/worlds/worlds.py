@@ -1,6 +1,6 @@
-"""Neighbouring inputs of a system (worlds) and the functions that draw and check its outputs.
+"""Neighbouring inputs of a system, called worlds, and functions that draw and check its outputs.
 
-Every lower bound that is measured by sampling starts from a ``Worlds`` object.
+Every lower bound on epsilon that is measured by sampling starts from a ``Worlds`` object.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ from fedrec_auditor.auditor.machine.progress import report_step
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.targets.wrapped.client import error_message
 
-# Maximum number of outputs in one block of draws, and maximum number of array entries in it. Both
-# bound the memory. The first block is small, because the size of an output is not yet known.
+# Maximum number of outputs in one block of draws, and maximum number of array entries in a block.
+# Both limit the memory. The first block is small, because the size of an output is not yet known.
 BLOCK_SIZE, MAX_BLOCK_ENTRIES = 1 << 16, 1 << 22
 _FIRST_BLOCK = 64
 
 
 class UnevenOutputs(InputError):
-    """Error for outputs whose shape depends on the world, where one shape is required."""
+    """Error for outputs whose shape depends on the input (world), where one shape is required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worlds:
-    """Two or more neighbouring inputs of a system (worlds), and functions that draw its outputs.
+    """Two or more neighbouring inputs of a system, called worlds, and functions that draw its
+    outputs.
 
     Parameters
     ----------
-    names : description of each world. An estimator compares two of the worlds.
+    names : description of each world. An estimator of epsilon compares two of the worlds.
     scope : scope of a bound that is measured on these worlds.
-    draw : ``draw(world, size, rng)`` runs world number ``world`` ``size`` times, independently, and
-        returns one output per run, (size, *shape): numbers, booleans or strings. The same arguments
-        give the same outputs.
+    draw : ``draw(world, size, rng)`` runs the system ``size`` times, independently, on the world
+        with index ``world``. It returns one output per run, (size, *shape): numbers, booleans or
+        strings. Equal arguments give equal outputs.
     statistic : description of the number that each output is, such as "score"; empty if an output
         is everything that the system returns.
-    fields : the structure that the entries of an output encode, if any; see ``Fields``.
-    stored : existing outputs of each world, one array per world. ``draw`` then returns each of them
-        once, in random order. None if ``draw`` makes new outputs.
+    fields : the structure that the entries of an output encode, see ``Fields``; None if there is
+        none.
+    stored : existing outputs of each world, one array per world. ``draw`` then returns each stored
+        output once, in random order. None if ``draw`` makes new outputs.
     canary_run : ``canary_run(rng)`` runs one training with m canaries, each included by a fair
         coin. It returns a score per canary, (m, *shape), and whether the canary was included, (m,).
         The two worlds are then "canary included" and "canary excluded", and ``draw`` is not
         available. None if there is no such training.
-    draw_mixed : ``draw_mixed(worlds, rng)`` makes one run for each world number in ``worlds`` (n,),
-        in this order, and returns the outputs of each world in the order of its runs, as ``sample``
-        does. None if the order of runs cannot matter: in simulations that depend on their seed
-        alone, and for stored outputs.
+    draw_mixed : ``draw_mixed(worlds, rng)`` makes one run for each world index in ``worlds`` (n,),
+        in this order. It returns a mapping from index to the outputs of that world, in the order of
+        its runs and in the form that ``sample`` returns. None if the order of runs cannot matter:
+        in simulations that depend on their seed alone, and for stored outputs.
 
     Examples
     --------
@@ -79,7 +81,7 @@ class Worlds:
     ) = None
 
     def n_outputs(self, samples: int) -> tuple[int, ...]:
-        """Returns the number of outputs to draw from each world.
+        """Returns the number of outputs to draw from each input (world), one number per world.
 
         The number is ``samples``, or the number of stored outputs of the world if outputs are
         stored.
@@ -89,15 +91,18 @@ class Worlds:
         return tuple(map(len, self.stored))
 
     def describe_event(self, event: str) -> str:
-        """Returns the text ``event`` with the description of the statistic, if any, in front."""
+        """Returns the text ``event``, after the name of the statistic (``statistic``) if outputs
+        have one.
+        """
         return f"{self.statistic}: {event}" if self.statistic else event
 
     def make_witness(
         self, pair: tuple[int, int], event: str, chances: tuple[float, float], note: str
     ) -> Witness:
-        """Builds the record of a distinguishing event and its probabilities in two worlds.
+        """Builds the record of a distinguishing event and its probabilities under two inputs
+        (worlds).
 
-        pair: numbers of the two worlds; the world in which the event is more likely comes first.
+        pair: indices of the two worlds; the world in which the event is more likely comes first.
         event: description of the event.
         chances: probabilities of the event in the two worlds, in the order of ``pair``.
         note: remark on the probabilities.
@@ -113,7 +118,7 @@ class Worlds:
         )
 
     def sample(self, world: int, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draws ``size`` outputs of one world, (size, *shape).
+        """Draws ``size`` outputs of the world (input) with index ``world``, (size, *shape).
 
         Raises InputError if the number of outputs is not ``size``, and for ragged outputs, objects
         and NaN.
@@ -126,9 +131,10 @@ class Worlds:
         streams: Sequence[np.random.Generator],
         shape: tuple[int, ...] | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Draws outputs of several worlds and yields them in blocks (world number, outputs).
+        """Draws outputs of several worlds (inputs) and yields pairs (index of the world, block of
+        outputs).
 
-        sizes: number of outputs to draw, by world number.
+        sizes: number of outputs to draw, by index of the world.
         streams: one random generator per world, from which the generator of each block is spawned.
         shape: shape of one output; None if it is not yet known.
 
@@ -167,7 +173,7 @@ class Worlds:
 
 
 def _detached(drawn: Any) -> Any:
-    """Returns tensors, single or in a list, detached and on the CPU; other objects unchanged."""
+    """Returns torch tensors, single or in a list, detached on the CPU; other objects unchanged."""
     if isinstance(drawn, list) and drawn and hasattr(drawn[0], "detach"):
         return [_detached(each) for each in drawn]
     detach = getattr(drawn, "detach", None)
@@ -195,10 +201,10 @@ def check_one_shape(origin: str, *shapes: tuple[int, ...]) -> None:
 
 
 def as_array(drawn: Any, origin: str) -> NDArray[Any]:
-    """Converts drawn outputs to an array.
+    """Converts drawn outputs to a NumPy array.
 
     ``origin`` names the source of the outputs in messages. Raises InputError if the outputs are
-    ragged or numpy cannot convert them.
+    ragged or NumPy cannot convert them.
     """
     try:
         return np.asarray(_detached(drawn))

@@ -1,1 +1,4 @@
-"""Local randomizers of other libraries, a module each: ``cases()``, an ImportError where absent."""
+"""Local randomizers of other libraries: one module per library, with a function ``cases()``.
+
+``cases`` raises ImportError if the library is not installed.
+"""

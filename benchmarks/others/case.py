@@ -1,4 +1,4 @@
-"""One mechanism of another library, held against that library's own claim."""
+"""A mechanism of another library with that library's own claim, to be verified."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CONFIDENCE = 0.9995
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One mechanism at one claim, as a callable, and the inputs to compare in pairs.
+    """A mechanism with a claimed epsilon and delta, and the inputs to compare in pairs.
 
     ``samples`` are drawn per input. ``setting`` completes the name, ``remark`` explains the result.
     If only the noise that the library calibrates is tested, ``call`` is our mechanism with that
-    noise, whose distribution is known, and there are no inputs.
+    noise, and ``inputs`` is None.
     """
 
     library: str
@@ -36,7 +36,7 @@ class Case:
     remark: str = ""
 
     def verify(self, seed: int = 0, *, trace: bool = False) -> Verification:
-        """Hold the mechanism against its claim, by samples, or first by its code."""
+        """Verifies the claim by samples; if ``trace``, first by the mechanism's code."""
         return fedrec_auditor.verify_ldp(
             self.call,
             epsilon=self.epsilon,

@@ -1,7 +1,6 @@
 """diffprivlib's local mechanisms, each at the epsilon and delta that it was built for.
 
-They draw from a seeded stand-in for the system's generator that they take by default; ``Staircase``
-needs numpy's.
+They draw from a seeded replacement of the system's generator; ``Staircase`` needs numpy's.
 """
 
 from __future__ import annotations
@@ -32,14 +31,17 @@ FOLDED = "folding mixes outputs of low and high ratio: less is spent than may be
 
 
 def load() -> ModuleType:
-    """Its mechanisms alone: its models (0.6.6) do not import with scikit-learn 1.9."""
+    """Imports diffprivlib's mechanisms without its models.
+
+    The models (0.6.6) cannot be imported with scikit-learn 1.9.
+    """
     if "diffprivlib" not in sys.modules:
         sys.modules["diffprivlib.models"] = ModuleType("diffprivlib.models")
     return importlib.import_module("diffprivlib.mechanisms")
 
 
 def cases() -> tuple[Case, ...]:
-    """All mechanisms with their own claim; Bingham takes matrices and is left out."""
+    """All mechanisms with their own claim, except Bingham, which takes matrices."""
     dp = load()
 
     def drawn(make: Callable[[Any], Any], numpys: bool = False) -> Call:
@@ -81,7 +83,7 @@ def cases() -> tuple[Case, ...]:
         )
 
     def chosen(name: str, epsilon: float) -> Case:
-        """The exponential mechanism as a local one: the nearer a candidate, the more useful."""
+        """The exponential mechanism ``name`` used locally; utility falls with the distance to x."""
 
         def make(x: int) -> Any:
             utility = [4.0 - abs(x - y) for y in range(5)]
@@ -98,7 +100,7 @@ def cases() -> tuple[Case, ...]:
         )
 
     def objective(epsilon: float) -> Case:
-        """Vector used locally: one record's logistic loss, its released minimiser the output."""
+        """The mechanism Vector used locally: the output minimises one record's noisy loss."""
         vector = dp.Vector(epsilon=epsilon, function_sensitivity=0.25, dimension=1, alpha=1.0)
 
         def call(label: float, rng: np.random.Generator, size: int) -> NDArray[Any]:
@@ -207,11 +209,10 @@ def cases() -> tuple[Case, ...]:
 
 
 def half_balanced() -> list[list[Any]]:
-    """Distances for which every category has the same normaliser at half epsilon, not at epsilon.
-
-    Epsilon is 2 ln 10 and the largest distance 1, so weights at epsilon / 2 are 10^-distance: off
-    the diagonal, every row of them adds up to 2.1, and the rows of their squares do not agree.
-    """
+    """Distances of 6 categories with equal normalisers at half of epsilon, but not at epsilon."""
+    # Epsilon is 2 ln 10 and the largest distance 1, so weights at epsilon / 2 are 10^-distance.
+    # Without the diagonal, each row of weights adds up to 2.1, but rows of their squares have
+    # different sums.
     weights = {"xy": 0.1, "ax": 0.5, "bx": 0.5, "cx": 0.5, "dx": 0.5, "ay": 0.9, "by": 0.9}
     weights |= {"cy": 0.1, "dy": 0.1, "ab": 0.1, "cd": 0.9, "ac": 0.3, "ad": 0.3}
     weights |= {"bc": 0.3, "bd": 0.3}
@@ -219,7 +220,7 @@ def half_balanced() -> list[list[Any]]:
 
 
 class _Seeded(secrets.SystemRandom):
-    """The system's generator, as diffprivlib asks for, with bits that can be drawn again."""
+    """A generator with the interface of ``secrets.SystemRandom``, but with a seed."""
 
     def __init__(self, seed: int) -> None:
         self._source = random.Random(seed)
@@ -234,7 +235,7 @@ class _Seeded(secrets.SystemRandom):
 
 @dataclass
 class _Chooser:
-    """An exponential mechanism built for one input, with the interface of the others."""
+    """An exponential mechanism that is built for one input, with the methods of the others."""
 
     mechanism: Any
 

@@ -1,4 +1,4 @@
-"""OpenDP's local measurements, each at the value of its privacy map for the inputs shown."""
+"""OpenDP's local mechanisms, each with its privacy map's epsilon for the inputs shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONVERTED = "claimed by conversion from zCDP, which is above the exact curve"
 
 
 def load() -> ModuleType:
-    """Its prelude, with its contributed measurements enabled."""
+    """Imports OpenDP's prelude, and enables its contributed mechanisms."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dp = importlib.import_module("opendp.prelude")
@@ -25,7 +25,7 @@ def load() -> ModuleType:
 
 
 def cases() -> tuple[Case, ...]:
-    """Every one that randomizes a single record; queryables and thresholds are left out."""
+    """All mechanisms that randomize a single record, except queryables and thresholds."""
     dp = load()
 
     def atoms(kind: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Other people's code itself, audited beside what is written anew of it here."""
+"""Audits of other authors' released code, next to our reimplementation of it."""

@@ -2,8 +2,9 @@
 
 DIR is a checkout of the repository at the named commit; its files are run and not copied. Without
 it nothing runs, and a line states the reason. For a client, the output has the result of the local
-game on one message and of the attacks; for a mechanism, its measured values next to those of our
-reimplementation: the mechanism of an entry, or the row of found-in-the-wild.
+game (a test on one message) and of the attacks; for a mechanism, its measured values next to those
+of our reimplementation: the mechanism of an entry of the catalogue, or the row of
+found-in-the-wild.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NAMES = tuple(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the figures, or why nothing was run."""
+    """Prints the results, or the reason why nothing was run; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.released", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--code", type=Path, metavar="DIR", help="a checkout of the repository")

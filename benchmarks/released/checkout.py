@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 def blob(content: bytes) -> str:
-    """Git's name of a file with this content.
+    """The SHA-1 by which git identifies a file with this content.
 
     >>> blob(b"")
     'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
@@ -30,9 +30,9 @@ def blob(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkout:
-    """The ``files`` of a repository that are run, each with git's name of its content.
+    """The ``files`` of a repository that are run, each with git's SHA-1 of its content.
 
-    ``needs`` are the packages that they import and the project does not, with their versions.
+    ``needs`` are packages that they import in addition to ours, with their versions.
     """
 
     repository: str
@@ -41,7 +41,7 @@ class Checkout:
     needs: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, folder: Path) -> None:
-        """InputError unless the folder has the files at the commit, and what they need is here."""
+        """Raises InputError if a file differs from the commit's, or a needed package is missing."""
         for name, expected in self.files.items():
             path = folder / name
             found = blob(path.read_bytes()) if path.is_file() else "no such file"
@@ -60,10 +60,10 @@ class Checkout:
     def load(
         self, folder: Path, *names: str, blank: Sequence[str] = (), options: Sequence[str] = ()
     ) -> list[ModuleType]:
-        """Import modules of the folder, which receive ``options`` as their command line.
+        """Imports modules of the folder, with ``options`` as their command line.
 
-        Modules that they import but do not need here can be left ``blank``. Their output is
-        suppressed. InputError for a module that is not in the folder.
+        Modules that they import but do not need can be replaced by empty ones (``blank``). Their
+        output is suppressed. Raises InputError for a module that is not in the folder.
         """
         folder = folder.resolve()
         with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):
@@ -80,7 +80,7 @@ class Checkout:
 
 @contextmanager
 def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
-    """Modules are found in ``folder`` first; those imported from there are forgotten afterwards."""
+    """Imports from ``folder`` first, and removes the modules of the folder at the end."""
     before = list(sys.path), sys.argv, dict(sys.modules)
     sys.path.insert(0, str(folder))
     sys.argv = argv
@@ -98,13 +98,13 @@ def _importable(folder: Path, argv: list[str]) -> Iterator[None]:
 
 
 def _is_within(module: ModuleType, folder: Path) -> bool:
-    """Whether it comes from the folder, or is blank."""
+    """Whether the module was imported from the folder, or is a blank module."""
     places = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
     return is_blank(module) or any(place and Path(place).is_relative_to(folder) for place in places)
 
 
 def seed_globals(rng: np.random.Generator) -> None:
-    """Have all generators that released code draws from begin with a number of ``rng``."""
+    """Seeds the global generators of random, numpy and torch with a number drawn from ``rng``."""
     import torch
 
     seed = int(rng.integers(2**31))

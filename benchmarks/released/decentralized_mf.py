@@ -1,4 +1,4 @@
-"""The project decentrailized_mf_with_hdp itself: what an item's gradient moves its factors by."""
+"""Audits the code of decentrailized_mf_with_hdp: the noisy change of an item's factors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ RATING = 3.0
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """Its rows."""
+    """Yields lines with the measured and the stored results of each mechanism."""
     (utils,) = CODE.load(folder, "utils")
 
     def sent(x: float, user: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-        """Epochs of one user with one rating, who has these factors: (size, dimension)."""
+        """The changes (size, dimension) of an item's factors in epochs with one rating of one user.
+
+        ``user`` are the user's factors; ``x`` sets the error of the rating.
+        """
         model = utils.MFModel(1, 1, DIMENSION, reg=0.0, stddev=0.0)
         moved = np.empty((size, DIMENSION))
         for epoch in range(size):

@@ -1,4 +1,4 @@
-"""FedGCDR's own devices: the noise on what goes between domains, and the list within one.
+"""Audits FedGCDR's released devices: noise on vectors between domains, and lists of items.
 
 Cost: two minutes.
 """
@@ -55,7 +55,7 @@ def options(**given: Any) -> SimpleNamespace:
 
 
 class Asked:
-    """The module torch, which notes the last deviation that noise is asked for with."""
+    """Stands for the module torch, and records the last standard deviation of requested noise."""
 
     def __init__(self, torch: Any) -> None:
         self.torch, self.deviation = torch, math.nan
@@ -64,13 +64,16 @@ class Asked:
         return getattr(self.torch, name)
 
     def normal(self, **given: Any) -> Any:
-        """Noise, as torch makes it."""
+        """Returns noise drawn by torch."""
         self.deviation = float(given["std"])
         return self.torch.normal(**given)
 
 
 def passed_on(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
-    """Vectors with noise (size, width): of one along the first axis with the sign of x, 0 none."""
+    """Returns (x, rng, size) -> noisy vectors (size, width) that go to other domains.
+
+    The vector has the sign of x on the first axis; none for x = 0.
+    """
 
     def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
@@ -86,7 +89,7 @@ def passed_on(party: ModuleType) -> Callable[..., NDArray[np.float64]]:
 
 
 def listed(party: ModuleType) -> Callable[..., dict[str, Any]]:
-    """A device as a function of a history: the list and the count that it sends in a round."""
+    """Returns a device as a function of a user's history: the items and the count that it sends."""
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def listed(party: ModuleType) -> Callable[..., dict[str, Any]]:
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures, as entries 36 and 36b state them."""
+    """Yields one line per result, to be compared with the catalogue's entries 36 and 36b."""
     (party,) = CODE.load(folder, "model.fedgcdr.party", blank=["tqdm"])
     party.torch = asked = Asked(party.torch)
     call = passed_on(party)

@@ -1,7 +1,7 @@
-"""FedGNNRec's own client: the noise of its numbers, and the order of its list.
+"""Audits FedGNNRec's released client: noise on its numbers, and the order of its item list.
 
-Its graph convolution needs a package that is not here; a product of vectors is in its place, and
-nothing that is looked at depends on it. Cost: two minutes.
+Its graph convolution needs a package that is not here; a product of vectors replaces it without
+effect on the audited parts. Cost: two minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAMPLES, LARGE = 40_000, 2.0
 
 
 def made(module: ModuleType, history: History) -> Any:
-    """The released client of a history, but for its graph."""
+    """The released client for a history, without its graph convolution."""
     import torch
 
     device = object.__new__(module.client)
@@ -45,7 +45,7 @@ def made(module: ModuleType, history: History) -> Any:
 
 
 def sent(module: ModuleType) -> Callable[..., dict[str, Any]]:
-    """A client as a function of a history: the list of its message."""
+    """Returns a client as a function of a history: the list of items in its message."""
     import torch
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def sent(module: ModuleType) -> Callable[..., dict[str, Any]]:
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures, of a number beside the mechanism of entry 35."""
+    """Yields one line per result; a number is compared with entry 35 of the catalogue."""
     import torch
 
     (module,) = CODE.load(folder, "client", blank=["dgl", "model"])

@@ -1,7 +1,7 @@
-"""FedMF's own devices, Full and Part: what a server without the key gets, and what is in it.
+"""Audits FedMF's released devices (Full and Part): what their encrypted messages reveal.
 
-Keys are short (128 bits instead of 1,024), which changes the length of a ciphertext alone, and all
-coins of an encryption are the audit's. Cost: two minutes.
+Keys are short (128 bits instead of 1,024), which changes the length of a ciphertext only, and all
+random numbers of an encryption are the audit's. Cost: two minutes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Sent = dict[int, Any]
 
 
 class Devices:
-    """The devices of a script, under a short key, with vectors of ``width``."""
+    """Devices of a FedMF script, with a short key and vectors of ``width`` numbers."""
 
     def __init__(self, script: ModuleType, n_items: int, width: int) -> None:
         public, private = script.paillier.generate_paillier_keypair(n_length=BITS)
@@ -53,19 +53,19 @@ class Devices:
         self.table = [[public.encrypt(v, precision=1e-5) for v in self.first]] * n_items
 
     def send(self, ratings: Ratings, rng: Generator) -> Sent:
-        """The first message of a device."""
+        """The first message of a device with these ratings: rows of ciphertexts by item."""
         key = self.script.public_key
         key.get_random_lt_n = lambda: 1 + int.from_bytes(rng.bytes(BITS // 8), "big") % (key.n - 1)
         _, sent = self.script.user_update(self.first, ratings, self.table)
         return sent if isinstance(sent, dict) else dict(enumerate(sent))
 
     def read(self, sent: Sent) -> NDArray[np.float64]:
-        """The plaintext of messages with the key, (rows, width)."""
+        """Decrypts a message with the private key; the result is (rows, width)."""
         key = self.script.private_key
         return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
 
     def seen(self, sent: Sent) -> NDArray[np.float64]:
-        """Public properties of a ciphertext: its size, its last bits, its exponent."""
+        """Public properties of a message's ciphertexts in one array: size, last bits, exponent."""
         whole = self.script.public_key.nsquare
         pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flat(sent)]
         return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
@@ -73,7 +73,10 @@ class Devices:
     def looked_at(
         self, held: Callable[[float], Ratings], look: Callable[[Sent], NDArray[np.float64]]
     ) -> Callable[..., NDArray[np.float64]]:
-        """A function for ``verify_ldp``: a public property of messages of clients with x."""
+        """Returns a randomizer for ``verify_ldp``: properties of the message of a device.
+
+        ``held`` maps an input to the device's ratings, ``look`` a message to its properties.
+        """
 
         def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
             return np.array([look(self.send(held(x), rng)).ravel() for _ in range(size)])
@@ -91,7 +94,7 @@ def _words(numbers: set[int]) -> str:
 
 
 def counted(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[str]:
-    """Messages of the users of the repository's own data: as many ciphertexts of each."""
+    """Yields a line on the number and equality of ciphertexts in messages of real users."""
     devices, rng = Devices(full, n_items, WIDTH), np.random.default_rng(0)
     sizes, exponents, shared = set(), set(), 0
     for held in users:
@@ -109,7 +112,7 @@ def counted(full: ModuleType, users: list[Ratings], n_items: int) -> Iterator[st
 
 
 def listed(part: ModuleType) -> Callable[..., dict[str, Any]]:
-    """Part's device as a function of a history: the items in plain."""
+    """Returns a device of Part as a function of a history: the items in its message."""
     devices = Devices(part, ITEMS, 1)
 
     def send(history: History, model: Any, rng: Generator) -> dict[str, Any]:
@@ -123,7 +126,7 @@ def listed(part: ModuleType) -> Callable[..., dict[str, Any]]:
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures."""
+    """Runs FedMF's code in ``folder``, and yields one line per result."""
     names = "FedMF_Full", "FedMF_Part", "load_data"
     full, part, known = CODE.load(folder, *names)
     users = list(known.train_data.values())

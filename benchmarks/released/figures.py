@@ -1,4 +1,4 @@
-"""A line for each figure, of released code or of what is written anew of it, and how sure it is."""
+"""Result lines on released code or our reimplementation of it, with their confidence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 def audited(
     name: str, system: Any, data: Any, runs: int, *attacks: str, **settings: Any
 ) -> Iterator[str]:
-    """Results of the local game with this many ``runs``, and of attacks, for a system on ``data``.
+    """Yields results of the local game (a test on one message) and of attacks, for a system.
 
-    The system is a target, or a client with the ``settings`` of ``audit_system``. ``attacks`` run
-    in addition to reconstruction.
+    The system is a target, or a client with the ``settings`` of ``audit_system``; the game has
+    ``runs`` draws. ``attacks`` run in addition to reconstruction.
     """
     record = fedrec_auditor.audit_system(
         system,
@@ -50,7 +50,10 @@ def verified(
     inputs: Sequence[Any] | None = None,
     samples: int | None = None,
 ) -> str:
-    """The result of ``verify_ldp`` for a mechanism or callable at a claim; ``words`` name it."""
+    """A line with the result of ``verify_ldp`` for a mechanism at a claimed epsilon and delta.
+
+    ``name`` and ``words`` describe the mechanism.
+    """
     found = fedrec_auditor.verify_ldp(
         call,
         epsilon=epsilon,

@@ -1,7 +1,7 @@
-"""GPFedRec's own engine: what one message of a device shows, with the noise that it can ask for.
+"""Audits GPFedRec's released engine: what a device's message shows, with its optional noise.
 
-Its calls of ``cuda`` do nothing here, and negatives are drawn for it: its own way needs a Python
-before 3.11. Cost: two minutes.
+Its calls of ``cuda`` have no effect here, and negatives are drawn for it, because its own code
+needs a Python before 3.11. Cost: two minutes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OPTIONS: dict[str, Any] = {
 
 @contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Tensors stay where they are."""
+    """Makes ``Tensor.cuda`` return the tensor itself."""
     import torch
 
     moved = torch.Tensor.cuda
@@ -69,9 +69,9 @@ def _on_cpu() -> Iterator[None]:
 
 
 def device(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dict[str, Any]]:
-    """The first message of a device as a function of a history, with noise of this scale.
+    """Returns the first message of a device as a function of a history, with noise of this scale.
 
-    All devices begin with the ``network`` that the server has drawn.
+    ``network`` is the seed of the initial network, which all devices share.
     """
     import torch
 
@@ -97,12 +97,12 @@ def device(mlp: ModuleType, noise: float, network: int = 0) -> Callable[..., dic
 
 
 def first(n_items: int) -> dict[str, Any]:
-    """The first table."""
+    """The first item table, under the name "item"."""
     return {"item": np.random.default_rng(0).normal(size=(n_items, WIDTH))}
 
 
 def moved(mlp: ModuleType) -> float:
-    """How far the row of an own item moves, all numbers together: the median, in the noise."""
+    """The median L1 change of an own item's row, in units of the noise scale."""
     data, rng, table, medians = MADE.load(), np.random.default_rng(0), first(MADE.n_items), []
     histories = [History.for_user(data, user) for user in range(DEVICES)]
     for network in range(NETWORKS):
@@ -113,7 +113,7 @@ def moved(mlp: ModuleType) -> float:
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures, as entries 38 and 38b state them."""
+    """Yields one line per result, to be compared with the catalogue's entries 38 and 38b."""
     (mlp,) = CODE.load(folder, "mlp", blank=["pandas", "tensorboardX"])
     yield (
         f"released: an own row moves by {moved(mlp):.1f} scales of a noise of {NOISE:g} in the "

@@ -1,4 +1,4 @@
-"""LapGLP's own report of degrees: the bits of one user, one item each."""
+"""Audits LapGLP's released report of degrees: one bit per item of a user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = Checkout(
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """Its row."""
+    """Yields lines with the measured and the stored result."""
     (loss,) = CODE.load(folder, "LapGLP.algorithm.loss")
 
     def degree(x: int, rng: np.random.Generator, size: int) -> Any:

@@ -1,7 +1,6 @@
-"""PTF-FedRec's own client: what one message shows, and what attacks read of a training.
+"""Audits PTF-FedRec's released client: what one message shows, and what attacks infer.
 
-A device is asked as its server asks it, but for what the server would answer between rounds. Cost:
-five minutes.
+A device gets no answers of the server between rounds. Cost: five minutes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TIMES = 5  # own items that a list has entries at most
 
 
 def device(folder: Path) -> Callable[..., dict[str, Any]]:
-    """The released client as a function of a history: its lists, filled up to one length."""
+    """Returns the client as a function of a history: its item and score lists, of fixed length."""
     client, parse = CODE.load(folder, "client", "parse", options=["--device", "cpu"])
     args = parse.args
 
@@ -69,14 +68,14 @@ def device(folder: Path) -> Callable[..., dict[str, Any]]:
 
 
 def data() -> np.ndarray:
-    """Histories of a few popular and many other items."""
+    """Random histories (users, items), with a few popular items."""
     rng = np.random.default_rng(0)
     odds = rng.normal(-2.5, 1.0, ITEMS) + rng.normal(0, 0.5, (USERS, 1))
     return (rng.random((USERS, ITEMS)) < 1 / (1 + np.exp(-odds))).astype(float)
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures."""
+    """Runs PTF-FedRec's code in ``folder``, and yields one line per result."""
     given, more = data(), "interaction-membership"
     kinds = {"items": "items", "scores": "ratings"}
     played: dict[str, Any] = {

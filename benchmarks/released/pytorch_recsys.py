@@ -1,4 +1,4 @@
-"""The mechanisms of pytorch_recsys itself: what each of its paths to similarities reports."""
+"""Audits the mechanisms of pytorch_recsys: reports of users in each computation of similarity."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ALL_NEIGHBOURS = -1
 
 
 class _MadeError(Exception):
-    """Raised with the reports when they are made, so that nothing is computed of them."""
+    """Raised with the reports as argument, to stop the computation after they are made."""
 
 
 def _reports(module: ModuleType, flip: str, similarity: str, *inputs: Any, **settings: Any) -> Any:
-    """The reports of a module's function ``flip`` when ``similarity`` calls it."""
+    """The reports that the module's function ``flip`` returns when ``similarity`` calls it."""
     original = getattr(module, flip)
 
     def flipped(*arguments: Any) -> None:
@@ -50,11 +50,11 @@ def _reports(module: ModuleType, flip: str, similarity: str, *inputs: Any, **set
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """Its rows: of each way to similarities, what users report."""
+    """Yields lines with the measured and the stored results for each computation of similarity."""
     sparse, paired = CODE.load(folder, "noise.ItemSimSparse", "noise.ItemSim", blank=UNUSED)
 
     def path(flip: str, similarity: str, **settings: Any) -> Callable[..., NDArray[Any]]:
-        """Reports of users with one item."""
+        """Returns a function that draws reports of users with one item."""
 
         def call(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
             seed_globals(rng)
@@ -67,7 +67,7 @@ def audit(folder: Path) -> Iterator[str]:
         return call
 
     def dense(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Reports of one item, once for each other item."""
+        """Reports of one item by ``size`` users, once for each other item."""
         seed_globals(rng)
         users = np.arange(size) if x else np.array([], dtype=int)
         pairs = [

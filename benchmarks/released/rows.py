@@ -1,4 +1,4 @@
-"""The rows of a repository, measured of its own code beside what is written anew of it."""
+"""Results of a repository's own code next to those of our reimplementation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from benchmarks.wild.rows import Row, measured, stored
 def compared(
     name: str, calls: Mapping[str, Callable[..., Any]], samples: int | None = None
 ) -> Iterator[str]:
-    """Measured and stored values of each row whose mechanism is among ``calls``.
+    """Yields the measured and the stored result of each mechanism that ``calls`` has.
 
-    ``samples`` are drawn per input, by default as many as for the row.
+    ``calls`` maps a mechanism's key to its released code. ``samples`` are drawn per input, by
+    default as many as for the stored result.
     """
     known = stored()
     for finding in Package(name).findings():

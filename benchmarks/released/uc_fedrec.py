@@ -1,4 +1,4 @@
-"""UC-FedRec's own noise, of a baseline that its code leaves out: what it is, and what for."""
+"""Audits the Gaussian noise in UC-FedRec's code: its scale, and the sensitivity it is made for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOVED = 2 * RATE * CLIP * sum((1 - 0.9**step) / 0.1 for step in range(1, 11))
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures, as entry 33 states them."""
+    """Yields one line per result, to be compared with entry 33 of the catalogue."""
     (noise,) = CODE.load(folder, "utility.dp_mechanism")
     scales = []
 

@@ -1,7 +1,7 @@
-"""VerticalGNN's own training loop: what it makes of a gradient, and its sketch of sums.
+"""Audits VerticalGNN's training loop: the quantization of a gradient, and its sketch of sums.
 
-The loop is run for one batch with parties that are not its own (of its models none can be built):
-their gradients are given. Cost: a minute.
+The loop runs for one batch with stand-ins for its parties, whose gradients are given, because none
+of its models can be built. Cost: a minute.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TERNARY, WIDTH = Ternary(bound=0.5, size=3.0), 6
 
 
 class _SteppedError(Exception):
-    """Raised where the server would step, so that one batch is run."""
+    """Raised when the server would step, to stop after one batch."""
 
 
 def _step() -> None:
@@ -46,7 +46,7 @@ def _step() -> None:
 
 
 def party(gradient: NDArray[np.float64]) -> Any:
-    """A stub of a silo for the loop: this gradient for the user table (n, d), else zeros."""
+    """A stand-in for a silo, with this gradient (n, d) for the user table and zeros elsewhere."""
     import torch
 
     class Party(torch.nn.Module):
@@ -69,7 +69,7 @@ def party(gradient: NDArray[np.float64]) -> Any:
 
 
 def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The message of a silo for a gradient (n, d), if the other silo has zeros."""
+    """The message of a silo for a gradient (n, d), if the other silo's gradient is zero."""
     import torch
 
     args = SimpleNamespace(
@@ -94,7 +94,7 @@ def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures, of a number beside the mechanism of entry 37."""
+    """Yields one line per result; a number is compared with entry 37 of the catalogue."""
     train, utils = CODE.load(folder / "src", "train", "utils")
 
     def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
@@ -138,7 +138,7 @@ def audit(folder: Path) -> Iterator[str]:
 
 
 def sketched(utils: ModuleType) -> Iterator[str]:
-    """The sketch of the sums of all users, and the entry of one user in it."""
+    """Yields lines on the sketch of sums over users, and on one user's entries in it."""
     rng = np.random.default_rng(1)
     seed_globals(rng)
     phi = utils.sparseProject(PEOPLE // SKETCH, PEOPLE, 1)

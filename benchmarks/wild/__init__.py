@@ -1,7 +1,7 @@
-"""Public packages, one module per package: callables that ``auditor verify`` takes.
+"""Mechanisms of public packages, one module per package, as callables for ``auditor verify``.
 
-Expected results are in the file beside the module, see ``package``. Each callable draws from a
-global generator, which is seeded from ours before every call.
+The package's claims and the expected results are in the TOML file of the same name. Each callable
+draws from a global generator, which is seeded from ours before every call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Drawn = Callable[[Any, np.random.Generator, int], NDArray[Any]]
 
 
 def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], Any]], Drawn]:
-    """A callable for ``verify_ldp`` of one that draws ``size`` outputs from a global generator."""
+    """Returns a decorator from ``draw(x, size)`` to ``call(x, rng, size)`` for ``verify_ldp``.
+
+    ``draw`` uses the global generators of random and numpy, and those of ``seeders``.
+    """
 
     def wrap(draw: Callable[[Any, int], Any]) -> Drawn:
         def call(x: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
@@ -32,7 +35,10 @@ def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], An
 
 
 def one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Drawn]:
-    """Reports of a callable that draws one output at a time."""
+    """Returns a decorator from ``draw(x)``, one output, to ``call(x, rng, size)``.
+
+    ``seeders`` are as for ``at_once``.
+    """
 
     def wrap(draw: Callable[[Any], Any]) -> Drawn:
         def many(x: Any, size: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""appfl 1.12.0: noise on what a client has learned."""
+"""Mechanisms of appfl 1.12.0: noise on a client's trained weights."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def _model(x: float) -> Any:
 
 @one_by_one(_seed)
 def laplace(x: float) -> float:
-    """The weight of a model of one."""
+    """The noisy weight of a model with one weight x, by Laplace noise."""
     return float(PRIVACY.laplace_mechanism_output_perturb(_model(x), 1.0, 1.0)["weight"])
 
 
 @one_by_one(_seed)
 def gaussian(x: float) -> float:
-    """Gaussian noise of the package on a value."""
+    """The noisy weight of a model with one weight x, by Gaussian noise."""
     return float(PRIVACY.gaussian_mechanism_output_perturb(_model(x), 1.0, 1.0, DELTA)["weight"])
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise."""
+    """Exact epsilon by mechanism, derived from the noise."""
     return {"gaussian": gaussian_epsilon(DELTA, 1.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -1,4 +1,4 @@
-"""autodp 0.2.3.1: accountants."""
+"""Accountants of autodp 0.2.3.1, whose epsilons are checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def laplace(laplace: float, delta: float) -> float:
 
 
 def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """Poisson samples of Gaussian noise, composed."""
+    """Epsilon by autodp of Poisson-sampled Gaussian noise over several rounds."""
     noise: Any = ZOO.GaussianMechanism(sigma=gaussian)
     noise.neighboring = "add_remove"
     drawn = TRANSFORMERS.AmplificationBySampling(PoissonSampling=True)(noise, rate)

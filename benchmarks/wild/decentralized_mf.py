@@ -1,4 +1,4 @@
-"""The project decentrailized_mf_with_hdp at 2ee0588: noise on an item's gradient, written anew."""
+"""Reimplements decentrailized_mf_with_hdp at 2ee0588: noise on an item's gradient."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ SCALE = 2.0 * FURTHEST * math.sqrt(DIMENSION) / BUDGET
 
 
 def _noisy(x: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Gradients of an error x along a unit vector of equal numbers, each with its noise."""
+    """Noisy gradients for a rating error x, along a unit vector of equal entries."""
     spread = np.sqrt(2.0 * rng.exponential(size=shape))
     return x / math.sqrt(DIMENSION) + SCALE * spread * rng.normal(size=shape)
 
 
 def epoch(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """One number of one epoch; along the first axis, an error x is x."""
+    """One noisy entry of one epoch's gradient, which is x without noise."""
     return x + SCALE * np.sqrt(2.0 * rng.exponential(size=size)) * rng.normal(size=size)
 
 
 def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """All numbers of one epoch."""
+    """All noisy entries of one epoch's gradient, for a rating error x."""
     return _noisy(x, rng, (size, DIMENSION))
 
 
 def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """The first number of every epoch."""
+    """The first noisy entry of the gradient in every epoch."""
     noise = SCALE * np.sqrt(2.0 * rng.exponential(size=(size, EPOCHS)))
     return x + noise * rng.normal(size=(size, EPOCHS))
 
 
 def second_routes() -> dict[str, float]:
-    """The differences of the inputs divided by the scale, added up."""
+    """Exact epsilon by mechanism: the sum of all changes divided by the noise scale."""
     one = 2.0 * FURTHEST / SCALE
     return {"epoch": one, "vector": one * math.sqrt(DIMENSION), "training": one * EPOCHS}

@@ -1,4 +1,4 @@
-"""deepee 0.1.9: an accountant of DP-SGD."""
+"""The accountant of DP-SGD in deepee 0.1.9."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECORDS, BATCH = 1000, 10
 
 
 def uniform(gaussian: float, rounds: int, delta: float) -> float:
-    """The result of ``compute_eps_uniform`` for this many batches."""
+    """Epsilon by the package's ``compute_eps_uniform``, for ``rounds`` batches."""
     epochs = rounds * BATCH / RECORDS
     said: Any = ACCOUNTING.compute_eps_uniform(epochs, gaussian, RECORDS, BATCH, delta)
     return float(said)

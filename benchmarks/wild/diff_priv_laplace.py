@@ -1,4 +1,4 @@
-"""diff-priv-laplace-python 1.0.5: statistics of a list with Laplace noise."""
+"""Mechanisms of diff-priv-laplace-python 1.0.5: statistics of a list with Laplace noise."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ LEAST, MOST = 20.0, 100.0
 
 @at_once()
 def median(x: int, size: int) -> NDArray[np.float64]:
-    """The median of the smallest value, the largest value and one of the two again."""
+    """Noisy medians of three values: smallest, x, largest; x = 0 is the smallest, 1 the largest."""
     values, of = np.array([LEAST, (LEAST, MOST)[x], MOST]), STATISTICS.DiffPrivStatistics
     return np.array([of.median(values, EPSILON) for _ in range(size)])
 
 
 @at_once()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """The mean of ten equal values, or with one that is 1 more."""
+    """Noisy means of ten equal values, of which one is larger by x."""
     values, of = np.array([LEAST] * 9 + [LEAST + x]), STATISTICS.DiffPrivStatistics
     return np.array([of.mean(values, EPSILON) for _ in range(size)])
 
 
 @at_once()
 def mean_in_bounds(x: int, size: int) -> NDArray[np.float64]:
-    """The mean of two values in [0, 1], by the method that takes the bounds."""
+    """Noisy means of two values in [0, 1] with mean x / 2, by the method that takes bounds."""
     draw = LAPLACE.DiffPrivLaplaceMechanism.anonymize_mean_with_budget
     return np.array([draw(x / 2.0, 0.0, 1.0, 2, EPSILON) for _ in range(size)])
 
@@ -44,5 +44,5 @@ def count(x: int, size: int) -> NDArray[np.float64]:
 
 
 def second_routes() -> dict[str, float]:
-    """How much one value moves the median, by the scale of the noise."""
+    """Exact epsilon by mechanism: the change of the median divided by the noise scale."""
     return {"median": (MOST - LEAST) * EPSILON}

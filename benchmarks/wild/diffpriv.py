@@ -1,4 +1,4 @@
-"""diffpriv 1.0.3: randomized response on a list, Laplace noise on a file."""
+"""Mechanisms of diffpriv 1.0.3: randomized response on a list, Laplace noise on a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 10
 
 @one_by_one()
 def response(x: int) -> int:
-    """The reported value of the last of three answers, if the others are 0 and 1."""
+    """The reported last of three answers 0, 1 and x."""
     answers = [0, 1, x]
     DIFF.randresponse(answers)
     return answers[2]
@@ -31,18 +31,18 @@ def response(x: int) -> int:
 
 @at_once()
 def record(x: int, size: int) -> NDArray[np.float64]:
-    """The reported value of the first of ten records, if their mean is the function."""
+    """The reported first of ten records, x, if the sensitivity is that of their mean."""
     return _noisy(x, size, None)
 
 
 @at_once()
 def record_of_a_range(x: int, size: int) -> NDArray[np.float64]:
-    """The reported value if the sensitivity is given as the change of a record."""
+    """The reported value of the first record, x, if the sensitivity is given as 1."""
     return _noisy(x, size, [1.0] * size)
 
 
 def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.float64]:
-    """The noisy contents of a file whose columns are separate files."""
+    """Noisy first records of ``size`` columns in a file, in which all other records are 0."""
     rows = [x] + [0] * (ROWS - 1)
     data = io.StringIO("\n".join(",".join([f"{value}"] * size) for value in rows))
     with TemporaryDirectory() as folder:
@@ -53,5 +53,5 @@ def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.flo
 
 
 def second_routes() -> dict[str, float]:
-    """The shift of Laplace noise, 1, divided by its scale, twice sensitivity over epsilon."""
+    """Exact epsilon by mechanism: the change 1 divided by the scale 2 * sensitivity / epsilon."""
     return {"record": ROWS * EPSILON / 2.0, "record_of_a_range": EPSILON / 2.0}

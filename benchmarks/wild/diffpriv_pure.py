@@ -1,4 +1,4 @@
-"""diffpriv-pure 0.1.0: noise from the standard library."""
+"""Mechanisms of diffpriv-pure 0.1.0: noise from Python's standard library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def total(x: float) -> float:
 
 
 def ones(x: int, rng: np.random.Generator, size: int) -> Any:
-    """How many of ``USES`` randomized responses of epsilon 1 say 1."""
+    """The number of 1s among ``USES`` randomized responses of epsilon 1 to the bit x."""
     return rng.binomial(USES, KEPT if x else 1.0 - KEPT, size)
 
 
@@ -57,14 +57,17 @@ composed = Density(sample=ones, log_prob=log_ones)
 
 
 def count_distribution(x: int, epsilon: float, most: int = 60) -> exact.Distribution:
-    """x plus a geometric number from 0 on; what is beyond ``most`` goes into one output."""
+    """The distribution of x plus a geometric number from 0 on.
+
+    Outputs from ``most`` on are one output, "more".
+    """
     ratio = math.exp(-epsilon)
     law = {y: (1.0 - ratio) * ratio ** (y - x) for y in range(x, most)}
     return law | {"more": ratio ** (most - x)}
 
 
 def second_routes() -> dict[str, float]:
-    """Exact epsilons, by listing the outputs and from the noise."""
+    """Exact epsilon by mechanism, from listed outputs or from the noise."""
     return {
         "count": exact.epsilon(count_distribution(x, EPSILON) for x in (0, 1)),
         "gaussian_sigma": gaussian_epsilon(DELTA, 1.0 / SIGMA),

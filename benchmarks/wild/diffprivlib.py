@@ -1,4 +1,7 @@
-"""diffprivlib 0.6.6: the two that OTHER_MECHANISMS.md accuses, which has them all."""
+"""The two mechanisms of diffprivlib 0.6.6 whose claims are refuted.
+
+OTHER_MECHANISMS.md has results of all its mechanisms.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,6 @@ def exponential(x: str, rng: np.random.Generator, size: int) -> NDArray[np.str_]
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise, and by the normalisers of the exponential mechanism."""
+    """Exact epsilon by mechanism, from the noise and from normalisers."""
     balanced = math.log(100.0) + math.log(2.65 / 2.01)
     return {"gaussiananalytic": gaussian_epsilon(DELTA, MU), "exponential": balanced}

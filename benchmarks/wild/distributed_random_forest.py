@@ -1,4 +1,4 @@
-"""distributed-random-forest 0.4.0: trees with noisy leaves."""
+"""Mechanism of distributed-random-forest 0.4.0: trees with noisy leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOREST = INSTALLED.load(
 
 
 def threshold(x: int, rng: np.random.Generator) -> float:
-    """The split of a tree on ten records at 0 and ten at 1, one of which may be at .9."""
+    """The split of a tree on ten records at 0 and ten at 1, of which one is at .9 for x = 1."""
     data = np.array([0.0] * 10 + [1.0] * 9 + [1.0 - 0.1 * x])[:, np.newaxis]
     labels = np.repeat([0, 1], 10)
     seed = int(rng.integers(2**31))

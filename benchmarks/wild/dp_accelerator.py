@@ -1,4 +1,4 @@
-"""dp-accelerator 0.1.0: an accountant of DP-SGD."""
+"""The accountant of DP-SGD in dp-accelerator 0.1.0."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def _accountant(gaussian: float, rate: float) -> Any:
 
 
 def curve(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The epsilon that follows from ``get_rdp_curve``, by the conversion of Mironov."""
+    """Epsilon from the package's ``get_rdp_curve``, by the conversion of Mironov."""
     orders = _accountant(gaussian, rate).get_rdp_curve(rounds)
     return float(min(loss + math.log(1.0 / delta) / (a - 1.0) for a, loss in orders.items()))
 
 
 def epsilon(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The result of ``get_epsilon``."""
+    """Epsilon by the package's ``get_epsilon``."""
     return float(_accountant(gaussian, rate).get_epsilon(rounds, delta))
 
 
 def second_routes() -> dict[str, float]:
-    """From the normal tails."""
+    """Exact epsilon of ``curve``'s setting, from normal tails."""
     return {"curve": exact.sampled_gaussian(0.01, 1.0, 1e-5)}

@@ -18,7 +18,10 @@ KEPT = math.exp(EPSILON) / (1.0 + math.exp(EPSILON))
 
 @cache
 def accounted(*, one_by_one: bool) -> float:
-    """Its epsilon of ``USES`` responses, composed one by one or by count."""
+    """Epsilon by dp-accounting of ``USES`` randomized responses.
+
+    They are composed one by one, or as one event with a count.
+    """
     event = dp_accounting.dp_event.RandomizedResponseDpEvent(2.0 * (1.0 - KEPT), 2)
     accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
     for count in [1] * USES if one_by_one else [USES]:
@@ -27,12 +30,12 @@ def accounted(*, one_by_one: bool) -> float:
 
 
 def responses(x: int, rng: np.random.Generator, size: int) -> Any:
-    """How many of ``USES`` responses of ``EPSILON`` say 1."""
+    """The number of 1s among ``USES`` randomized responses to the bit x."""
     return rng.binomial(USES, KEPT if x else 1.0 - KEPT, size)
 
 
 def _sampled(accountant: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The event of Poisson samples with Gaussian noise."""
+    """Epsilon by ``accountant`` of Poisson-sampled Gaussian noise over several rounds."""
     noise = dp_accounting.GaussianDpEvent(gaussian)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, noise), rounds)
     return float(accountant.get_epsilon(delta))
@@ -47,5 +50,5 @@ def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def second_routes() -> dict[str, float]:
-    """By the project's own accountant."""
+    """Exact epsilon by mechanism, from this project's accountant."""
     return {"responses": responses_epsilon(((EPSILON, USES),), DELTA)}

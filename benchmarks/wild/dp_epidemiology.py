@@ -1,4 +1,4 @@
-"""dp-epidemiology 0.1.1: sums of transactions a week."""
+"""Mechanisms of dp-epidemiology 0.1.1: weekly sums of transactions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEEK = MONDAY, SUNDAY, "Medellin"
 
 
 def _transactions(x: int, **more: Any) -> Any:
-    """Two of one postal code, of 100 and of 200 or 201."""
+    """A table of two transactions in one postal code, of 100 and of 200 + x."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -32,13 +32,13 @@ def _transactions(x: int, **more: Any) -> Any:
 
 
 def hotspots(x: int, rng: np.random.Generator) -> int:
-    """The noisy sum of a week; OpenDP draws from its own generator."""
+    """The noisy sum of a week with 300 + x transactions, from OpenDP's own generator."""
     data = _transactions(x, transaction_type=["OFFLINE"] * 2)
     return int(HOTSPOTS.hotspot_analyzer(data, *WEEK, 1.0)["nb_transactions"].iloc[0])
 
 
 def mobility(x: int, rng: np.random.Generator) -> int:
-    """The noisy count of a kind of shop on the second day."""
+    """The noisy count of transactions in restaurants on the second day."""
     data = _transactions(x, merch_category=["Restaurants"] * 2)
     found = MOBILITY.mobility_analyzer(data, *WEEK, "retail_and_recreation", 1.0)
     return int(found["nb_transactions"].iloc[1])

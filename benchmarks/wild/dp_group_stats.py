@@ -1,4 +1,4 @@
-"""dp-group-stats 0.1.2: Laplace noise by inversion."""
+"""Mechanism of dp-group-stats 0.1.2: Laplace noise by inversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dp-learning-ff 0.0.8: prototypes of classes."""
+"""Mechanisms of dp-learning-ff 0.0.8: noisy means (prototypes) of classes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def _coinpress() -> Any:
 
 
 def _times() -> Any:
-    """How often each record is in the sample, which the default seed draws."""
+    """How often each record is in the sample that the default seed draws."""
     return np.random.default_rng(SEED).poisson(RATE, RECORDS)
 
 
 @one_by_one()
 def sample(x: int) -> float:
-    """The prototype of records that are all 0 but the one that is drawn most often."""
+    """The noisy prototype of records that are 0, except the most sampled: -1000 or (x = 1) 1000."""
     data = np.zeros((RECORDS, 1))
     data[np.argmax(_times())] = 1000.0 * (2 * x - 1)
     return float(_coinpress().prototypes(data, np.zeros(RECORDS))[0, 0])
 
 
 def second_routes() -> dict[str, float]:
-    """From the budget (zCDP) of one record that is drawn, which is in the sample so often."""
+    """Exact epsilon by mechanism, from the zCDP of a record and the times it is sampled."""
     return {
         "sample": gaussian_epsilon(
             DELTA, math.sqrt(2.0 * 0.31548309326171875) * int(_times().max())

@@ -1,4 +1,4 @@
-"""dp-mobility-report 0.2.11: bounds and quartiles of trips."""
+"""Mechanisms of dp-mobility-report 0.2.11: bounds and quartiles of trips."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ PRIVACY = INSTALLED.load(
 
 @one_by_one()
 def bounds(x: int) -> bool:
-    """Whether 77.7 is a bound of 1, 2, 3, 4 and 4.5 or 77.7."""
+    """Whether the largest record, 77.7 for x = 1, is among the returned bounds."""
     data = np.array([1.0, 2.0, 3.0, 4.0, (4.5, 77.7)[int(x)]])
     return bool(np.isin(77.7, PRIVACY.bounds_dp(data, 1.0, 1)))

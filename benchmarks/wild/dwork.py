@@ -1,4 +1,7 @@
-"""dwork 0.0.13: queries on data frames with a schema. It draws from the system's generator."""
+"""Mechanisms of dwork 0.0.13: queries on data frames with a schema.
+
+The package draws from the system's generator.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ HEAVIEST = 200
 
 
 def _table(column: Any, **rows: Sequence[Any]) -> Any:
-    """A data set whose columns are all of one type."""
+    """A data set with the columns ``rows``, all of the type ``column``."""
     import pandas as pd
 
     schema = type("Schema", (SCHEMA.DataSchema,), dict.fromkeys(rows, column))
@@ -32,41 +35,41 @@ def _draw(query: Any, epsilon: float, size: int) -> NDArray[Any]:
 
 
 def total(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The sum of two weights modulo the largest; the second is 70 or 71."""
+    """Noisy sums of two weights, 80 and 70 + x, modulo the largest weight."""
     table = _table(TYPES.Integer(0, HEAVIEST), weight=[80, 70 + x])
     return _draw(table["weight"].sum(), 0.5, size) % HEAVIEST
 
 
 def mean(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """The mean of ten weights of 80; the last may be 81."""
+    """Noisy means of ten weights of 80, of which the last is 80 + x."""
     table = _table(TYPES.Integer(0, HEAVIEST), weight=[80] * 9 + [80 + x])
     return np.round(_draw(table["weight"].sum() / table.len(), 0.5, size), 6)
 
 
 def added(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """The sums of two columns, added; the only row has 0 or 1 in both."""
+    """Noisy sums of two columns, added; their only row is (x, x)."""
     table = _table(TYPES.Float(0, 1), a=[x], b=[x])
     return _draw(table["a"].sum() + table["b"].sum(), 1.0, size)
 
 
 def groups(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
-    """Whether a group is listed that has no row, or one of twelve."""
+    """Whether "rare" is in the list of groups; one of twelve rows is in it if x = 1."""
     frame = _table(TYPES.Integer(), group=["common"] * 11 + [["common", "rare"][x]])
     return np.array(["rare" in str(frame.group_by(by="group").groups) for _ in range(size)])
 
 
 def length(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The number of rows, four or five."""
+    """Noisy numbers of rows, of 4 + x rows."""
     return _draw(_table(TYPES.Integer(), a=[0] * (4 + x)).len(), 1.0, size)
 
 
 def column(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """The sum of a column of numbers between 0 and 1."""
+    """Noisy sums of a column with the values 0.5 and x in [0, 1]."""
     return _draw(_table(TYPES.Float(0, 1), a=[0.5, x])["a"].sum(), 1.0, size)
 
 
 def geometric(epsilon: float, largest: int) -> Mapping[int, float]:
-    """The distribution of noise up to a size: 0 in half of the successful draws, else a sign."""
+    """The distribution of the package's geometric noise, from -``largest`` to ``largest``."""
     p = math.exp(-epsilon)
     noise = {0: (1.0 - p) / 2.0}
     for j in range(1, largest + 1):
@@ -75,7 +78,7 @@ def geometric(epsilon: float, largest: int) -> Mapping[int, float]:
 
 
 def second_routes() -> dict[str, float]:
-    """Shift by scale where two columns are added, the listed outputs of the geometric noise."""
+    """Exact epsilon by mechanism, from sensitivities and from listed outputs."""
     ranges = [1.0, 1.0]  # of the columns that are added
     noise = geometric(1.0, 30)
     return {

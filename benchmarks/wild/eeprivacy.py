@@ -1,4 +1,4 @@
-"""eeprivacy 0.0.5: sums, means, histograms and quantiles of energy data."""
+"""Mechanisms of eeprivacy 0.0.5: sums, means, histograms and quantiles of energy data."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _repeat(operation: Any, size: int, **given: Any) -> NDArray[Any]:
 
 @at_once()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """The mean of nine zeros and a value that may be far beyond the bound."""
+    """Noisy means of nine zeros and a value that is far above the bound for x = 1."""
     operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
     return _repeat(operation, size, values=[0.0] * 9 + [FAR * x])
 
 
 @at_once()
 def vector_mean(x: int, size: int) -> NDArray[np.float64]:
-    """How much more the first coordinate of the mean of two vectors is than the second."""
+    """First minus second coordinate of the noisy mean of the vectors (0, 0) and (x, 0)."""
     operation = OPERATIONS.PrivateVectorClampedMeanLaplace(lower_bound=0, upper_bound=1, k=2, N=2)
     first, second = _repeat(operation, size, vectors=[[0, 0], [x, 0]], delta=0).T
     return np.asarray(np.round(first - second, 9))
@@ -45,7 +45,7 @@ def vector_mean(x: int, size: int) -> NDArray[np.float64]:
 
 @at_once()
 def quantile(x: int, size: int) -> NDArray[np.float64]:
-    """The quantile 0.9, with or without a value above both options."""
+    """The chosen quantile 0.9 of two options; for x = 1 with a value above both."""
     operation = OPERATIONS.PrivateQuantile(options=list(OPTIONS))
     return _repeat(operation, size, values=np.array(HIGH + [9] * x), quantile=0.9)
 
@@ -75,7 +75,10 @@ def histogram(x: int, size: int) -> NDArray[np.float64]:
 
 
 def first_option(values: list[int], share: float) -> float:
-    """The probability that the first option has the larger noisy score, by integration."""
+    """The probability that the first option has the larger noisy score, by integration.
+
+    ``share`` is the level of the quantile of ``values``.
+    """
     first, second = (-abs(sum(v < o for v in values) - len(values) * share) for o in OPTIONS)
 
     def density(noise: float) -> float:  # of the second's noise, where the first's is more
@@ -87,7 +90,7 @@ def first_option(values: list[int], share: float) -> float:
 
 
 def second_routes() -> dict[str, float]:
-    """Two options by integration; a clamped mean by the mass at the lower bound."""
+    """Exact epsilon by mechanism, from integration or from probabilities at the lower bound."""
     routes = {}
     for key, values, share in (("quantile", HIGH, 0.9), ("median", MIDDLE, 0.5)):
         without, added = (first_option(v, share) for v in (values, [*values, 9]))

@@ -15,7 +15,10 @@ Distribution = Mapping[Hashable, float]
 
 
 def epsilon(distributions: Iterable[Distribution]) -> float:
-    """The largest log-ratio over all outputs and all ordered pairs; infinite for one seen once."""
+    """The largest log-ratio of an output's probabilities, over all pairs of distributions.
+
+    Infinite if an output is possible under one distribution only.
+    """
     worst = 0.0
     for p, q in itertools.permutations(distributions, 2):
         for output, mass in p.items():
@@ -37,7 +40,7 @@ def sampled_gaussian(rate: float, sigma: float, delta: float) -> float:
 
 
 def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
-    """One of several distributions, each with its probability."""
+    """The mixture of several distributions with the given weights."""
     mixed: Counter[Hashable] = Counter()
     for weight, part in parts:
         for output, mass in part.items():
@@ -46,7 +49,7 @@ def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
 
 
 def product(parts: Iterable[Distribution]) -> Distribution:
-    """Independent draws of all, as a tuple."""
+    """The joint distribution of independent draws, whose outputs are tuples."""
     joint: dict[Hashable, float] = {}
     for drawn in itertools.product(*(part.items() for part in parts)):
         joint[tuple(output for output, _ in drawn)] = math.prod(mass for _, mass in drawn)
@@ -76,7 +79,7 @@ def unary(x: int | None, k: int, p: float, q: float) -> Distribution:
 def sampled_with_fakes(
     x: tuple[Any, ...], report: Callable[[Any], Distribution], fake: Distribution
 ) -> Distribution:
-    """One attribute is reported, the others are replaced by fakes, and which one is not said."""
+    """The distribution of a tuple with one random attribute of ``x`` reported, the others fake."""
     d = len(x)
     return mixture(
         (1.0 / d, product(report(x[i]) if i == j else fake for i in range(d))) for j in range(d)

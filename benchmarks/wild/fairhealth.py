@@ -1,4 +1,4 @@
-"""fairhealth 0.1.1: noise on the updates of clients."""
+"""Mechanism of fairhealth 0.1.1: noise on the updates of clients."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EPSILON, DELTA = 10.0, 1e-5
 
 
 def ten() -> float:
-    """The deviation of the noise that is added."""
+    """The standard deviation of the package's noise at epsilon 10."""
     np.random.seed(0)  # noqa: NPY002
     return float(PRIVACY.add_gaussian_noise(np.zeros(1_000_000), EPSILON).std())
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise."""
+    """Exact epsilon by mechanism, derived from the noise."""
     return {"ten": gaussian_epsilon(DELTA, EPSILON / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

@@ -1,4 +1,4 @@
-"""federated-learning-framework 1.0.1: noise on weights, and what it is said to spend."""
+"""Mechanisms of federated-learning-framework 1.0.1: noise on weights, and its accounting."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ PRIVACY = INSTALLED.load("federated_learning_framework.privacy", "federated_lear
 
 @one_by_one()
 def without_delta(x: float) -> float:
-    """A weight, noised at delta 0."""
+    """The noisy weight x at epsilon 1 and delta 0."""
     noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=0.0)
     return float(noise.add_noise([np.array([float(x)])], 10)[0][0])
 
 
 def spent(rounds: int, delta: float) -> float:
-    """The result of ``get_privacy_spent`` after steps of epsilon 1 that share ``delta``."""
+    """Epsilon by ``get_privacy_spent`` after ``rounds`` steps of epsilon 1 that share ``delta``."""
     noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=delta / rounds)
     return float(noise.get_privacy_spent(rounds)["epsilon_spent"])
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise of all steps together."""
+    """Exact epsilon by mechanism, from the noise of all steps together."""
     each = math.sqrt(2.0 * math.log(1.25 / 1e-8))
     return {"spent": gaussian_epsilon(1e-4, 100.0 / each)}

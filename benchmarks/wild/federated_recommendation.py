@@ -1,4 +1,4 @@
-"""federated_recommendation at 9d12a48: weights that clients send, written anew from its code."""
+"""Reimplements federated_recommendation at 9d12a48: weights that clients send."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 
 def weights(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """A weight: as it is, though noise was drawn for it."""
+    """The sent weight: x without the noise that is drawn for it."""
     rng.normal(size=size)
     return np.full(size, x)
 
 
 def second_routes() -> dict[str, float]:
-    """Each output proves its input."""
+    """Exact epsilon by mechanism: infinite, because each output proves its input."""
     return {"weights": math.inf}

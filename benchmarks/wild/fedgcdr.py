@@ -1,4 +1,4 @@
-"""FedGCDR at 98b2af0: the noise on vectors that go to other domains."""
+"""Reimplements FedGCDR at 98b2af0: the noise on vectors that go to other domains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise."""
+    """Exact epsilon by mechanism, derived from the noise."""
     return {
         "present": gaussian_epsilon(DELTA, 1.0 / SIGMA),
         "replaced": gaussian_epsilon(DELTA, 2.0 / SIGMA),

@@ -1,4 +1,4 @@
-"""fedml 0.9.6: frames of differential privacy."""
+"""Mechanisms of fedml 0.9.6: noise on clients' weights and on averages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _seed(number: int) -> None:
 
 @one_by_one(_seed)
 def clients(x: int) -> float:
-    """A weight of -1000 or 1000, clipped at ``LARGEST`` and noised."""
+    """A client's weight, -1000 or 1000, after clipping at ``LARGEST`` and noise."""
     import torch
 
     settings = SimpleNamespace(
@@ -59,7 +59,10 @@ def gaussian(x: float) -> float:
 
 @one_by_one(_seed)
 def tensors(x: float) -> list[float]:
-    """Two tensors of an average over ``WEIGHT``; one client may have moved the second by 5."""
+    """Two noisy average weights; one client changes the second by 5 x / ``WEIGHT``.
+
+    The outputs are multiplied by ``WEIGHT``.
+    """
     import torch
 
     settings = SimpleNamespace(
@@ -71,7 +74,7 @@ def tensors(x: float) -> list[float]:
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise."""
+    """Exact epsilon by mechanism, derived from the noise."""
     return {
         "clients": gaussian_epsilon(DELTA, 2.0 * LARGEST / SIGMA),
         "tensors": gaussian_epsilon(DELTA, float(WEIGHT)),

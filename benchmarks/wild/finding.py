@@ -1,4 +1,4 @@
-"""Claims of a package, the true values, and the way to measure them."""
+"""Claims of public packages, with the true epsilons and the way to measure them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Finding(Case):
     - ``holds_if``: the more favourable reading or use under which the claim holds
     - ``answer``: a possible reply of the maintainers
     - ``remedy``: a repair
-    - ``account``: the settings to ask for, if ``call`` is an accountant
+    - ``account``: arguments of ``call`` if that is an accountant, else None
     """
 
     module: str
@@ -49,17 +49,17 @@ class Finding(Case):
 
     @property
     def place(self) -> str:
-        """The key of its stored row: the last word of the module, and the key."""
+        """The key of its stored result, "module:key", without the module's package."""
         return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property
     def broken(self) -> bool:
-        """Whether more is spent than claimed, by the exact epsilon."""
+        """Whether the exact epsilon exceeds the claimed epsilon."""
         return self.exact > self.epsilon * (1.0 + 1e-9)
 
     @property
     def command(self) -> str:
-        """The command that measures it again, in the root of the project."""
+        """The command that measures the mechanism again, in the root of the project."""
         if self.account is not None:
             settings = " ".join(f"--{name} {value}" for name, value in self.account.items())
             return f"auditor account {settings} --claimed-epsilon {self.module}:{self.key}"

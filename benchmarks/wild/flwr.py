@@ -1,4 +1,4 @@
-"""flwr 1.41.0: noise that clients add to their updates."""
+"""Mechanisms of flwr 1.41.0: noise that clients add to their updates."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ DELTA = 1e-5
 
 
 def _noised(update: list[NDArray[np.float64]], sensitivity: float, epsilon: float) -> Any:
-    """The update with the noise of the package's own calibration."""
+    """The first array of the update with the package's own noise."""
     given = PARAMETERS.ndarrays_to_parameters(update)
     noised = PRIVACY.add_localdp_gaussian_noise_to_params(given, sensitivity, epsilon, DELTA)
     return PARAMETERS.parameters_to_ndarrays(noised)[0]
 
 
 def _deviation(epsilon: float) -> float:
-    """The deviation of the noise of ``LocalDpMod`` for a sensitivity of 1."""
+    """The standard deviation of the noise of ``LocalDpMod`` for a sensitivity of 1."""
     return math.sqrt(2.0 * math.log(1.25 / DELTA)) / epsilon
 
 
 @one_by_one()
 def diverged(x: float) -> float:
-    """The second weight of an update whose first is NaN, clipped and noised as ``LocalDpMod``."""
+    """The noisy second weight of an update whose first is NaN, after clipping."""
     update = [np.array([np.nan, 1000.0 * x])]
     PRIVACY.compute_clip_model_update(update, [np.zeros(2)], 1.0)
     return float(_noised(update, 1.0, 1.0)[1])
@@ -40,20 +40,20 @@ def diverged(x: float) -> float:
 
 @one_by_one()
 def clipped(x: float) -> float:
-    """The noisy update if it is finite; two clipped updates differ by a sensitivity of 2."""
+    """The noisy weight of a finite update; two clipped updates differ by up to 2."""
     update = [np.array([1000.0 * (2.0 * x - 1.0)])]
     PRIVACY.compute_clip_model_update(update, [np.zeros(1)], 1.0)
     return float(_noised(update, 2.0, 1.0)[0])
 
 
 def local() -> float:
-    """The deviation of the noise at epsilon 20."""
+    """The standard deviation of the package's noise at epsilon 20."""
     np.random.seed(0)  # noqa: NPY002
     return float(_noised([np.zeros(1_000_000)], 1.0, 20.0).std())
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise."""
+    """Exact epsilon by mechanism, derived from the noise."""
     return {
         "diverged": gaussian_epsilon(DELTA, 1000.0 / _deviation(1.0)),
         "local": gaussian_epsilon(DELTA, 1.0 / _deviation(20.0)),

@@ -1,4 +1,4 @@
-"""forgetnet 0.1.21: gradients whose blocks are shuffled."""
+"""Mechanism of forgetnet 0.1.21: a gradient whose blocks are shuffled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPSILON, DELTA = 1.0, 1e-5
 
 @one_by_one(torch.manual_seed)
 def gradient(x: int) -> int:
-    """How many entries of the gradient that is returned are not 0; the last is 0 or 1."""
+    """The number of nonzero entries in the returned gradient; its last entry is x."""
     shuffle = INSTALLED.load("forgetnet.dp.dp_shuffle", *BLANK)
     model = torch.nn.Linear(4, 1, bias=False)
     with contextlib.redirect_stdout(io.StringIO()):  # it prints

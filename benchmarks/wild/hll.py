@@ -1,4 +1,4 @@
-"""hll-py 0.1.13: counting distinct words."""
+"""Mechanism of hll-py 0.1.13: noisy hashes for counting distinct words."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def hashed(x: int) -> int:
 
 
 def second_routes() -> dict[str, float]:
-    """The probability of a true hash against one of all hashes."""
+    """Exact epsilon by mechanism: the probability of the true hash over that of any other."""
     return {"hashed": math.log(1.0 + math.exp(EPSILON) * 2.0**BITS)}

@@ -1,4 +1,4 @@
-"""inf-tda 0.1: hierarchical counts of users' tuples."""
+"""Mechanism of inf-tda 0.1: hierarchical counts of users' tuples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DELTA, TUPLES, LEVELS = 1e-6, 25, 2
 
 
 def alike() -> float:
-    """The deviation of the noise on the first of two levels."""
+    """The standard deviation of the noise on the first of two levels."""
     budget = BUDGETS.get_rho_from_budget((1.0, DELTA)) / LEVELS
     sensitivity = MECHANISM.get_sensitivity(TUPLES, "bounded", False)
     return float(sensitivity / math.sqrt(2.0 * budget))
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise: all of a user's tuples are one, or another."""
+    """Exact epsilon by mechanism, from the noise, if all tuples of a user change together."""
     return {"alike": gaussian_epsilon(DELTA, math.sqrt(2.0) * TUPLES / 53.499800619763)}

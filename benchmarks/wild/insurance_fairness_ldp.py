@@ -1,4 +1,4 @@
-"""insurance-fairness-ldp 0.1.1: labels by k-ary randomized response."""
+"""Mechanism of insurance-fairness-ldp 0.1.1: labels by k-ary randomized response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT_AND_LONG, ONE_WIDTH = ("Male", "Female"), ("a", "b", "c")
 
 
 def label(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """The report of a person whose label is the short or the long one."""
+    """Reports of persons whose label is the short (x = 0) or the long one."""
     return _report(x, rng, size, SHORT_AND_LONG)
 
 
@@ -33,7 +33,7 @@ def _report(x: int, rng: np.random.Generator, size: int, labels: Sequence[str]) 
 
 
 def distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
-    """The distribution of reports: they have as many letters as the true label."""
+    """The distribution of reports of a label; they are cut to as many letters as it has."""
     cut: Counter[Hashable] = Counter()
     for reported, mass in exact.response(true, labels, EPSILON).items():
         cut[str(reported)[: len(true)]] += mass
@@ -41,7 +41,7 @@ def distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     return {
         key: exact.epsilon(distribution(true, labels) for true in labels)
         for key, labels in (("label", SHORT_AND_LONG), ("label_of_one_width", ONE_WIDTH))

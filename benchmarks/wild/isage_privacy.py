@@ -1,4 +1,4 @@
-"""isage-privacy 0.1.0.2: vectors that are forgotten with Laplace noise, counts and sums."""
+"""Mechanisms of isage-privacy 0.1.0.2: unlearned vectors with Laplace noise, counts and sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = np.array([1.0, 2.0])
 
 
 def _forgotten(x: int, size: int, strategy: str) -> NDArray[np.float64]:
-    """The first entry of (0, 0) or (1, 0), forgotten as often as asked for."""
+    """First entries of the vectors (x, 0) as returned when they are unlearned."""
     engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0, total_budget_epsilon=EPSILON * size)
     vectors = np.tile([float(x), 0.0], (size, 1))
     names = [str(i) for i in range(size)]
@@ -47,7 +47,7 @@ def uniform(x: int, size: int) -> NDArray[np.float64]:
 
 @one_by_one()
 def compensated(x: int) -> bool:
-    """Whether a forgotten vector and its neighbour as returned fit that of input 1."""
+    """Whether an unlearned vector and its neighbour, as returned, fit the input 1."""
     true = (NEAR, OTHER)[x]
     engine = UNLEARNING.UnlearningEngine(EPSILON, 0.0)
     said: dict[str, Any] = engine.unlearn_vectors(
@@ -66,12 +66,12 @@ def count(x: int, size: int) -> NDArray[np.float64]:
 
 @at_once()
 def total(x: int, size: int) -> NDArray[np.float64]:
-    """The sum of two values clipped to [0, 1]; the second is 0 or 9."""
+    """Noisy sums of two values, 0.2 and 9 x, clipped to [0, 1]."""
     draw = LAPLACE.LaplaceMechanism(EPSILON).private_sum
     return np.array([draw(np.array([0.2, 9.0 * x]), bounds=(0, 1)) for _ in range(size)])
 
 
 def second_routes() -> dict[str, float]:
-    """The mass at 0 of a count, which is truncated at 0, for one and two."""
+    """Exact epsilon by mechanism, from a count's probability of 0 after truncation."""
     at_zero = stats.laplace.logcdf([-1.0, -2.0])
     return {"count": float(at_zero[0] - at_zero[1])}

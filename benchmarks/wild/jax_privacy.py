@@ -1,4 +1,4 @@
-"""jax-privacy 2.0.0: accountants of DP-SGD."""
+"""Accountants of DP-SGD in jax-privacy 2.0.0."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def _said(config: Any, gaussian: float, rate: float, rounds: int, delta: float) 
 
 
 def losses(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """By privacy losses."""
+    """Epsilon by the package's accountant of privacy losses."""
     config = ACCOUNTING.PldAccountantConfig(value_discretization_interval=INTERVAL)
     return _said(config, gaussian, rate, rounds, delta)
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """By Renyi divergences."""
+    """Epsilon by the package's accountant of Renyi divergences."""
     return _said(ACCOUNTING.RdpAccountantConfig(), gaussian, rate, rounds, delta)

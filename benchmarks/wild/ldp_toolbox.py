@@ -1,4 +1,4 @@
-"""ldp-toolbox 0.1.3: reports of one value out of four."""
+"""Mechanisms of ldp-toolbox 0.1.3: reports of one value out of four."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _reports(protocol: Any, x: int, size: int) -> list[Any]:
 
 
 def _supports(protocol: Any, x: int, size: int) -> NDArray[np.bool_]:
-    """The values that hash to the reported code, by the reported function."""
+    """Whether each value has the reported hash, by the reported hash function (size, K)."""
     import xxhash
 
     def hashed(value: int, seed: int) -> int:
@@ -80,19 +80,19 @@ def binary_hash(x: int, size: int) -> NDArray[np.bool_]:
 
 @at_once(_seed_compiled)
 def threshold(x: int, size: int) -> NDArray[np.bool_]:
-    """The indices of the noisy bits above the threshold."""
+    """Whether each noisy bit of the one-hot vector of x is above the threshold (size, K)."""
     reports = _reports(HE.HistogramEncoding(K, EPSILON), x, size)
     return np.array([np.isin(np.arange(K), above) for above in reports])
 
 
 @at_once(_seed_compiled)
 def histogram(x: int, size: int) -> NDArray[np.float64]:
-    """The noisy bits themselves."""
+    """The noisy bits of the one-hot vector of x (size, K)."""
     return np.array(_reports(HE.HistogramEncoding(K, EPSILON, thresholding=False), x, size))
 
 
 def subset_distribution(x: int, omega: int) -> exact.Distribution:
-    """The distribution of subsets of one size: the truth is in them e^epsilon times as often."""
+    """The distribution of subsets of size ``omega``; those with x are e^epsilon times as likely."""
     weights = {
         order: math.exp(SUBSETS) if x in order else 1.0
         for order in itertools.permutations(range(K), omega)
@@ -101,7 +101,7 @@ def subset_distribution(x: int, omega: int) -> exact.Distribution:
 
 
 def hash_distribution(x: int, g: int) -> exact.Distribution:
-    """The distribution of values with the reported hash, for a random hash to ``g`` codes."""
+    """The distribution of the values with the reported hash, for random hashes to ``g`` codes."""
     seen: Counter[Hashable] = Counter()
     for function in itertools.product(range(g), repeat=K):
         for code, mass in exact.response(function[x], range(g), EPSILON).items():
@@ -116,7 +116,7 @@ def threshold_distribution(x: int) -> exact.Distribution:
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
     other = 1.0 / (math.exp(EPSILON) + 1.0)
     laws = {

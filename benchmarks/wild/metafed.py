@@ -1,4 +1,4 @@
-"""metafed-fl 1.0.0: noise on the average of clients."""
+"""Mechanism of metafed-fl 1.0.0: noise on the average of clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _noise() -> Any:
 
 
 def turned() -> float:
-    """The deviation of the noise on the average of two clients' weights, the clipping norm 1."""
+    """The standard deviation of the noise on the average of two clients' weights."""
     import torch
 
     torch.manual_seed(0)
@@ -31,5 +31,5 @@ def turned() -> float:
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise, of twice the clipping norm."""
+    """Exact epsilon by mechanism, from the noise if a client moves by twice the norm."""
     return {"turned": gaussian_epsilon(DELTA, 2.0 / math.sqrt(2.0 * math.log(1.25 / DELTA)))}

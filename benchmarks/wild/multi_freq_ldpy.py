@@ -1,4 +1,4 @@
-"""multi-freq-ldpy 0.2.5: frequency oracles for one attribute, several, and repeated reports."""
+"""Mechanisms of multi-freq-ldpy 0.2.5: frequency oracles for one or several attributes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _compiled_seed(number: int) -> None:
 
 
 def _seed(number: int) -> None:
-    """Numba has a generator of its own."""
+    """Seeds the generator of numba, which is separate from numpy's."""
     _compiled_seed(number)
 
 
@@ -106,7 +106,10 @@ def several_unary(x: int) -> NDArray[np.float64]:
 
 
 def subset_distribution(x: int, k: int, epsilon: float, *, ordered: bool) -> exact.Distribution:
-    """Subsets as ``SS_Client`` writes them: the true value, if it is one of them, comes first."""
+    """The distribution of subsets from ``SS_Client``.
+
+    If ``ordered``, a subset is a tuple, in which the true value comes first; else a set.
+    """
     size = int(max(1, round(k / (math.exp(epsilon) + 1.0))))
     kept = size * math.exp(epsilon) / (size * math.exp(epsilon) + k - size)
     others = [y for y in range(k) if y != x]
@@ -119,12 +122,15 @@ def subset_distribution(x: int, k: int, epsilon: float, *, ordered: bool) -> exa
 
 
 def amplified(epsilon: float, d: int) -> float:
-    """The epsilon at which the one attribute of d that is drawn is reported."""
+    """Epsilon of the report of one attribute, sampled from d, for ``epsilon`` of the whole."""
     return math.log(d * math.expm1(epsilon) + 1.0)
 
 
 def fakes_distribution(x: tuple[int, ...], k: int, kind: str) -> exact.Distribution:
-    """Random sampling plus fake data, by what reports and what the fakes are."""
+    """The distribution of a message with one sampled attribute of ``x`` and fake others.
+
+    ``kind`` is "response" (randomized response), "zero" or "random" (unary encoding).
+    """
     inner = amplified(EPSILON, len(x))
     if kind == "response":
         fake = exact.uniform(range(k))
@@ -137,7 +143,7 @@ def fakes_distribution(x: tuple[int, ...], k: int, kind: str) -> exact.Distribut
 
 
 def log_fakes(output: Any, x: Any) -> Any:
-    """Log-probability of the flattened output of ``fakes_random`` for the tuple x."""
+    """Log-probability of flattened outputs of ``fakes_random`` for the tuple x."""
     masses = _fakes_masses(tuple(int(v) for v in x))
     rows = np.asarray(output, dtype=int)
     found = np.log([masses[tuple(row)] for row in rows.reshape(-1, 8).tolist()])
@@ -154,7 +160,7 @@ fakes_density = Density(sample=fakes_random, log_prob=log_fakes)
 
 
 def second_routes() -> dict[str, float]:
-    """Exact epsilons, by listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
 
     def faked(kind: str, k: int, *inputs: tuple[int, ...]) -> float:
         return exact.epsilon(fakes_distribution(x, k, kind) for x in inputs)

@@ -1,4 +1,4 @@
-"""nprr 0.1.4: nonparametric randomized response."""
+"""Mechanisms of nprr 0.1.4: nonparametric randomized response of a number."""
 
 from __future__ import annotations
 
@@ -37,14 +37,17 @@ def laplace(x: float, size: int) -> NDArray[np.float64]:
 
 
 def distribution(place: int, steps: int, epsilon: float) -> exact.Distribution:
-    """The distribution for a value on the grid; a rounded uniform draw has half at the ends."""
+    """The distribution of reports of grid point ``place``.
+
+    A rounded uniform draw has half of the probability at the ends.
+    """
     r = math.expm1(epsilon) / (math.exp(epsilon) + steps)
     inner = {j: (1.0 if 0 < j < steps else 0.5) / steps for j in range(steps + 1)}
     return exact.mixture([(r, {place: 1.0}), (1.0 - r, inner)])
 
 
 def second_routes() -> dict[str, float]:
-    """Exact epsilons, by listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     return {
         key: exact.epsilon(distribution(x, steps, EPSILON) for x in range(steps + 1))
         for key, steps in (("grid", G), ("ends", 1))

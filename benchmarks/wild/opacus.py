@@ -1,4 +1,4 @@
-"""opacus 1.6.0: accountants of DP-SGD."""
+"""Accountants of DP-SGD in opacus 1.6.0."""
 
 from __future__ import annotations
 

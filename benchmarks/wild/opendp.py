@@ -1,4 +1,4 @@
-"""opendp 0.14.1: measurements, each at the epsilon that its own map says."""
+"""Mechanisms of opendp 0.14.1, each with the epsilon of its own privacy map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRELUDE = INSTALLED.load("opendp.prelude")
 
 @cache
 def _measurement(name: str) -> Any:
-    """A measurement of sensitivity 1, scale 1; randomized response keeps one of three with .75."""
+    """A mechanism by name; noise has scale 1, and responses are true with probability .75."""
     dp = PRELUDE
     dp.enable_features("contrib")
     if name == "response":
@@ -34,7 +34,7 @@ def _drawn(name: str, value: Any, size: int) -> NDArray[Any]:
 
 
 def laplace(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """From OpenDP's own generator, as all of these."""
+    """x with Laplace noise of scale 1, from OpenDP's own generator."""
     return _drawn("laplace", float(x), size)
 
 

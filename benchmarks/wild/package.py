@@ -1,11 +1,11 @@
-"""A public package under test: its installation, and the rows of its mechanisms.
+"""A public package under test: its installation, and the claims of its mechanisms.
 
-Beside each module of this folder is a file of the same name with the package's claims, in numbers
-and words: ``package``, ``version``, the packages that it ``needs`` in addition to the project's, or
-the ``commit`` of a repository that cannot be installed and is reimplemented in the module,
-``defaults`` of all rows, and one table per row, named like a callable of the module. If only the
-noise is tested, a row has its ``law`` (distribution), and the callable measures its deviation. See
-``Finding`` for the fields.
+Each module of this folder has a TOML file of the same name with the package's claims: ``package``,
+``version``, the packages that it ``needs`` in addition to the project's, or the ``commit`` of a
+repository that cannot be installed and is reimplemented in the module, ``defaults`` of all
+mechanisms, and one table per mechanism, named like a callable of the module. If only the noise is
+tested, the table has its ``law`` (distribution), and the callable measures its standard deviation.
+``Finding`` describes the fields.
 """
 
 from __future__ import annotations
@@ -37,45 +37,48 @@ class Package:
     """The package of the module ``name``, installed in its own folder without dependencies.
 
     Packages of the project itself are used; modules that a package imports only to plot, fit or
-    serve are replaced by blank ones.
+    serve are replaced by empty ones.
     """
 
     name: str
 
     @classmethod
     def of(cls, module: str) -> Package:
-        """The package of a module, by its full name."""
+        """Returns the package of a module, given by its full name."""
         return cls(module.rpartition(".")[2])
 
     @cached_property
     def said(self) -> dict[str, Any]:
-        """The contents of its file."""
+        """The contents of the package's TOML file."""
         return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of its rows."""
+        """The names of the package's mechanisms, which have a table in the TOML file."""
         others = ("defaults", "needs")
         tables = (key for key, value in self.said.items() if isinstance(value, dict))
         return tuple(key for key in tables if key not in others)
 
     @property
     def folder(self) -> Path:
-        """The folder where it is installed."""
+        """The folder in which the package is installed."""
         return INSTALLED / self.name
 
     @property
     def results(self) -> Path:
-        """The file for its rows when they are measured."""
+        """The file with the measured results of the package."""
         return INSTALLED / f"{self.name}.json"
 
     @property
     def words(self) -> str:
-        """Its name, and its version or commit."""
+        """The package's name, with its version or commit."""
         return f"{self.said['package']} {self.said.get('version') or self.said['commit']}"
 
     def install(self) -> str:
-        """Have pip put it into its folder; why it cannot be had, or ""."""
+        """Installs the package in its folder with pip.
+
+        Returns the reason if that fails, else an empty text.
+        """
         if "version" not in self.said:
             return ""
         versions = {self.said["package"]: self.said["version"]} | self.said.get("needs", {})
@@ -99,7 +102,10 @@ class Package:
         return words[-1] if done.returncode else ""
 
     def load(self, module: str, *blank: str) -> Any:
-        """Import a module of it, with nothing in the modules ``blank``."""
+        """Imports a module of the package, with empty modules in place of ``blank``.
+
+        If the import fails, the result raises its error on first use.
+        """
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
         missing = [name for name in blank if name not in sys.modules]
@@ -113,7 +119,7 @@ class Package:
             return Absent(error)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Its rows."""
+        """The package's mechanisms with their claims."""
         module = importlib.import_module(f"benchmarks.wild.{self.name}")
         defaults = self.said.get("defaults", {})
         found = []
@@ -136,7 +142,7 @@ class Package:
 
 
 def is_here(name: str, version: str) -> bool:
-    """Whether the project's own environment has it at this version."""
+    """Whether the project's environment has the package at this version."""
     try:
         return metadata.version(name) == version
     except metadata.PackageNotFoundError:
@@ -144,7 +150,7 @@ def is_here(name: str, version: str) -> bool:
 
 
 class Absent:
-    """Stands for a module that cannot be imported, until something of it is asked for."""
+    """Stands for a module that cannot be imported, and raises its error on first use."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -154,7 +160,10 @@ class Absent:
 
 
 def blank_module(name: str) -> ModuleType:
-    """A module without contents: a package, in whose folder others are found, or one of None."""
+    """An empty module; if the name is a folder of modules, these can still be imported.
+
+    Every name in an empty module is None.
+    """
     parent = name.rpartition(".")[0]
     whole = not parent or hasattr(sys.modules.get(parent), "__path__")
     spec = importlib.util.find_spec(name) if whole else None
@@ -166,11 +175,11 @@ def blank_module(name: str) -> ModuleType:
 
 
 def is_blank(module: ModuleType) -> bool:
-    """Whether there is nothing in a module but None."""
+    """Whether a module was made empty by ``blank_module``."""
     return vars(module).get("__getattr__") is _nothing
 
 
 def _nothing(name: str) -> None:
-    """A placeholder for a name of a blank module; AttributeError for module metadata."""
+    """Returns None for a name of an empty module; raises AttributeError for module metadata."""
     if name.startswith("__"):
         raise AttributeError(name)

@@ -36,7 +36,7 @@ Measured = tuple[Finding, Row]
 
 
 def page(rows: Sequence[Measured]) -> str:
-    """All rows, in Markdown: those of one package stand together."""
+    """The page on public packages in Markdown: refuted claims, and a section per package."""
     refuted = [(finding, row) for finding, row in rows if finding.broken]
     parts = [
         INTRODUCTION,
@@ -55,7 +55,7 @@ def page(rows: Sequence[Measured]) -> str:
 
 
 def _section(rows: Sequence[Measured]) -> Iterator[str]:
-    """The refuted claims of a package, one by one, and a table of the other claims."""
+    """Yields the refuted claims of a package, one by one, and a table of the others."""
     for finding, row in rows:
         if finding.broken:
             yield _details(finding, row)
@@ -81,7 +81,7 @@ def _section(rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def _details(finding: Finding, row: Row) -> str:
-    """A refuted claim in words: the claim, the truth, the observation, and the command."""
+    """A refuted claim in words: the claim, the truth, the observed event, and the command."""
     said = {
         "Setting": finding.setting,
         "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
@@ -98,7 +98,7 @@ def _details(finding: Finding, row: Row) -> str:
 
 
 def event(row: Row) -> str:
-    """The observed event, and the epsilon that it shows."""
+    """The observed event with its probabilities, and the epsilon that it shows."""
     if not row.event:
         return ""
     sure = "exactly" if row.draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"
@@ -107,7 +107,7 @@ def event(row: Row) -> str:
 
 
 def message(finding: Finding, row: Row) -> str:
-    """A message for the maintainers: the claim, its place, the observation, and a remedy."""
+    """A message for the maintainers: the claim, its place, the observed event, and a remedy."""
     version = row.package.rpartition(" ")[2]
     setting = f" ({finding.setting})" if finding.setting else ""
     least = "no finite epsilon" if row.exact == INFINITE else f"epsilon {row.exact}"

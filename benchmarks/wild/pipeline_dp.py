@@ -1,4 +1,4 @@
-"""pipeline-dp 0.3.1: noise on vectors, and a choice by scores."""
+"""Mechanisms of pipeline-dp 0.3.1: noise on vectors, and a random choice by scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED = -1
 
 
 def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """Two numbers, with Laplace noise for the largest of both."""
+    """The vector (x, x) with Laplace noise for its largest entry."""
     settings = COMPUTATIONS.AdditiveVectorNoiseParams(
         eps=EPSILON,
         delta=0.0,
@@ -37,7 +37,7 @@ def vector(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float64]
 
 
 class _Scores:
-    """Scores of the places of a list, of sensitivity 1."""
+    """Scores of the entries of a list, with sensitivity 1."""
 
     global_sensitivity, is_monotonic = 1.0, False
 
@@ -46,7 +46,7 @@ class _Scores:
 
 
 def _chosen(scores: Sequence[float], rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Places that are chosen by scores, by draws of the package's own probabilities."""
+    """Indices drawn by the package's probabilities for these scores; -1 if it fails."""
     places: list[Any] = list(range(len(scores)))
     mechanism = COMPUTATIONS.ExponentialMechanism(_Scores(scores))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -63,17 +63,17 @@ def _scores(x: int) -> list[float]:
 
 
 def exponential(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """A choice among ten, by scores of 0 and 1."""
+    """Indices drawn from ten, of which the first has score x and the others 1 - x."""
     return _chosen(_scores(x), rng, size)
 
 
 def large_scores(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """A choice of two, by a score that is a large count."""
+    """Indices drawn from two scores, a large count plus x, and 0."""
     return _chosen([LARGE + x, 0.0], rng, size)
 
 
 def second_routes() -> dict[str, float]:
-    """From the noise, and by listing the outputs."""
+    """Exact epsilon by mechanism, from the noise and from listed outputs."""
     weights = [np.exp(np.array(_scores(x)) * EPSILON / 2.0) for x in (0, 1)]
     laws = [dict(enumerate((each / each.sum()).tolist())) for each in weights]
     return {"vector": EPSILON, "exponential": exact.epsilon(laws), "large_scores": math.inf}

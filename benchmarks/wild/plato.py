@@ -1,4 +1,4 @@
-"""plato-learn 1.0: features that clients noise before they send them."""
+"""Mechanisms of plato-learn 1.0: noise on features that clients send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNARY = INSTALLED.load("plato.utils.unary_encoding", "plato", "plato.utils", "pl
 
 
 class _Feature:
-    """Stands for the base class of the processors, which serves data: it keeps the method."""
+    """Stands for the package's base class of processors, and keeps the method."""
 
     def __init__(self, method: Callable[..., Any], **settings: Any) -> None:
         self.method = method
@@ -33,7 +33,7 @@ EPSILON, LARGE, DELTA, WIDTH = 1.0, 8.0, 1e-5, 4
 
 
 def gaussian() -> float:
-    """The deviation of the noise at epsilon 8, sensitivity 1."""
+    """The standard deviation of the noise at epsilon 8, sensitivity 1."""
     np.random.seed(0)  # noqa: NPY002
     processor = NOISE.Processor(epsilon=LARGE, delta=DELTA, sensitivity=1.0)
     return float(np.std(processor.method(np.zeros(1_000_000), None)[0]))
@@ -45,18 +45,18 @@ def _answered(bits: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 @at_once()
 def signs(x: float, size: int) -> NDArray[np.int64]:
-    """The message for ``WIDTH`` features that are all above 0, or all below."""
+    """Noisy messages of ``WIDTH`` features that are all 1 (x = 1) or all -1."""
     return _answered(UNARY.encode(np.full(WIDTH, 2.0 * x - 1.0)), size)
 
 
 @at_once()
 def one_hot(x: int, size: int) -> NDArray[np.int64]:
-    """The message for a one-hot vector, the intended input of the encoding."""
+    """Noisy messages of a one-hot vector, the intended input of the encoding."""
     return _answered(np.eye(WIDTH)[int(x)], size)
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the bits, and from the noise."""
+    """Exact epsilon by mechanism, from listed bits and from the noise."""
     kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
     laws = {bit: exact.product([exact.bit(kept if bit else 1.0 - kept)] * WIDTH) for bit in (0, 1)}
     places = (exact.unary(x, WIDTH, kept, 1.0 - kept) for x in (0, 1))

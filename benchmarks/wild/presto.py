@@ -1,4 +1,4 @@
-"""ornl-presto 0.1.29: mechanisms that it recommends among."""
+"""Mechanisms that ornl-presto 0.1.29 offers and recommends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def exponential(x: float, size: int) -> NDArray[np.float64]:
 
 @at_once(_seed)
 def response(x: int, size: int) -> NDArray[np.int64]:
-    """The users' values are x and, of one that is not looked at, the largest."""
+    """Reports of ``size`` users with value x, in a data set with one user of the largest value."""
     data = np.append(np.full(size, x), LARGEST)
     return np.asarray(MECHANISMS.hadamard_response(data, EPSILON).numpy())[:-1]
 
@@ -68,7 +68,7 @@ def response_distribution(x: int, k: int, epsilon: float) -> exact.Distribution:
 
 
 def second_routes() -> dict[str, float]:
-    """Exact epsilons, by listing the outputs and from the noise."""
+    """Exact epsilon by mechanism, from listed outputs and from the noise."""
     values = range(LARGEST + 1)
     return {
         "applydpgaussian": gaussian_epsilon(DELTA, 1.0 / SIGMA),

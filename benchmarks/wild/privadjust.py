@@ -1,4 +1,4 @@
-"""privadjust 1.0.13: sketches of one value, sent with the number of a hash function."""
+"""Mechanisms of privadjust 1.0.13: sketches of one value, sent with a hash function's index."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FUNCTIONS, CODES = 2, 4
 
 
 def _hash(function: int) -> Callable[[int], int]:
-    """A public hash function of ours, which maps the four values to different codes."""
+    """A public hash function, which maps the four values to different codes."""
     return lambda x: (x + function) % CODES
 
 
 def _reports(module: Any, kind: str, functions: str, x: int, size: int) -> list[Any]:
-    """The reports of a client whose list of hash functions has the name ``functions``."""
+    """Reports of a client whose attribute ``functions`` is replaced by our hash functions."""
     import pandas as pd
 
     vars(module)["primerange"] = lambda low, high: [low + 3]  # for its own functions, slow to find
@@ -37,19 +37,19 @@ def _reports(module: Any, kind: str, functions: str, x: int, size: int) -> list[
 
 @at_once()
 def sketch(x: int, size: int) -> NDArray[np.int64]:
-    """Noisy signs, and the number of the function."""
+    """Noisy signs, and the index of the hash function."""
     reports = _reports(SKETCH, "privateCMSClient", "H", x, size)
     return np.array([[*signs, j] for signs, j in reports])
 
 
 @at_once()
 def hadamard(x: int, size: int) -> NDArray[np.int64]:
-    """A noisy sign, the number of the function and that of the row."""
+    """A noisy sign, the index of the hash function, and that of the Hadamard row."""
     return np.array(_reports(HADAMARD, "privateHCMSClient", "hashes", x, size))
 
 
 def hadamard_distribution(x: int) -> exact.Distribution:
-    """The distribution of the sign of a Hadamard row, flipped with 1 in e^epsilon + 1."""
+    """The distribution of (sign, function, row); signs flip at odds 1 to e^epsilon."""
     kept = math.exp(EPSILON) / (math.exp(EPSILON) + 1.0)
     report: Counter[Hashable] = Counter()
     for j in range(FUNCTIONS):
@@ -61,7 +61,7 @@ def hadamard_distribution(x: int) -> exact.Distribution:
 
 
 def sketch_distribution(x: int) -> exact.Distribution:
-    """The distribution of signs, each flipped with 1 in e^(epsilon / 2) + 1."""
+    """The distribution of signs and function; signs flip at odds 1 to e^(epsilon / 2)."""
     kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
     return exact.mixture(
         (
@@ -73,7 +73,7 @@ def sketch_distribution(x: int) -> exact.Distribution:
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     return {
         "sketch": exact.epsilon(sketch_distribution(x) for x in range(CODES)),
         "hadamard": exact.epsilon(hadamard_distribution(x) for x in range(CODES)),

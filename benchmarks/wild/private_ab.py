@@ -1,4 +1,4 @@
-"""privateAB 0.0.2: local randomizers for two-sample tests."""
+"""Mechanisms of privateAB 0.0.2: local randomizers for two-sample tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prv-accountant 0.2.0: composition by numbers, with bounds on its own error."""
+"""Accountants of prv-accountant 0.2.0: numerical composition with bounds on its error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PRV = INSTALLED.load("prv_accountant")
 
 
 def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The upper end for Poisson samples of Gaussian noise."""
+    """The package's upper bound of epsilon for Poisson-sampled Gaussian noise."""
     accountant = PRV.PRVAccountant(
         prvs=PRV.PoissonSubsampledGaussianMechanism(rate, gaussian),
         max_self_compositions=rounds,
@@ -20,7 +20,7 @@ def sampled(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def laplace(laplace: float, rounds: int, delta: float) -> float:
-    """The upper end for Laplace noise."""
+    """The package's upper bound of epsilon for Laplace noise."""
     accountant = PRV.PRVAccountant(
         prvs=PRV.LaplaceMechanism(mu=1.0 / laplace),
         max_self_compositions=rounds,

@@ -1,4 +1,4 @@
-"""pure-ldp 1.2.0: frequency ORACLES."""
+"""Mechanisms of pure-ldp 1.2.0: frequency oracles."""
 
 from __future__ import annotations
 
@@ -102,17 +102,17 @@ def count_sketch(x: int) -> list[int]:
 
 
 def rappor_distribution(ones: tuple[int, ...], f: float = F, m: int = M) -> exact.Distribution:
-    """A set bit stays set, another is set with probability f/2."""
+    """The distribution of RAPPOR's bits: set bits stay, others are set with probability f/2."""
     return exact.product(exact.bit(1.0 if i in ones else f / 2.0) for i in range(m))
 
 
 def converted_f(epsilon: float) -> float:
-    """The result of ``convert_eps_to_f``."""
+    """The noise parameter f for ``epsilon`` by the package's ``convert_eps_to_f``."""
     return round(2.0 / (math.exp(epsilon / 2.0) + 1.0), 2)
 
 
 def second_routes() -> dict[str, float]:
-    """Exact epsilons, by listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     f = converted_f(LARGE)
     return {
         "rappor": exact.epsilon([rappor_distribution((1, 4)), rappor_distribution((0, 5))]),

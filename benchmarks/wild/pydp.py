@@ -1,4 +1,4 @@
-"""python-dp 1.1.5: Google's library, of bounded sums, means and quantiles."""
+"""Mechanisms of python-dp 1.1.5, Google's library: bounded sums, means and quantiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Drawn = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
 
 
 def _of(name: str, data: list[float], more: float, **bounds: float) -> Drawn:
-    """The result of ``name`` on data, or (input 1) on one more record; from its own generator."""
+    """Returns a sampler of ``name`` on ``data``, with ``more`` added if x = 1."""
+    # The package draws from its own generator.
 
     def draw(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         records: list[Any] = [*data, *([more] if x else [])]

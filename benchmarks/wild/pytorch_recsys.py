@@ -1,4 +1,4 @@
-"""pytorch_recsys at bb7c9e4, by an author of DPLCF: its reports, written anew from its code."""
+"""Reimplements reports in pytorch_recsys at bb7c9e4, by an author of DPLCF."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ AP = math.exp(-EPSILON)
 
 
 def _bits(x: int, ones: float, zeros: float, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """Reports of a bit that are 1 with these chances, of a 1 and of a 0."""
+    """Reports of the bit x: 1 with probability ``ones`` if x = 1, else with ``zeros``."""
     return (rng.random(size) < (ones if x else zeros)).astype(int)
 
 
 def symmetric(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """DPLCF-SP at epsilon 1, where rounding takes the branch that complements."""
+    """Reports by DPLCF-SP at epsilon 1, where rounding selects the branch that complements bits."""
     return _bits(x, FLIPPED, 1.0 - FLIPPED, rng, size)
 
 
 def asymmetric(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """DPLCF-AP: the helper flips every bit with chance 1."""
+    """Reports by DPLCF-AP, whose helper flips every bit with probability 1."""
     return _bits(x, 0.0, 1.0, rng, size)
 
 
 def plain_asymmetric(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """LCF-AP, which calls the mechanism itself."""
+    """Reports by LCF-AP, which calls the mechanism itself."""
     return _bits(x, 1.0, AP, rng, size)
 
 
 def dense(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """Reports of one bit in the dense computation: anew for each other item."""
+    """Reports of one bit in the dense computation, drawn again for each other item."""
     flipped = rng.random((size, ITEMS - 1)) < FLIPPED
     return (flipped != bool(x)).astype(int)
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     laws = {
         "symmetric": [exact.bit(FLIPPED), exact.bit(1.0 - FLIPPED)],
         "asymmetric": [exact.bit(0.0), exact.bit(1.0)],

@@ -1,4 +1,4 @@
-"""The stored rows of public packages: the measurements of each mechanism."""
+"""The stored results on public packages: claim, truth and measurement of each mechanism."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
 
 @dataclass(frozen=True)
 class Row:
-    """The claim of a mechanism, the truth, and the measurement, in words.
+    """The claim of a mechanism, the true epsilon, and the measurement, as texts.
 
-    ``failed`` are the checks that failed, ``event`` is the distinguishing event.
+    ``failed`` are the checks that failed; ``event`` is a set of outputs with its probabilities
+    under two inputs.
     """
 
     package: str
@@ -50,7 +51,7 @@ def number(epsilon: float) -> str:
 
 
 def known(finding: Finding) -> Row:
-    """The fields that do not depend on any draw."""
+    """The result row of a mechanism, with the fields that need no measurement."""
     claimed = number(finding.epsilon)
     return Row(
         package=Package.of(finding.module).words,
@@ -62,7 +63,7 @@ def known(finding: Finding) -> Row:
 
 
 def measured(finding: Finding) -> Row:
-    """All of it, by the accountants or by what the mechanism draws."""
+    """Measures a mechanism by an accountant or by samples, and returns its result row."""
     if finding.account is None:
         row = seen(finding, finding.verify(trace=True))
         if isinstance(finding.call, Gaussian):
@@ -83,7 +84,10 @@ def measured(finding: Finding) -> Row:
 
 
 def proved(finding: Finding, law: Gaussian, row: Row) -> Row:
-    """The row with what an accountant proves of one Gaussian, where no lower bound refutes it."""
+    """The row, with the verdict CONSISTENT if an accountant proves the claim for this Gaussian.
+
+    A refutation by a lower bound stays.
+    """
     z = law.sigma / (law.high - law.low)
     claim = {"delta": finding.delta, "claimed_epsilon": finding.epsilon}
     kept = account(gaussian=z, **claim).total.verdict is Verdict.CONSISTENT
@@ -93,14 +97,14 @@ def proved(finding: Finding, law: Gaussian, row: Row) -> Row:
 
 
 def _check_noise(finding: Finding, law: Gaussian) -> None:
-    """AuditError unless the package adds noise of this deviation, where its module measures it."""
+    """Raises AuditError if the package's measured noise has another standard deviation."""
     deviation = getattr(importlib.import_module(finding.module), finding.key, None)
     if deviation is not None and not math.isclose(found := deviation(), law.sigma, rel_tol=0.02):
         raise AuditError(f"Expected noise of {law.sigma} of {finding.place}, got {found}.")
 
 
 def seen(finding: Finding, found: Verification) -> Row:
-    """The row of a mechanism that draws."""
+    """The result row of a mechanism, from the result of ``verify_ldp``."""
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
@@ -128,13 +132,13 @@ def seen(finding: Finding, found: Verification) -> Row:
 
 
 def stored(path: Path = RESULTS) -> dict[str, Row]:
-    """The rows that were measured, by module and key."""
+    """The stored results of mechanisms, by "module:key"."""
     rows = json.loads(path.read_text(encoding="utf-8"))
     return {place: Row(**row) for place, row in rows.items()}
 
 
 def keep(rows: Mapping[str, Row], path: Path = RESULTS) -> None:
-    """Write the rows."""
+    """Writes the results of mechanisms to ``path`` as JSON."""
     text = json.dumps({place: asdict(row) for place, row in rows.items()}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     store.write_atomically(path, f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""secretflow 1.5.0b0: labels, and the accountant of embeddings with noise."""
+"""Mechanisms of secretflow 1.5.0b0: noisy labels, and its accountant of embeddings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ EPSILON, CLASSES, RECORDS = 1.0, 4, 10_000
 
 @at_once()
 def binary(x: int, size: int) -> NDArray[Any]:
-    """Labels of 0 or 1."""
+    """Noisy labels of records with the label x, 0 or 1."""
     return np.asarray(LABELS.LabelDP(EPSILON)(np.full(size, x)))
 
 
 @at_once()
 def classes(x: int, size: int) -> NDArray[Any]:
-    """Labels of one class of four, as rows of bits."""
+    """Noisy labels of records of class x out of four, as rows of bits."""
     return np.asarray(LABELS.LabelDP(EPSILON)(np.tile(np.eye(CLASSES)[x], (size, 1))))
 
 
@@ -42,17 +42,17 @@ def _layer(gaussian: float, rate: float, delta: float) -> Any:
 
 
 def limits(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The result of ``privacy_spent_gdp`` for Poisson samples."""
+    """Epsilon by the package's ``privacy_spent_gdp`` for Poisson samples."""
     return float(_layer(gaussian, rate, delta).privacy_spent_gdp(rounds, "poisson")[0])
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The result of ``privacy_spent_rdp``."""
+    """Epsilon by the package's ``privacy_spent_rdp``."""
     return float(_layer(gaussian, rate, delta).privacy_spent_rdp(rounds)[0])
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
     kept = np.exp(EPSILON) / (np.exp(EPSILON) + CLASSES - 1)
     other = (1.0 - kept) / (CLASSES - 1)
     laws = [{y: float(kept if y == x else other) for y in range(CLASSES)} for x in range(CLASSES)]

@@ -1,4 +1,4 @@
-"""smartnoise-synth 1.0.8: what its synthesizers learn first."""
+"""Mechanisms of smartnoise-synth 1.0.8: statistics that its synthesizers learn first."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ RECORDS, LARGEST = 100, 1000.0
 
 
 def mean(x: float, rng: np.random.Generator) -> bool:
-    """Whether the noisy mean of nine 0 and x is above .05; OpenDP draws from its own generator."""
+    """Whether the noisy mean of nine zeros and x is above .05; OpenDP has its own generator."""
     scaler = STANDARD.StandardScaler(lower=0.0, upper=1.0, epsilon=1.0)
     scaler.fit([0.0] * 9 + [float(x)])
     return bool(scaler.mean > 0.05)
 
 
 def _released(columns: int, x: float) -> list[float]:
-    """Covariances of columns in [0, 1], but the second in [0, 1000], which one record has x of."""
+    """Noisy covariances of columns in [0, 1], except the second, which is in [0, 1000]."""
+    # All records are 0 but one, which has ``x`` of the largest value.
     import pandas as pd
 
     largest = np.ones(columns)
@@ -43,19 +44,19 @@ def _released(columns: int, x: float) -> list[float]:
 
 @one_by_one()
 def variance(x: float) -> float:
-    """The variance of the second of three columns."""
+    """The noisy variance of the second of three columns; x is the share of its range."""
     return float(_released(3, x)[2])
 
 
 @one_by_one()
 def covariance(x: float) -> NDArray[np.float64]:
-    """All three of two columns, in units of their range."""
+    """The three noisy covariances of two columns, in units of their range."""
     return np.asarray(_released(2, x)) * np.array([1.0, 1.0 / LARGEST, 1.0 / LARGEST**2])
 
 
 @one_by_one()
 def synthetic(x: int) -> bool:
-    """Whether "c" is among 40 synthetic records; one person alone has it, or nobody."""
+    """Whether "c" is among 40 synthetic records; one record has it if x = 1, else none."""
     table = TABLES.TableTransformer([LABELS.LabelTransformer()])
     table.fit([("a",), ("b",), ("c",)])
     made = MWEM.MWEMSynthesizer(epsilon=1.0, iterations=2, q_count=2)
@@ -64,5 +65,5 @@ def synthetic(x: int) -> bool:
 
 
 def second_routes() -> dict[str, float]:
-    """The change of the variance divided by the scale of another of the six entries' noise."""
+    """Exact epsilon by mechanism: the change of the variance divided by the noise scale."""
     return {"variance": (LARGEST**2 / RECORDS) / (6.0 * 2.0 / RECORDS)}

@@ -1,4 +1,4 @@
-"""SPIREL at a37508e: successive places under local privacy, written anew from its code."""
+"""Reimplements SPIREL at a37508e: transitions between places under local privacy."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ OTHER = 1.0 / (math.exp(HALF) + 1.0)
 
 
 def _minus(x: float, above: float, below: float) -> float:
-    """The chance of a report of -1 for a gradient x in [-1, 1]."""
+    """The probability of a report of -1 for a gradient x in [-1, 1]."""
     return (x * math.expm1(above) + math.exp(above) + 1.0) / (2.0 * math.exp(below) + 2.0)
 
 
 def gradient(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The sign that is sent for a clamped gradient."""
+    """Reported signs of a clamped gradient x."""
     return np.where(rng.random(size) < _minus(x, HALF, HALF / ROUNDS), -1, 1)
 
 
 def reference(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The message of one round of the baseline PEMF."""
+    """Reported signs of a gradient x in one round of the baseline PEMF."""
     share = PEMF_TOTAL / PEMF_ROUNDS
     return np.where(rng.random(size) < _minus(x, share, share), -1, 1)
 
 
 def row(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """A bit of a user's row in the baseline ICF."""
+    """Reports of the bit x of a user in the baseline ICF."""
     return x * (rng.random(size) < KEPT).astype(int)
 
 
 def transitions(x: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The bits of ``PLACES`` pairs of places, of which pair x is the user's own."""
+    """Reported bits of ``PLACES`` pairs of places, of which pair x is the user's own."""
     chances = np.full(PLACES, 0.5)
     chances[int(x)] = OTHER
     return (rng.random((size, PLACES)) < chances).astype(int)
 
 
 def second_routes() -> dict[str, float]:
-    """By listing the outputs."""
+    """Exact epsilon by mechanism, from listed outputs."""
 
     def signs(above: float, below: float) -> float:
         return exact.epsilon(exact.bit(_minus(x, above, below)) for x in (-1.0, 1.0))

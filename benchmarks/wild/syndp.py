@@ -1,4 +1,4 @@
-"""syndp 0.5.2: synthetic time series."""
+"""Mechanisms of syndp 0.5.2: synthetic time series."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fresh_laplace(x: float, rng: np.random.Generator) -> float:
 
 
 def slope(x: int, rng: np.random.Generator) -> float:
-    """The noisy slope at the start of a series that rises (1) or falls (0); a fresh seed."""
+    """The sign of the noisy slope of a series that rises (x = 1) or falls, with a fresh seed."""
     noise = PACKAGE.TimeDP(EPSILON, 1e-5, "bounded_laplace", seed=int(rng.integers(2**32)))
     series = np.array([0.0, 1.0] if x else [1.0, 0.0])
     return float(np.sign(PACKAGE.Vector_creator(series, noise).new_gradients[0]))
@@ -34,6 +34,6 @@ def slope(x: int, rng: np.random.Generator) -> float:
 
 @one_by_one()
 def last(x: int) -> float:
-    """The reported value of the last of three values, which is 2 or 3."""
+    """The reported last of the three values 0, 1 and 2 + x."""
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
         return float(PACKAGE.timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])

@@ -1,4 +1,4 @@
-"""synthpriv 0.2.1: synthetic tables from noisy histograms."""
+"""Mechanisms of synthpriv 0.2.1: synthetic tables from noisy histograms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOW, HIGH = 0.25, 0.75
 
 
 def encoder(x: int, rng: np.random.Generator) -> float:
-    """The noisy share of the lower bin, of nine values in it; one may be added to the upper."""
+    """The noisy share of the lower bin, which has nine values; the upper has x."""
     import pandas as pd
 
     frame = pd.DataFrame({"v": [LOW] * 9 + [HIGH] * x})
@@ -33,7 +33,7 @@ def encoder(x: int, rng: np.random.Generator) -> float:
 
 
 def copula(x: int, rng: np.random.Generator) -> float:
-    """A synthetic value, of a table of ten values, to which one may be added."""
+    """A synthetic value from a table with five values in the lower bin and 5 + x in the upper."""
     import pandas as pd
 
     frame = pd.DataFrame({"v": [LOW] * 5 + [HIGH] * (5 + x)})
@@ -43,13 +43,16 @@ def copula(x: int, rng: np.random.Generator) -> float:
 
 
 def histogram(x: int, rng: np.random.Generator) -> float:
-    """The noisy share of the lower bin, with a generator of ours; a value is added to the upper."""
+    """The noisy share of the lower bin, which has two values; the upper has 1 + x.
+
+    Noise is from our generator.
+    """
     values = np.array([LOW] * 2 + [HIGH] * (1 + x))
     fitted = HISTOGRAM.DPEcdf(EPSILON, bins=2, bounds=(0, 1)).fit(values, rng=rng)
     return float(fitted._cdf[1])
 
 
 def second_routes() -> dict[str, float]:
-    """The probability that the histogram's upper noisy count is below 0, so that the share is 1."""
+    """Exact epsilon by mechanism, from the probability that the upper noisy count is below 0."""
     below = stats.laplace.logcdf([-1.0, -2.0], scale=1.0 / EPSILON)
     return {"histogram": float(below[0] - below[1])}

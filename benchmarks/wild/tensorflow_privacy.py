@@ -1,4 +1,4 @@
-"""tensorflow-privacy 0.9.0: accountants of DP-SGD."""
+"""Accountants of DP-SGD in tensorflow-privacy 0.9.0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDS = 10_000
 
 
 def sgd(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The result of ``compute_dp_sgd_privacy`` for Poisson samples."""
+    """Epsilon by the package's ``compute_dp_sgd_privacy`` for Poisson samples."""
     batch = round(rate * RECORDS)
     said: Any = SGD.compute_dp_sgd_privacy(
         RECORDS, batch, gaussian, rounds * batch / RECORDS, delta
@@ -27,7 +27,7 @@ def sgd(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def poisson(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """The result of ``compute_eps_poisson`` for Poisson samples."""
+    """Epsilon by the package's ``compute_eps_poisson`` for Poisson samples."""
     batch = round(rate * RECORDS)
     said: Any = LIMITS.compute_eps_poisson(
         rounds * batch / RECORDS, gaussian, RECORDS, batch, delta

@@ -1,4 +1,4 @@
-"""trasgoDP 2.1.0: columns of data frames."""
+"""Mechanisms of trasgoDP 2.1.0: noise on columns of data frames."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ PER_METRE = EPSILON / APART
 
 
 def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArray[np.float64]:
-    """The result of ``metric_privacy`` for users this many metres north and east of place 0.
-
-    Latitude, longitude and radius, (users, 3).
-    """
+    """The result of ``metric_privacy`` for users ``north`` and ``east`` metres from place 0."""
+    # The columns of the result (users, 3) are latitude, longitude and radius.
     import pandas as pd
 
     metric_privacy = PLACES.metric_privacy
@@ -38,15 +36,13 @@ def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArra
 
 
 def location(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """All users at one place, which moves them together."""
+    """Noisy locations (size, 2) of users at place x; the package moves them together."""
     return _moved(np.full(size, x * APART))[:, :2]
 
 
 def radius(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
-    """With a fresh seed: whether the radius is how far the point returned is from place 0.
-
-    The users stand a micrometre apart: each is moved alone.
-    """
+    """Whether the returned radius is the distance of the returned point from place 0."""
+    # Users are at place x, a micrometre apart, so that each is moved alone. The seed is fresh.
     north = x * APART + 1e-6 * np.arange(size)
     lat, lon, metres = _moved(north, seed=int(rng.integers(2**32))).T
     north = (lat - PLACE[0]) * METRES
@@ -55,10 +51,8 @@ def radius(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
 
 
 def together(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
-    """With a fresh seed: whether a user at place 0 or 1 is returned where one at place 0 is.
-
-    The pairs stand a micrometre apart: each pair is a frame of its own.
-    """
+    """Whether a user at place 0 and one at place x are returned at the same point."""
+    # The pairs are a micrometre apart, so that each pair is moved alone. The seed is fresh.
     first = 1e-6 * np.arange(size)
     both = np.concatenate([first, first + x * APART])
     lat, lon, _ = _moved(both, seed=int(rng.integers(2**32))).reshape(2, size, 3).transpose(2, 0, 1)
@@ -66,14 +60,15 @@ def together(x: int, rng: np.random.Generator, size: int) -> NDArray[np.bool_]:
 
 
 def alone(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """With a fresh seed: latitude and longitude of one user at place 0 or east of it."""
+    """Noisy locations (size, 2) of single users at place 0 or, for x = 1, east of it."""
+    # The seed is fresh.
     north = 1e-6 * np.arange(size)
     return _moved(north, x * APART, seed=int(rng.integers(2**32)))[:, :2]
 
 
 @one_by_one()
 def categories(x: int) -> str:
-    """The reported value of the first of two records; the second is "a"."""
+    """The reported value of the first of two records, "a" or (x = 1) "b"; the second is "a"."""
     data = np.array(["ab"[int(x)], "a"])
     return str(CATEGORICAL.dp_exponential_array(data, EPSILON)[0])
 
@@ -98,12 +93,12 @@ def binary(x: int, size: int) -> NDArray[Any]:
 
 @at_once()
 def laplace(x: int, size: int) -> NDArray[np.int64]:
-    """Integers with Laplace noise, rounded and clipped."""
+    """Integers x with Laplace noise, rounded and clipped to 0..4."""
     data = np.full(size, int(x))
     return np.asarray(NUMERICAL.dp_clip_laplace_array(data, EPSILON, 0, 4))
 
 
 def second_routes() -> dict[str, float]:
-    """The ratio at an end, for integers clipped at 4 and inputs 0 and 4."""
+    """Exact epsilon by mechanism: the log-ratio of the largest output's probabilities."""
     ends = (1.0 - math.exp(-1.0 / 8.0) / 2.0, math.exp(-7.0 / 8.0) / 2.0)
     return {"laplace": math.log(ends[0] / ends[1])}

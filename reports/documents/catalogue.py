@@ -1,4 +1,4 @@
-"""The catalogue of privacy claims: judged entries, their wording, and the document of all entries.
+"""The catalogue of papers' privacy claims: entries with their judgement, as text and document.
 
 The package ``auditor.judging`` makes the entries; ``auditor claims`` and the site print them.
 """
@@ -38,9 +38,9 @@ class Figure(Row):
     claimed: value in the paper.
     right: value computed here.
     below: whether the paper states only that the number is below ``claimed``.
-    word: judgement of the paper's value.
+    word: judgement of the paper's value, such as "wrong".
     how: how ``right`` was computed.
-    side: side of ``right`` if that is a bound; None if it is the exact value.
+    side: lower or upper, if ``right`` is such a bound; None if it is the exact value.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Figure(Row):
 
 
 class PaperRow(Row):
-    """Facts about one paper that all of its entries share.
+    """Facts about one paper, common to all its entries in the catalogue.
 
     title: citation of the paper.
     code: repository and commit, if the entries describe released code.
@@ -72,30 +72,32 @@ class PaperRow(Row):
 
     @property
     def role_words(self) -> str:
-        """The adversary, the trusted parties, and the section that states them, in words."""
+        """A phrase with the adversary, the trusted parties, and the section that states them."""
         return f"against {self.adversary}; trusted parties: {self.trusted} ({self.place})"
 
 
 class CatalogueRow(Row):
-    """One entry of the catalogue: a statement of a paper with its judgement.
+    """One entry of the catalogue: a statement of a paper with our judgement of it.
 
     number, heading: number of the entry, such as "22b", and its leading integer (22).
-    paper, source: the paper, and the place of the statement in it.
-    kind: kind of the statement: privacy, estimator, utility or typo.
+    paper, source: the paper, and the place of the statement in the paper.
+    kind: privacy, estimator, utility or typo.
     basis: who states the claim: the paper prints it, or it was computed or derived here. A derived
         statement is never VIOLATED or WRONG.
     target, settings, n_users, n_items: judged system, which `auditor account TARGET --set ...
         --users ... --items ...` judges again.
-    statement, scope, delta: the statement in words, with its scope and delta.
-    claimed, claimed_epsilon: claimed formula and its value.
+    statement, scope, delta: the statement in words, with its scope and delta; both are None if the
+        statement has no epsilon.
+    claimed, claimed_epsilon: claimed formula and its value; the value is None without an epsilon.
     computed_at: further conditions under which the numbers were computed.
     repeats: number of another entry on the same statement; both count as one statement.
     provable, proved_epsilon, proof: formula that can be proved, its value, and its proof.
-    exact_lower_epsilon: exact lower bound of epsilon.
+    exact_lower_epsilon: exact lower bound of epsilon; None if none is known.
     verdict, arithmetic, reason: judgement of the epsilon, judgement of the numbers, and the reason.
-    finding: judged claim, if the statement is about an epsilon.
+    finding: judged claim, if the statement is about an epsilon; else None.
     figures: stated numbers with the correct ones, if the statement is about other numbers.
-    repaired_settings, repaired: settings of a repaired system, and the claim judged on it.
+    repaired_settings, repaired: settings of a repaired system, and the claim judged on that system;
+        None without a repair.
     """
 
     number: str
@@ -137,7 +139,7 @@ class CatalogueRow(Row):
 
     @property
     def claim_basis(self) -> Basis:
-        """The basis of the claimed figure.
+        """The origin of the claimed number: printed in the paper, computed or derived here.
 
         If a claim was judged, this is the basis of the claim, which may differ from the entry's
         basis.
@@ -146,7 +148,7 @@ class CatalogueRow(Row):
 
     @property
     def symbols(self) -> dict[str, str]:
-        """The meanings of those symbols of the paper that occur in the entry's texts."""
+        """Symbols of the paper that occur in the entry's texts, each with its meaning."""
         figures = (text for each in self.listed_figures for text in (each.what, each.how))
         text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
         return {
@@ -156,19 +158,22 @@ class CatalogueRow(Row):
         }
 
     def has_any_label(self, words: Collection[Word]) -> bool:
-        """Whether the verdict or the label of the numbers is in ``words``; true without words."""
+        """Whether one of the labels ``words`` is the entry's verdict or the label of its numbers.
+
+        True if ``words`` is empty.
+        """
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
     def incorrect_figures(self) -> tuple[Figure, ...]:
-        """The stated numbers that are not judged as right."""
+        """The stated numbers of the entry that are not judged as right."""
         return tuple(figure for figure in self.figures if figure.word is not NumberLabel.RIGHT)
 
     @property
     def listed_figures(self) -> tuple[Figure, ...]:
         """The stated numbers that a report lists, at most 6.
 
-        If an entry has more, the numbers that are not right have precedence.
+        If an entry has more numbers, those that are not right have precedence.
         """
         if len(self.figures) <= _MAX_LISTED:
             return self.figures
@@ -176,13 +181,13 @@ class CatalogueRow(Row):
 
 
 class TableRow(Row):
-    """One epsilon of a table that a paper prints, with bounds of the correct epsilon.
+    """One epsilon of a table in a paper, with bounds of the correct epsilon.
 
     table: number of the table.
     clients, n_users: clients per round, and users.
     delta: delta of the epsilon.
-    printed: epsilon that the table prints.
-    counted: epsilon by the authors' own method of counting.
+    printed: epsilon in the paper's table.
+    counted: epsilon that we computed by the authors' own method of accounting.
     lower, upper: bounds of the correct epsilon of the same training.
     """
 
@@ -197,7 +202,12 @@ class TableRow(Row):
 
 
 class EpsilonTables(Row):
-    """The tables of epsilons that one paper prints; ``note`` explains how they were computed."""
+    """The tables of epsilons that one paper prints.
+
+    title: citation of the paper.
+    note: explanation how the correct epsilons were computed.
+    rows: epsilons of all tables.
+    """
 
     title: str
     note: str
@@ -205,7 +215,7 @@ class EpsilonTables(Row):
 
 
 def judgement_words(row: CatalogueRow) -> str:
-    """The labels of the verdict on the claim and of the judgement of its numbers."""
+    """The judgements of an entry as text: of its epsilon, and of its other numbers."""
     labels = [] if row.verdict is None else [say.WORDS[row.verdict]]
     if row.arithmetic is not None:
         word = say.WORDS[row.arithmetic]
@@ -214,7 +224,10 @@ def judgement_words(row: CatalogueRow) -> str:
 
 
 def claimed_words(row: CatalogueRow) -> str:
-    """The claimed formula with its value, or the formula alone if the entry has several numbers."""
+    """The claimed formula of an entry as text, with its value in parentheses.
+
+    If the entry has several numbers, the text is the formula alone.
+    """
     if row.claimed_epsilon is None:
         value = stated_words(_chosen(row))
     else:
@@ -228,32 +241,44 @@ def claimed_words(row: CatalogueRow) -> str:
 
 
 def claim_words(row: CatalogueRow) -> str:
-    """The claimed formula with its value, with the prefix "derived: " if nobody states it."""
+    """The claimed formula of an entry with its value, as text.
+
+    The prefix "derived: " marks a statement that nobody makes, and that was derived here.
+    """
     return f"{'derived: ' if row.claim_basis is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
 def correct_words(row: CatalogueRow) -> str:
-    """The correct formula with its value, or the formula alone if the entry has several numbers."""
+    """The correct formula of an entry as text, with its value in parentheses.
+
+    If the entry has several numbers, the text is the formula alone.
+    """
     value = computed_words(_chosen(row)) if row.finding is None else say.range_words(row.finding)
     return _with(row, row.provable, value)
 
 
 def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
-    """The number that a paper states or relies on, as text; ``exactly`` formats it."""
+    """The number that a paper states or relies on, as text.
+
+    ``exactly`` formats the number.
+    """
     if figure.word is NumberLabel.LOOSE and math.isinf(figure.claimed):
         return "no bound"
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
 def computed_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
-    """The number computed here as text, with "at most" or "at least" if it is a bound."""
+    """The number computed here as text, with "at most" or "at least" if it is a bound.
+
+    ``exactly`` formats a number that is not a bound.
+    """
     if figure.side is Side.UPPER:
         return f"at most {say.format_4_upper(figure.right)}"
     return f"at least {say.format_4_lower(figure.right)}" if figure.side else exactly(figure.right)
 
 
 def meaning_words(row: CatalogueRow) -> str:
-    """The meaning of the verdict for a user of the system, in sentences."""
+    """Sentences on the meaning of an entry's verdict for a user of the system."""
     texts = []
     if row.finding is not None:
         texts.append(say.guess_words(row.finding))
@@ -273,7 +298,7 @@ def meaning_words(row: CatalogueRow) -> str:
 
 
 def unlisted_words(row: CatalogueRow) -> str:
-    """A sentence on the numbers that ``listed_figures`` leaves out; empty if there are none."""
+    """A sentence on the numbers that ``listed_figures`` leaves out; empty if all are listed."""
     rest = [figure for figure in row.figures if figure not in row.listed_figures]
     poor = sum(figure in row.incorrect_figures for figure in rest)
     agreeing = len(rest) - poor
@@ -283,7 +308,7 @@ def unlisted_words(row: CatalogueRow) -> str:
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The ``auditor claims`` command that judges the entry again."""
+    """The ``auditor claims`` command that judges an entry again."""
     if row.paper.code:
         return f"auditor claims {row.number}"
     parts = ["auditor claims", row.target, say.settings_words(row.settings)]
@@ -293,31 +318,31 @@ def command_words(row: CatalogueRow) -> str:
 
 
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
-    """A sentence with a number that is not right and the correct one, with digits that differ."""
+    """A sentence with a stated number that is not right, and the correct number."""
+    # The numbers are printed with enough digits to differ.
     digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number_text
     stated, right = stated_words(figure, digits), computed_words(figure, digits)
     return f"For example, {figure.what}: {stated} {by_words(row)}, but {right} as computed here."
 
 
 def by_words(row: CatalogueRow) -> str:
-    """A phrase for the author of a compared number.
+    """A phrase on the origin of the claimed number: "by its statement", or "as derived".
 
-    The phrase is "as derived" if the audit derived the number, else "by its statement".
+    "As derived" marks a number that the audit derived, because nobody states it.
     """
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    """The formula with its value.
-
-    The formula stands alone if the entry has several numbers, or if the value would need a unit.
-    """
+    """The formula as text, followed by its value in parentheses."""
+    # The text is the formula alone if the entry has several numbers, or if the value would need a
+    # unit.
     bare = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
     return formula if bare or formula == value else f"{formula} ({value})"
 
 
 def _chosen(row: CatalogueRow) -> Figure:
-    """The number that represents an entry in one line: the first that is not right, if any."""
+    """The number that represents an entry in one line: the first incorrect one, if any."""
     return (*row.incorrect_figures, *row.figures)[0]
 
 
@@ -328,16 +353,16 @@ _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
     "System": lambda row: row.target,
     "Basis": lambda row: row.basis.value,
     "Statement": lambda row: row.statement,
-    "Stated figure": claim_words,
-    "Correct figure": correct_words,
+    "Stated number": claim_words,
+    "Correct number": correct_words,
     "Verdict": judgement_words,
 }
 _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
     "Table": lambda row: str(row.table),
-    "Sampling rate M/N": lambda row: f"{row.clients} / {row.n_users}",
+    "Sampled clients / users": lambda row: f"{row.clients} / {row.n_users}",
     "Delta": lambda row: say.number_text(row.delta),
     "Printed epsilon": lambda row: f"{row.printed:.4f}",
-    "Counted epsilon": lambda row: f"{row.counted:.4f}",
+    "Epsilon by the authors' method": lambda row: f"{row.counted:.4f}",
     "Correct epsilon": lambda row: (
         f"{say.format_4_lower(row.lower)} to {say.format_4_upper(row.upper)}"
     ),
@@ -357,7 +382,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
         Passage("All entries", (make_grid(rows, _LISTED),)),
     )
     parts = (*map(entry_passage, rows), *map(table_passage, tables))
-    return Passage("Claims of papers, and the figures that hold", (*blocks, *parts))
+    return Passage("Claims of papers, and the numbers that hold", (*blocks, *parts))
 
 
 def _about(paper: PaperRow) -> str:
@@ -366,7 +391,7 @@ def _about(paper: PaperRow) -> str:
 
 
 def entry_passage(row: CatalogueRow) -> Passage:
-    """The document of one entry: the meaning of its verdict, its facts, and its numbers."""
+    """The document of one entry: the meaning of its verdict, facts on its claim, its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(meaning_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
@@ -389,17 +414,17 @@ def entry_passage(row: CatalogueRow) -> Passage:
 
 
 def table_passage(tables: EpsilonTables) -> Passage:
-    """A section with the printed epsilons, the authors' counts, and bounds of the correct ones."""
+    """A section with the epsilons that a paper prints, the authors' counts, and correct bounds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
 def count_words(rows: Sequence[CatalogueRow]) -> str:
-    """The number of statements per label in words, grouped by the basis of the statements.
+    """The number of entries per label (such as "refuted") in words, grouped by basis.
 
-    Entries on the same statement count as one. Statements that are not about privacy are counted
-    separately.
+    The basis is printed, computed or derived. Entries on one statement count as one. Statements
+    that are not about privacy are counted separately.
     """
     order: list[Word] = [*Verdict, *NumberLabel]
     texts = []
@@ -429,10 +454,10 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
     yield say.CLAIM_LABELS[row.claim_basis].capitalize(), claimed_words(row)
-    yield "Correct figure", correct_words(row)
+    yield "Correct number", correct_words(row)
     if row.finding is not None:
-        yield "Upper bound", say.upper_bound_fact(row.finding)
-        yield "Lower bound", say.lower_bound_fact(row.finding)
+        yield "Proved upper bound", say.upper_bound_fact(row.finding)
+        yield "Shown lower bound", say.lower_bound_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim, epsilon = say.short(row.repaired.claim.epsilon), say.range_words(row.repaired)
         settings = say.settings_words(row.repaired_settings)

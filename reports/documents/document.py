@@ -1,8 +1,8 @@
-"""Blocks of a document (paragraphs, lists, facts, tables, drawings), the same for every writer.
+"""Blocks of a document (paragraphs, lists, facts, tables, drawings), used by every output format.
 
-``system_document`` and other functions build a document from the record. A writer (``terminal``,
-``markdown``, the template ``document.html.j2``) lays it out without changing its text. A writer may
-leave out a whole block, such as a drawing or a part that is marked ``detail``.
+``system_document`` and other functions build a document from the record of an audit. A writer
+(``terminal``, ``markdown``, the template ``document.html.j2``) lays a document out without changing
+its text. A writer may omit a whole block, such as a drawing or a section that is marked ``detail``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Quantity:
     """A number with its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
 
     value: the number as text.
-    support: delta, scope, confidence, method and assumptions, as far as they apply.
+    support: delta, scope, confidence, method and assumptions, as texts; only those that apply.
     tone: "bad" if a table shows the cell in a warning colour, else empty.
     """
 
@@ -43,9 +43,10 @@ class Picture:
 
     svg: one whole SVG element, whose colours are the CSS variables of templates/glance.css.
     title: description of the drawing in words, for screen readers.
-    caption: explanation that is printed below the drawing.
-    name: file name without extension; it is unique, and the same in every audit.
-    kind: ladder (epsilon per claim), users (success per user), roc or frontier.
+    caption: explanation below the drawing.
+    name: file name without extension; it is unique, and does not change from audit to audit.
+    kind: "ladder" (each claim's epsilons on one axis), "users" (an attack's success per user),
+        "roc" or "frontier" (utility against leakage).
     """
 
     svg: str
@@ -79,7 +80,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A list of pairs: the name of a fact, and its text."""
+    """A list of pairs: a name, such as "Lower bound", and the text or number for it."""
 
     rows: tuple[tuple[str, Text], ...]
     block: Literal["facts"] = "facts"
@@ -110,8 +111,8 @@ class Passage:
     title: the title.
     blocks: content of the section.
     verdict: text that is printed before the title, such as the verdict on a claim.
-    colour: verdict that determines the colour of ``verdict``.
-    folded: whether the HTML page folds the section.
+    colour: verdict that determines the colour of ``verdict``; None without a colour.
+    folded: whether the HTML page shows only the title until the reader opens the section.
     detail: whether only the HTML page has the section. A terminal prints its title, and Markdown
         omits it.
     place: address (HTML id) of the section in the page; empty without an address.
@@ -136,7 +137,7 @@ Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
 def make_facts(*rows: tuple[str, Text]) -> Facts:
-    """Returns the given (name, text) pairs as facts, without the pairs whose text is empty."""
+    """Returns a block of the given (name, text) pairs, without those whose text is empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
@@ -149,25 +150,26 @@ def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
 def make_grid(
     rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Cell]], caption: str = ""
 ) -> Grid:
-    """Returns a table with one row for each object in ``rows``.
+    """Returns a table with the ``caption`` and one row for each object in ``rows``.
 
-    ``columns`` maps the head of a column to the function that returns its cell for an object.
+    ``columns`` maps the head of a column to the function that returns an object's cell.
     """
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
     return Grid(caption, tuple(columns), cells)
 
 
 _END = r"(?<=[.!?]) +(?=[A-Z'])"
-# Pairs of patterns: the first splits a text into pieces, the second matches those worth a note.
+# Pairs of patterns: the first splits a text into pieces, the second matches those worth a note, to
+# which the third entry begins the reference.
 _UNITS = (
-    (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){9,}\S+[.;]")),
-    (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
+    (re.compile(rf"({_END})"), re.compile(r"(\S+ ){9,}\S+\."), "See note"),
+    (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)"), "(note"),
 )
 _MIN_REPEATS = 3
 
 
 def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
-    """The notes in their order, each without the sentences that an earlier note already has.
+    """Removes from each note every sentence that an earlier note has, and keeps the notes' order.
 
     >>> drop_repeats(["Sent once. It adds up.", "It adds up."])
     ('Sent once. It adds up.', '')
@@ -187,9 +189,10 @@ def split_sentences(text: str) -> list[str]:
 
 
 def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Groups (name, text) pairs, so that each text appears once, next to all names that have it.
+    """Merges (name, text) pairs so that each text appears once, with all its names.
 
-    Texts that have the same names are joined by a space.
+    The result has pairs (names joined by commas, text). Texts that have the same names are joined
+    by a space.
     """
     names: dict[str, set[str]] = {}
     for name, text in named:
@@ -201,7 +204,7 @@ def merge_texts(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]
 
 
 def add_notes(whole: Passage) -> Passage:
-    """The document, in which text that occurs often in facts is replaced by numbered notes.
+    """Replaces text that occurs often in the facts of a document by references to numbered notes.
 
     A last section lists the notes.
 
@@ -209,14 +212,14 @@ def add_notes(whole: Passage) -> Passage:
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
     """
     notes: dict[str, str] = {}
-    for unit, long in _UNITS:
+    for unit, long, start in _UNITS:
         counts = Counter(piece for text in _texts(whole) for piece in unit.split(text))
         for piece, count in counts.items():
             closed = piece.count("(") == piece.count(")")
             if count >= _MIN_REPEATS and closed and long.fullmatch(piece):
-                notes[piece] = f"(note {len(notes) + 1}){piece[-1].strip(')')}"
+                notes[piece] = f"{start} {len(notes) + 1}{piece[-1]}"
         whole = _reworded(whole, partial(_replaced, notes, unit))
-    rows = ((name.strip("().;").capitalize(), text.rstrip(";")) for text, name in notes.items())
+    rows = ((f"Note {number}", text) for number, text in enumerate(notes, 1))
     facts = Facts(tuple(rows))
     return replace(whole, blocks=(*whole.blocks, Passage("Notes", (facts,)))) if notes else whole
 
@@ -226,7 +229,8 @@ def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str
 
 
 def _texts(part: Passage) -> Iterator[str]:
-    """All texts in the facts of a section and its subsections that are not marked ``detail``."""
+    """Yields all texts in the ``Facts`` of a section and its subsections."""
+    # Subsections that are marked ``detail`` are skipped.
     for block in part.blocks:
         if isinstance(block, Passage) and not block.detail:
             yield from _texts(block)
@@ -236,7 +240,7 @@ def _texts(part: Passage) -> Iterator[str]:
 
 
 def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
-    """The section, in which ``change`` is applied to each text of its facts."""
+    """A copy of the section in which ``change`` is applied to each text of its facts."""
 
     def changed(text: Text) -> Text:
         if isinstance(text, str):

@@ -1,7 +1,7 @@
-"""SVG strokes (lines, boxes, text, curves) in the page's colours, and the placement of labels.
+"""Functions that return SVG elements (lines, boxes, text, curves), and the placement of labels.
 
-Colours are CSS variables, so that one drawing serves light, dark and print. No element has an
-identifier.
+Colours are names of CSS variables, so that one drawing serves light, dark and print. No element has
+an identifier.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ SIZE, SMALL = 12.0, 10.5
 
 
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> AxisScale:
-    """Returns the function that maps ``low``..``high`` to ``start``..``end`` on an axis.
+    """Returns the function that maps a number in ``low``..``high`` to a coordinate.
 
-    Values outside are placed at the ends. If ``log``, ``low`` and ``high`` are exponents of ten.
+    The coordinate is in ``start``..``end``; a number outside the range gets the nearer end. If
+    ``log``, the axis is logarithmic, and ``low`` and ``high`` are exponents of ten.
 
     >>> [make_axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
     [0.0, 100.0, 200.0]
@@ -41,7 +42,10 @@ def truncate(words: str, letters: int) -> str:
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled rectangle as SVG with the upper left corner (x, y); only a pale one has an edge."""
+    """A filled rectangle as SVG with the upper left corner (x, y).
+
+    A rectangle has an outline only if ``colour`` is "pale".
+    """
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
     return f'<rect {at} fill="var(--{colour})"{edge}/>'
@@ -72,7 +76,10 @@ def diamond(x: float, y: float, colour: str) -> str:
 def curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
-    """A line through ``points`` as SVG; ``dashes`` is an SVG dash pattern, or empty if solid."""
+    """A line through ``points`` as SVG.
+
+    ``dashes`` is the SVG dash pattern; the line is solid if it is empty.
+    """
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     stroke = f'stroke="var(--{colour})" stroke-width="{width}"{dashed}'
     return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
@@ -94,7 +101,10 @@ def text(
     anchor: str = "start",
     size: float = SIZE,
 ) -> str:
-    """``words`` as an SVG text at (x, y): at its start, middle or end, as ``anchor`` states."""
+    """``words`` as an SVG text element at the point (x, y).
+
+    ``anchor`` states which part of the text is at the point: "start", "middle" or "end".
+    """
     weight = ' font-weight="600"' if bold else ""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
@@ -103,14 +113,14 @@ def text(
 
 
 def translate(x: float, y: float, drawn: Sequence[str]) -> str:
-    """The strokes ``drawn`` as one SVG group, moved right by ``x`` and down by ``y``."""
+    """The SVG elements ``drawn`` as one group, moved right by ``x`` and down by ``y``."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:
-    """The whole SVG element of the strokes ``drawn``.
+    """The SVG document with the elements ``drawn``, of size ``width`` by ``height``.
 
-    The element is hidden from screen readers, because a text next to the drawing describes it.
+    The document is hidden from screen readers, because a text next to the drawing describes it.
     """
     size = f"0 0 {width:g} {height:g}"
     return f'<svg aria-hidden="true" viewBox="{size}">{"".join(drawn)}</svg>'
@@ -133,7 +143,10 @@ _COVERED, _MORE = 100.0, 50.0
 
 
 def text_width(words: str, size: float) -> float:
-    """The approximate width of ``words`` at font size ``size``, with equal widths of characters."""
+    """The approximate width of ``words`` at font size ``size``, in drawing units.
+
+    All characters are taken to have the same width.
+    """
     return _LETTER * size * len(words)
 
 
@@ -147,9 +160,10 @@ def label_places(
 ) -> list[Box]:
     """The box of each label, in the order of ``points``; every box lies inside ``within``.
 
-    A label is placed next to its point, in one of 8 directions at one of 5 distances, with the
-    least cost. The cost is highest if the label covers a point, one of the further ``marks`` or
-    another label; covering one of the ``lines`` costs little.
+    A label is placed next to its point, in one of 8 directions at one of 5 distances: where it
+    costs least. The cost is highest if the label covers a point, one of the further points
+    ``marks`` or another label; covering one of the ``lines`` costs little. ``size`` is the font
+    size.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
     boxes: list[Box] = []
@@ -166,7 +180,7 @@ def label_places(
 
 
 def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box]]:
-    """Pairs of a distance and a box around a point, the nearest first, moved inside ``within``."""
+    """Yields pairs of a distance and a box around a point, inside ``within``; the nearest first."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
     for ring in LABEL_GAPS:

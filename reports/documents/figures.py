@@ -1,7 +1,7 @@
-"""Drawings of a record as inline SVG, the same for the HTML page and for the export of files.
+"""Drawings of the results of an audit as inline SVG, for the HTML page and for the export of files.
 
-The drawings are the ladder of epsilons per claim, the spread of an attack's success over users, and
-ROC curves. The bar of one attack's interval is drawn in a table.
+The drawings are the ladder (each claim's epsilons on one axis), the spread of an attack's success
+over users, ROC curves, and the interval of one attack, which is drawn in a table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import AxisScale, make_axis
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.record.sections import Section, unique_slugs
+from fedrec_auditor.reports.say.metrics import attack_words
 from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
 # Maximum number of ROC curves per system.
@@ -27,17 +28,20 @@ ALARM_RATES = (0.1, 0.01, 0.001)
 _WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
 _LEFT, _RIGHT = 98.0, 314.0  # ladder: start of the bars, end of the last decade
 _EDGE = 340.0  # ladder: place of infinity, beyond a break
-_ROW, _FOOT = 70.0, 26.0
+_ROW, _FOOT = 86.0, 26.0
 _ROOM = 44.0  # ladder: space between infinity and the next label
 _MIN_EPSILON = 0.01  # ladder: smaller values sit at the end of the axis
 _NAMES = 130.0  # width of the names of user groups
 _CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # panel of a curve
 _POINTS = 100  # points of a drawn curve
-_COIN = ("muted", 1.2, "4 3")  # stroke of the line of a coin
+_COIN = ("muted", 1.2, "4 3")  # colour, width and dashes of the line of guessing by a coin
 
 
 def figures(record: Contents) -> Iterator[Picture]:
-    """Yields every drawing of a record, the most severe system first, with unique names."""
+    """Yields every drawing of an audit's record, those of the most severe system first.
+
+    The names of the drawings are unique.
+    """
     summaries = summarize_systems(record)
     drawn = [figure for glance in summaries for figure in system_figures(glance)]
     for figure, name in zip(drawn, unique_slugs((each.name for each in drawn), ()), strict=True):
@@ -45,7 +49,10 @@ def figures(record: Contents) -> Iterator[Picture]:
 
 
 def system_figures(glance: Summary) -> Iterator[Picture]:
-    """Yields the drawings of one system: ladder, spread over users, and ROC curves."""
+    """Yields the drawings of one system: epsilons on one axis, success per user, ROC curves.
+
+    ``glance`` is the summary of the system's results. A drawing without results is left out.
+    """
     section = glance.section
     if section.findings:
         yield Picture(
@@ -64,11 +71,12 @@ def system_figures(glance: Summary) -> Iterator[Picture]:
 
 
 def draw_ladder(findings: Sequence[Finding]) -> str:
-    """Draws the claimed, proved and shown epsilon of every finding on one logarithmic axis, as SVG.
+    """Draws the claimed, proved and shown epsilon of judged claims on one logarithmic axis, as SVG.
 
-    Each epsilon is one line with a label and, at the right end, its value. A dot marks the value,
-    and a line from the dot covers the epsilons that the claim, proof or lower bound still permits.
-    Zero is at the left end; an infinite epsilon lies beyond a break of the axis.
+    "Shown" is the lower bound. Each epsilon is one line with a label and, at the right end, its
+    value. A dot marks the value; a bar from the dot covers the epsilons that the claim, proof or
+    lower bound leaves possible. Zero is at the left end; an infinite epsilon lies beyond a break of
+    the axis.
     """
     low, high = _decades(findings)
     place, height = make_axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
@@ -80,9 +88,10 @@ def draw_ladder(findings: Sequence[Finding]) -> str:
     for row, finding in enumerate(findings):
         top, scope = row * _ROW + 14, finding.scope
         delta = f", {say.delta_words(finding.delta)}" if finding.delta else ""
-        game = ", in a game of fewer items" if finding.game else ""
-        title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{delta}{game}"
-        drawn.append(drawing.text(0, top, title, bold=True))
+        game = ", in a game" if finding.game else ""
+        title = f"{say.UNITS[scope.unit]}, {say.HORIZONS[scope.horizon]}"
+        for y, words in ((top, title), (top + _STEP, f"{say.VIEWS[scope.vantage]}{delta}{game}")):
+            drawn.append(drawing.text(0, y, words, bold=True, size=drawing.SMALL))
         claim, proof, shown = finding.claim, finding.accounted, finding.lower_bound
         claimed, epsilon = claim if finding.is_claimed else None, say.short_number(claim.epsilon)
         lines: tuple[tuple[str, Bound | Claim | None, str, str], ...] = (
@@ -90,11 +99,11 @@ def draw_ladder(findings: Sequence[Finding]) -> str:
             ("proved at most", proof, "muted", say.proved_text(finding) if proof else ""),
             ("shown at least", shown, "leak", say.lower_bound_text(finding) if shown else ""),
         )
-        for step, (words, bound, colour, number) in enumerate(lines, 1):
+        for step, (words, bound, colour, number) in enumerate(lines, 2):
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
             if bound is None:
-                nothing = "no bound" if step > 1 else "not claimed here"
+                nothing = "no bound" if step > 2 else "not claimed here"
                 drawn.append(drawing.text(_LEFT + 4, y, nothing, muted=True))
             else:
                 drawn += _rung(y - 4, bound.epsilon, place, colour)
@@ -127,7 +136,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
 
 
 def _decade_ticks(low: int, high: int, y: float, place: AxisScale) -> Iterator[str]:
-    """Yields the strokes of the ladder's axis, with a break before infinity."""
+    """Yields the SVG elements of the ladder's axis, with a break before infinity."""
     yield drawing.line(_LEFT, y, _RIGHT, y, "muted", 1)
     yield drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1)
     yield drawing.line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1)
@@ -142,7 +151,10 @@ def _decade_ticks(low: int, high: int, y: float, place: AxisScale) -> Iterator[s
 
 
 def draw_interval(attack: AttackRow, low: float, high: float) -> str:
-    """Draws the value, interval and baseline of one attack on an axis from ``low`` to ``high``."""
+    """Draws an attack's value, its interval and its baseline on an axis ``low``..``high``, as SVG.
+
+    The baseline is the best guess without the uploads.
+    """
     place = make_axis(low, high, 6.0, 134.0)
     start, end = place(attack.ci_low), place(attack.ci_high)
     drawn = [
@@ -159,14 +171,20 @@ def draw_interval(attack: AttackRow, low: float, high: float) -> str:
 
 
 def value_range(attacks: Sequence[AttackRow]) -> tuple[float, float]:
-    """The common range of the bars of ``attacks``: [0, 1], or wider if a value lies outside."""
+    """Returns the ends (low, high) of one axis for the values, limits and baselines of attacks.
+
+    The ends are 0 and 1, or the smallest and the largest number if these lie outside.
+    """
     values = [v for a in attacks for v in (a.value, a.ci_low, a.ci_high, a.baseline)]
     finite = [v for v in values if v is not None and abs(v) < 1e100]
     return min([0.0, *finite]), max([1.0, *finite])
 
 
 def row_with_spread(glance: Summary) -> AttackRow | None:
-    """The first attack row that beats guessing and has the success per user; None if none has."""
+    """The result whose success per user is drawn: the first with quantiles over users.
+
+    Results that beat guessing are tried, the most harmful first. None if no result has quantiles.
+    """
     above = (leak.row for leak in (*glance.leaking, *glance.small_leaks))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
@@ -205,8 +223,8 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
     )
     return Picture(
         drawing.svg(_WIDTH, y + 6, drawn),
-        f"Success of {row.attack} by user of {glance.section.target}, {say.VIEWS[row.vantage]}: "
-        f"{users.success}. {means}".strip(),
+        f"Success of the {attack_words(row)} per user of {glance.section.target}: {users.success}. "
+        f"{means}".strip(),
         say.fill_text("caption", "users", success=users.success, confidence=sure),
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
@@ -214,7 +232,8 @@ def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
 
 
 def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
-    """The rows whose ROC curves are drawn: at most ``MAX_CURVES``, of the attacks that leak."""
+    """The attack results whose ROC curves are drawn: those of the first attacks with a leak."""
+    # There are at most ``MAX_CURVES``. A leak is a result that beats guessing.
     keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
     rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
     return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
@@ -222,22 +241,21 @@ def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
 
 def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     sure, finest = say.percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
-    about = {"attack": row.attack, "view": say.VIEWS[row.vantage]}
     return Picture(
         draw_roc_curve(roc, *_read(glance.section, row)),
-        f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
+        f"ROC curve of the {attack_words(row)} on {glance.section.target}: "
         f"AUC = {say.short_number(row.value)}",
-        say.fill_text("caption", "roc", confidence=sure, finest=finest, **about),
+        say.fill_text("caption", "roc", confidence=sure, finest=finest, attack=attack_words(row)),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )
 
 
 def resolution(roc: RocRow) -> float | None:
-    """The smallest positive false-alarm rate of a curve; None if the curve cannot be drawn.
+    """The smallest positive false-alarm rate of a ROC curve: 1 / (number of non-members).
 
-    The rate is 1 / (number of non-members). A curve cannot be drawn if its resolution is below 1e-9
-    or if its lists have different lengths.
+    None if the curve cannot be drawn, because this rate is below 1e-9 or the curve's lists have
+    different lengths.
     """
     smallest = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
     equal = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
@@ -245,20 +263,19 @@ def resolution(roc: RocRow) -> float | None:
 
 
 def tpr_at_rate(roc: RocRow, rate: float) -> float | None:
-    """The true positive rate at a false-alarm rate; None if the rate is below the resolution.
+    """The true positive rate at a false-alarm rate; None if the curve has no such low rate.
 
-    Between two points of the curve, the value of the lower point is returned.
+    Between two points of the curve, the true positive rate of the left point is returned.
     """
     below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """The true positive rates of an attack and of its baseline, at the false-alarm rates
-    ``ALARM_RATES``.
-
-    They are the figures of the record if it has them, else values of the curve.
-    """
+    """The true positive rates of an attack, and of its baseline, at the false-alarm rates."""
+    # Both mappings have false-alarm rates of ``ALARM_RATES`` as keys. A rate of the attack is that
+    # of the record if the record has it, else it is read from the curve; None if it cannot be
+    # resolved.
     shares: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
     for rate in ALARM_RATES:
@@ -278,8 +295,9 @@ def draw_roc_curve(
 ) -> str:
     """Draws a ROC curve with its pointwise band on two logarithmic axes, as SVG.
 
-    Both axes end at the curve's ``resolution``. ``shares`` maps false-alarm rates to true positive
-    rates (None below the resolution); ``guessed`` has those of the best baseline.
+    Both axes begin at the curve's ``resolution``, its smallest false-alarm rate. ``shares`` maps
+    marked false-alarm rates to true positive rates (None below it); ``guessed`` to those of the
+    best guess without the uploads.
     """
     finest = resolution(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
@@ -298,24 +316,24 @@ def draw_roc_curve(
     marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
     drawn += [drawing.dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
     drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
-    lines = ["Found at a rate", "of false alarms:"]
+    lines = ["Share found at a", "false-alarm rate of"]
     for rate, share in shares.items():
         words = "not resolvable" if share is None else say.percent(share)
         lines.append(f"{say.percent(rate)}: {words}")
     drawn += [drawing.text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
     top = _TOP + 10 + 17 * len(lines) + 8
-    drawn += _key(right, top, "a coin", *_COIN)
+    drawn += _key(right, top, "coin toss", *_COIN)
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
-        drawn.append(drawing.text(right + 26, top + 17, "no upload"))
+        drawn.append(drawing.text(right + 26, top + 17, "guess alone"))
     limit = f"1 in {say.number_text(round(1.0 / finest))}"
-    words = f"Rate of false alarms, down to {limit}, the finest resolved"
+    words = f"Rate of false alarms; these data show at best {limit}"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 
 
 def _curve_ticks(finest: float, x_of: AxisScale, y_of: AxisScale) -> Iterator[str]:
-    """Yields the strokes of both axes, with a tick at every power of ten."""
+    """Yields the SVG elements of both axes, with a tick at every power of ten."""
     left, bottom = x_of(finest), y_of(finest)
     yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)
     yield drawing.line(left, bottom, left, y_of(1.0), "muted", 1)
@@ -334,6 +352,6 @@ def _cross(x: float, y: float) -> str:
 
 
 def _key(x: float, y: float, words: str, colour: str, width: float, dashes: str) -> Iterator[str]:
-    """Yields a sample of a line and its name, for the legend."""
+    """Yields the SVG elements of a line sample at (x, y) and its name, for the legend."""
     yield drawing.curve([(x, y - 4), (x + 20, y - 4)], colour, width, dashes)
     yield drawing.text(x + 26, y, words)

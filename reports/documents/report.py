@@ -1,8 +1,9 @@
-"""The document of one system, with conclusions before evidence, and the document of a whole report.
+"""Builds the document of one system, and of a whole audit report, from the record of an audit.
 
-The last part of a system's document answers regulators' questions from the record alone. The three
-risks are from the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon
-are from NIST SP 800-226 on evaluating promises of differential privacy.
+Conclusions precede evidence. The last part of a system's document answers regulators' questions
+from the record alone. The three risks are from the Article 29 Working Party (Opinion 05/2014, WP
+216); the questions about epsilon are from NIST SP 800-226 on evaluating promises of differential
+privacy.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ _RISKS = {
 
 
 def regulator_passage(record: Contents, glance: Summary) -> Passage:
-    """Answers for regulators: the three risks, the facts about epsilon, and a paragraph to copy."""
+    """The section that answers regulators' questions about one system, from the record alone.
+
+    The risks of singling out, linkability and inference come first, then facts about epsilon, and a
+    paragraph to copy.
+    """
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
@@ -73,14 +78,17 @@ def regulator_passage(record: Contents, glance: Summary) -> Passage:
 
 
 def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
-    """A sentence on one risk: the best attack of ``families``, or the advantage still possible."""
+    """A sentence on one risk, from the results of the attacks of some ``families``."""
+    # The sentence states the best attack that beat guessing, or the advantage that remains
+    # possible.
     above = (*glance.leaking, *glance.small_leaks)
     best = next((leak for leak in above if leak.row.family in families), None)
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
         row, much = best.row, ", but little more than guessing" if best.is_small else ""
-        return f"Shown{much}: {metrics.result_words(row)} (attack {row.attack}, {row.vantage})."
+        won, by = metrics.success_words(row, row.value), metrics.attack_words(row)
+        return f"Shown{much}: {won} ({by})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
         return f"Not shown by {names}: {max_gain_clause(rows, len(tried))}."
@@ -99,29 +107,29 @@ def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
     who = say.capitalized(say.VANTAGES[scope.vantage])
     yield "Adversary and horizon", f"{who}, {say.HORIZONS[scope.horizon]}."
     yield "Proved upper bound", say.upper_bound_fact(finding)
-    yield "Lower bound", say.lower_bound_fact(finding)
+    yield "Shown lower bound", say.lower_bound_fact(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs assume real numbers (see `auditor verify`)."
 
 
 def _subject(record: Contents, glance: Summary) -> Iterator[str]:
-    """Sentences on the audited system, the conditions of the audit, and the severity."""
+    """Yields sentences on the audited system, the conditions of the audit, and the severity."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
     if not glance.section.is_own:
-        yield "The system is a re-implementation of what its paper prints, not its authors' code."
+        yield "The system is a re-implementation of its paper, not its authors' code."
     if glance.section.is_quick:
         cut = metrics.rounds_words(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
-        yield f"The audit was quick{of}. A quick audit that finds nothing is no evidence."
+        yield f"The audit was quick{of}. A quick audit that finds nothing is not evidence."
     yield f"Severity: {glance.assessment.words.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
 
 # The title of the notes on attacks.
-NOTES_TITLE = "Knowledge that the attacker is assumed to have, and counting of the figures"
+NOTES_TITLE = "Knowledge that each attack assumes, and notes on its results"
 # Maximum number of figures per system that are listed as beating guessing.
 _MAX_LEAKS = 5
 
@@ -129,8 +137,9 @@ _MAX_LEAKS = 5
 def system_document(
     record: Contents, glance: Summary, anchor: Anchor | None = None, *, alone: bool = True
 ) -> Passage:
-    """The document of one system, with everything that the record has about it.
+    """The document of one system, with everything that the audit's record has about the system.
 
+    glance: summary of the system's results.
     anchor: addresses of the system and its findings in the HTML page, which also shows drawings and
         the most revealing inputs of each finding; None for other writers.
     alone: whether the document stands alone. If not, it omits the parts that a report has once for
@@ -141,8 +150,8 @@ def system_document(
     hit = row_with_spread(glance)
     main = make_facts(
         ("What to do", glance.todo),
-        ("For one person", say.guess_words(headline) if headline else ""),
-        ("Most at risk", metrics.spread_words(hit) if hit else ""),
+        ("In plain words", say.guess_words(headline) if headline else ""),
+        ("Users most at risk", metrics.spread_words(hit) if hit else ""),
         ("Training", say.capitalized(glance.broken)),
         ("Utility", metrics.utility_line(section, record)),
     )
@@ -173,11 +182,13 @@ def system_document(
 def claim_passages(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
-    """One section per claim with its findings; all findings except the worst are folded.
+    """Yields one section per claim with its findings (judgements in one scope each).
 
-    placed: findings with their addresses in the HTML page.
-    plain: whether sentences explain each claim and each finding for one person.
-    page: whether to include the most revealing inputs of findings that refute nothing.
+    placed: findings, each with its address in the HTML page.
+    plain: whether sentences state how often an adversary guesses right about one person.
+    page: whether to include the most revealing inputs also for findings that refute nothing.
+
+    Only the section of the worst claim is unfolded.
     """
     findings = [finding for finding, _ in placed]
     worst = min(findings, key=severity_key, default=None)
@@ -192,7 +203,7 @@ def claim_passages(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("Statement", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
-            ("For one person", say.claimed_guess_words(claim) if plain and promised else ""),
+            ("In plain words", say.claimed_guess_words(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
@@ -200,11 +211,11 @@ def claim_passages(
                 (
                     *([Paragraph(say.bounds_guess_words(finding))] if plain else []),
                     make_facts(
-                        ("Upper bound", say.upper_bound_fact(finding)),
-                        ("Lower bound", say.lower_bound_fact(finding)),
+                        ("Proved upper bound", say.upper_bound_fact(finding)),
+                        ("Shown lower bound", say.lower_bound_fact(finding)),
                         ("Reason", _why(finding)),
                         ("Note", note),
-                        ("Repair", finding.repair),
+                        ("Repaired by", finding.repair),
                     ),
                     *_witness(finding, page=page),
                 ),
@@ -226,14 +237,15 @@ def claim_passages(
 
 
 def _scope_words(finding: Finding) -> str:
-    """The scope of a finding in words, with its adjacency only if that differs from the claim's."""
+    """The scope of a finding in words, with its adjacency only if it differs from the claim's."""
     claim = finding.claim
     same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return (say.brief_scope_words if same else say.pair_scope_words)(finding.scope)
+    return f"for {(say.brief_scope_words if same else say.pair_scope_words)(finding.scope)}"
 
 
 def _why(finding: Finding) -> str:
-    """The part of the verdict's reason that does not follow from the numbers printed next to it."""
+    """The part of a verdict's reason that the numbers printed next to it do not imply."""
+    # Empty if they imply the whole reason.
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
@@ -261,14 +273,14 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 def _attacks(
     record: Contents, glance: Summary, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
-    """The section on attacks: figures that beat guessing, and counts of all other figures."""
+    """The section on attacks: results that beat guessing, and counts of all other results."""
     leaking = _varied(glance.leaking)
     but = f"; {glance.not_excluded}" if glance.n_rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"After correction for all figures, {len(leaking)} of {glance.n_rows:,} figures close "
-            f"{say.percent(LEAK_MARGIN)} or more of the gap between guessing and certainty, and "
-            f"{len(glance.small_leaks)} more beat guessing by less{but}."
+            f"Results that beat guessing by {say.percent(LEAK_MARGIN)} or more of the gap to "
+            f"certainty: {len(leaking)} of {glance.n_rows:,}; by less: {len(glance.small_leaks)} "
+            f"(corrected for all){but}."
         )
     ]
     if leaking:
@@ -293,35 +305,33 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
         columns["Comparison with guessing"] = lambda leak: Picture(
             draw_interval(leak.row, low, high), _bar_words(leak.row)
         )
-    columns["Guess without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
+    columns["Guesses without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
     return make_grid(leaking, columns, caption)
 
 
 def _gained(leak: Leak) -> Quantity:
     row = leak.row
-    support = (f"attack {row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
-    return Quantity(say.capitalized(metrics.success_words(row, row.value)), support)
+    about = f"{metrics.attack_words(row)}, {row.metric} on {row.n:,} {row.subject}"
+    return Quantity(say.capitalized(metrics.success_words(row, row.value)), (about,))
 
 
 def _value(leak: Leak) -> Quantity:
     row, gain = leak.row, leak.row.gain
     support = (
         f"{ends_words(row)} at {say.percent(row.confidence)} confidence, {trainings_words([row])}",
-        "" if gain is None else f"difference to guessing {ends_words(gain)}",
-        f"at least {say.short_number(leak.low_limit)} after correction for all figures",
+        "" if gain is None else f"above guessing by {ends_words(gain)}",
+        f"at least {say.short_number(leak.low_limit)} corrected for all results",
         metrics.further_words(row),
     )
     return Quantity(say.short_number(row.value), tuple(filter(None, support)))
 
 
 def _bar_words(row: AttackRow) -> str:
-    ends = f"interval {say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
-    value = say.short_number(row.value)
-    return f"{row.metric} = {value}, {ends}, baseline {metrics.baseline_words(row)}"
+    return f"{row.metric} = {interval_words(row)}, guesses: {metrics.baseline_words(row)}"
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
-    """The leaks in their order, but first one leak of each kind of figure."""
+    """The leaks (results above guessing), so ordered that one leak of each kind comes first."""
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
         first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
@@ -330,7 +340,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 
 def assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
-    """Pairs of the names of attacks that beat guessing and a sentence on their assumptions."""
+    """Pairs (names of attacks, assumption in a sentence), for the attacks that beat guessing."""
     rows = [leak.row for leak in _varied(glance.leaking)]
     return merge_texts(
         (row.attack, text) for row in rows for text in split_sentences(row.note) if text
@@ -338,11 +348,11 @@ def assumptions(glance: Summary) -> tuple[tuple[str, str], ...]:
 
 
 # Words for figures that do not beat guessing, with whether they can be compared with guessing.
-_COUNTED = (("Not shown to beat guessing", True), ("Not comparable with guessing", False))
+_COUNTED = (("not shown to beat guessing", True), ("not comparable with guessing", False))
 
 
 def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
-    """Counts, per attack, of figures that do not beat guessing or lack a baseline, in sentences."""
+    """Sentences that count, per attack, results that do not beat guessing or lack a baseline."""
     beaten = {id(leak.row) for leak in (*glance.leaking, *glance.small_leaks)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
@@ -350,39 +360,39 @@ def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
     for words, whether in _COUNTED:
         rows = [row.attack for row in others if (id(row) in compared) is whether]
         if rows:
-            names = ", ".join(f"{name} {count}" for name, count in Counter(rows).items())
-            lines.append(f"{words}: {say.count_phrase(len(rows), 'figure')} ({names}).")
+            names = ", ".join(f"{count} of {name}" for name, count in Counter(rows).items())
+            lines.append(f"Results that are {words}: {len(rows):,} ({names}).")
     return tuple(lines)
 
 
 def _map(glance: Summary) -> Passage:
-    """The table of all figures of the attacks, each with the best guess without the uploads."""
+    """The table of all attack results of a system, each with the best guess without the uploads."""
     rows, above = glance.section.attacks, (*glance.leaking, *glance.small_leaks)
     over = f" {trainings_words(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.is_small else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], Cell]] = {
-        "Attack and vantage": lambda row: f"{row.attack}, {row.vantage}",
-        "Metric": lambda row: row.metric,
-        "Value": lambda row: (
+        "Attack": lambda row: metrics.attack_words(row).removeprefix("attack "),
+        "Measure": lambda row: row.metric,
+        "Result": lambda row: (
             f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
         ),
         "Best guess": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
-        "Value minus best guess": lambda row: ends_words(row.net_gain) if row.net_gain else "",
+        "Result minus best guess": lambda row: ends_words(row.net_gain) if row.net_gain else "",
     }
-    table = make_grid(rows, columns, say.fill_text("caption", "figures", over=over))
-    title = f"All {say.count_phrase(len(rows), 'figure')}, {len(above)} of them above guessing"
-    return Passage(title, (table,), folded=True, detail=True)
+    caption = say.fill_text("caption", "figures", over=over, margin=say.percent(LEAK_MARGIN))
+    title = f"All {say.count_phrase(len(rows), 'result')} of attacks; {len(above)} beat guessing"
+    return Passage(title, (make_grid(rows, columns, caption),), folded=True, detail=True)
 
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
-    from_some = f", {len(some)} from one vantage or more" if some else ""
-    title = f"Attacks that could not run: {len(set(section.not_run))} from any vantage{from_some}"
+    also = f", {len(some)} for some" if some else ""
+    title = f"Attacks that could not run: {len(set(section.not_run))} for all adversaries{also}"
     return Passage(title, (Facts(skip_reasons(section.skipped)),), folded=True)
 
 
 def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
-    """Pairs of attacks and the reason why they did not run; each reason appears once.
+    """Pairs (names of attacks, reason why they did not run); each reason appears once.
 
     If a reason concerns only parts of an attack ("part: reason"), the text begins with these parts.
     """
@@ -400,9 +410,9 @@ def skip_reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
 
 
 _UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
-    "Metric": lambda row: row.metric,
-    "Value": interval_words,
-    "Baseline": metrics.baseline_text,
+    "Measure": lambda row: row.metric,
+    "Value with its interval": interval_words,
+    "Recommender without personal data": metrics.baseline_text,
     "Random ranking or mean rating": lambda row: say.short_number(row.random),
     "Value in the paper": lambda row: (
         "none" if row.paper_value is None else say.short_number(row.paper_value)
@@ -417,28 +427,28 @@ def _utility(section: Section) -> Passage:
     blocks: list[Block] = []
     for (protocol, confidence, n), rows in groups.items():
         caption = (
-            f"{say.capitalized(protocol)}. The intervals are over users, {trainings_words(rows)}, "
-            f"at {say.percent(confidence)} confidence, with {n:,} test cases"
+            f"Test: {protocol}. Intervals over users, {trainings_words(rows)}, at "
+            f"{say.percent(confidence)} confidence; {n:,} test cases"
         )
         blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
-            blocks.append(Paragraph(f"{of}: {note}"))
-    title = f"Utility in full: {say.count_phrase(len(section.utility), 'figure')}"
+            blocks.append(Paragraph(f"Conditions of the paper for {of}: {note}"))
+    title = f"Utility in full: {say.count_phrase(len(section.utility), 'value')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 
 _SYSTEMS: dict[str, Callable[[Summary], Cell]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
-    "Claim": lambda glance: glance.verdict,
+    "Verdict on the claim": lambda glance: glance.verdict,
     "Result of the attacks": lambda glance: glance.got_words,
     "What to do": lambda glance: say.join_texts(glance.todo, glance.shortfall, by=" "),
 }
 
 
 def report_document(record: Contents) -> Passage:
-    """The document of a whole record: a summary, one section per system, and shared notes."""
+    """The document of a whole audit: a summary, one section per system, and shared notes."""
     summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
     read, made, limit = "no data set", list[str](), say.fill_text("note", "limit")
     if data is not None:
@@ -462,13 +472,15 @@ def report_document(record: Contents) -> Passage:
         blocks += [_by_system(record, summaries), known]
     if record.skipped:
         why = _by_attack(summaries, lambda glance: skip_reasons(glance.section.skipped))
-        blocks.append(Passage("Attacks that could not run", (why,)))
+        blocks.append(Passage("Attacks that could not run, or not against every adversary", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
     return add_notes(Passage("Privacy audit", tuple(blocks)))
 
 
 def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
-    """A table of counts per attack and system: figures that beat guessing, and compared figures."""
+    """A table of attacks (rows) and systems (columns)."""
+    # A cell counts the attack's results that beat guessing, and those that were compared with
+    # guessing.
     above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.small_leaks)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
@@ -477,22 +489,24 @@ def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
 
     def cell(attack: str, glance: Summary) -> str:
         key = (attack, glance.section.target)
-        return f"{won[key]}/{compared[key]}" if key in compared else "no" if key in lost else ""
+        count = f"{won[key]} of {compared[key]}" if key in compared else ""
+        return "could not run" if key in lost else count
 
-    caption = "Each cell: figures above guessing / figures compared; no: the attack could not run"
+    caption = "Each cell states how many results beat guessing, of all that were compared with it"
     rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
     heads = ("Attack", *(glance.section.target for glance in summaries))
-    return Passage("Attacks against systems", (Grid(caption, heads, rows),))
+    return Passage("Results of each attack on each system", (Grid(caption, heads, rows),))
 
 
 def _by_attack(
     summaries: Sequence[Summary], notes_of: Callable[[Summary], Iterable[tuple[str, str]]]
 ) -> Facts:
     """Notes on attacks, in which each sentence appears once, with the systems that it concerns."""
+    # ``notes_of`` returns pairs of an attack and a note for one system.
     on: dict[str, list[tuple[str, str]]] = {}
     for glance in summaries:
         for attack, note in notes_of(glance):
             pairs = ((glance.section.target, sentence) for sentence in split_sentences(note))
             on.setdefault(attack, []).extend(pairs)
     rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in merge_texts(pairs))
-    return Facts(tuple((f"{attack}: {systems}", text) for attack, (systems, text) in rows))
+    return Facts(tuple((f"{attack} on {systems}", text) for attack, (systems, text) in rows))

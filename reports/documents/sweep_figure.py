@@ -1,7 +1,7 @@
-"""Drawing of a sweep: per system, utility against the gain of an attack and against epsilon.
+"""Drawing of a sweep (trainings over several settings): utility against leakage and epsilon.
 
-The block of one system is ``BLOCK`` units wide. Its left panel shows the gain, and its right panel
-shows epsilon; utility is the vertical axis of both.
+Each system has a block of two panels. The horizontal axis of the left panel is the gain of an
+attack over guessing, that of the right panel epsilon; the vertical axis of both is utility.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _PRIVACY = "privacy"
 
 
 def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
-    """Draws the sweep as SVG: a legend, and one block per system, two side by side.
+    """Draws a sweep (trainings over several settings) as SVG: a legend, and one block per system.
 
-    A single system has one column. ``note`` is a text below the blocks.
+    Blocks stand two side by side; a single system has one column. ``note`` is a text below the
+    blocks.
     """
     columns = min(2, max(1, len(systems)))
     width = columns * BLOCK + (columns - 1) * _GAP
@@ -62,19 +63,19 @@ def draw_sweep(systems: Sequence[Frontier], note: str = "") -> str:
 
 
 def legend() -> str:
-    """Draws the legend of the symbols in a block, as a separate SVG."""
+    """Draws the legend of a sweep's drawing, as a separate SVG document."""
     drawn, height = _legend(BLOCK)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def block(system: Frontier) -> str:
-    """Draws the block of one system, as a separate SVG."""
+    """Draws one system's utility against leakage and epsilon, as a separate SVG document."""
     drawn, height = _block(system)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def _legend(width: float) -> tuple[list[str], float]:
-    """The strokes of the legend, in lines of at most ``width`` units, and the legend's height."""
+    """The SVG elements of the legend, in lines of at most ``width`` units, and its height."""
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
         NOISELESS_LABEL: lambda x, y: drawing.diamond(x, y, "ink"),
@@ -95,7 +96,7 @@ def _legend(width: float) -> tuple[list[str], float]:
 
 
 def _block(system: Frontier) -> tuple[list[str], float]:
-    """The strokes of the block of one system, and the block's height."""
+    """The SVG elements of the block of one system, and the block's height."""
     low, high = _ends(system)
     height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
@@ -129,7 +130,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
 
 
 def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
-    """The strokes of an axis name below a panel, or of ``none`` without a name; and their lines."""
+    """SVG elements of an axis name, or of ``none``, below a panel; and the number of text lines."""
     if not words:
         return [_small(left, _FLOOR + 28.0, none)], 1
     y = _FLOOR + 28.0
@@ -142,7 +143,8 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 
 
 def _ends(system: Frontier) -> tuple[float, float]:
-    """The ends of the axis of utility, which begins at 0 unless utility is an error."""
+    """The ends of the axis of utility."""
+    # The axis begins at 0, unless utility is an error such as RMSE.
     levels = [end for level in system.levels for end in level.extremes]
     worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
@@ -158,7 +160,7 @@ def _ends(system: Frontier) -> tuple[float, float]:
 
 
 def _gains(system: Frontier, height: AxisScale) -> list[str]:
-    """The strokes of the left panel: utility against the attack's gain."""
+    """The SVG elements of the left panel: utility against the gain of the attack over guessing."""
     gains = [(point, point.gain) for point in system.points if point.gain is not None]
     ends = [end for _, gain in gains for end in gain.limits]
     low, high = min([0.0, *ends]), max([0.1, *ends])
@@ -183,7 +185,7 @@ def _gains(system: Frontier, height: AxisScale) -> list[str]:
 
 
 def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
-    """The strokes of the right panel: utility against the claimed, proved and shown epsilon."""
+    """The SVG elements of the right panel: utility against claimed, proved and shown epsilon."""
     points = [point for point in system.points if point.epsilons]
     values = [value for point in points for value in point.epsilons.values()]
     low, high = _powers(values)
@@ -216,7 +218,7 @@ def _epsilons(system: Frontier, height: AxisScale) -> list[str]:
 
 
 def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten at the ends of the axis of epsilon; an infinite epsilon adds one decade."""
+    """The exponents of ten at the ends of the axis of epsilon; infinity adds one decade."""
     powers = [math.log10(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
     low = min(max(math.floor(min(powers)), _MIN_POWER), _MAX_POWER - 1)
     high = max(min(math.ceil(max(powers)), _MAX_POWER), low + 1)
@@ -230,7 +232,9 @@ def _labels(
     marks: Sequence[tuple[float, float]],
     lines: Sequence[Box],
 ) -> Iterator[str]:
-    """Yields labels with the settings of points; lines connect distant labels to their points."""
+    """Yields SVG labels with the settings of ``points``, placed next to the coordinates ``at``."""
+    # Lines connect distant labels to their points. Labels avoid the points ``marks`` and the
+    # ``lines``.
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [truncate(each, _LETTERS) for each in words]
@@ -243,13 +247,13 @@ def _labels(
 
 
 def _across(system: Frontier, left: float, height: AxisScale) -> list[Box]:
-    """Boxes around the lines that mark the levels of utility in a panel."""
+    """Boxes around the horizontal lines in a panel that mark the utility of simple recommenders."""
     heights = [height(end) for level in system.levels for end in level.extremes]
     return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
 
 
 def _label_words(system: Frontier) -> str:
-    """The text that names the settings whose values are the labels of points; empty if none is."""
+    """A text with the names of the swept settings, whose values label the points; may be empty."""
     swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
@@ -257,12 +261,12 @@ def _label_words(system: Frontier) -> str:
 
 
 def _one_axis(system: Frontier) -> bool:
-    """Whether all points differ in a single setting, so that a line may connect them."""
+    """Whether all points differ in one swept setting only, so that a line may connect them."""
     return all("=" in p.name and ", " not in p.name for p in system.points if not p.unprotected)
 
 
 def _ticks(low: float, high: float, count: int) -> list[float]:
-    """Round values between ``low`` and ``high``, about ``count`` at most."""
+    """Round numbers between ``low`` and ``high`` for the ticks of an axis, about ``count``."""
     unit = 10.0 ** math.floor(math.log10((high - low) / count))
     step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -278,7 +282,7 @@ def _small(x: float, y: float, words: str) -> str:
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:
-    """Draws the line of a level of utility: dashed for number 0, dotted for number 1."""
+    """Draws the line of a simple recommender's utility: dashed for number 0, dotted for 1."""
     return drawing.curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
 
 
@@ -286,6 +290,7 @@ def _cross(
     across: tuple[float, float, float], down: tuple[float, float, float], unprotected: bool = False
 ) -> str:
     """Draws a point with its intervals ``across`` and ``down``, each as (low, value, high)."""
+    # A diamond marks a system without protection, a dot any other.
     (west, x, east), (north, y, south) = across, down
     colour = "ink" if unprotected else "leak"
     lines = drawing.line(west, y, east, y, colour, 1) + drawing.line(x, north, x, south, colour, 1)

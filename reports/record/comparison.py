@@ -1,17 +1,17 @@
-"""Changes between two records: of verdicts, epsilons, figures of attacks and utility, and systems.
+"""Compares the records of two audits: verdicts, epsilons, attack results, utility, and systems.
 
 The following differences count as changes, so that noise does not count:
 
 - another verdict. It is better only if the claim is now proved, because a refutation remains true
-  even if the later audit does not find it again;
-- another epsilon. Its true value lies between the lower and the upper bound; a tight calculated
-  lower bound is also an upper bound. Epsilon rose or fell if the intervals of the two audits do not
-  overlap. Two calculated epsilons also differ if they differ by more than a thousandth, which is
-  the rounding of accountants; a larger lower bound is then worse, and a smaller one proves nothing.
-  The bounds of an audit hold together at its plan's confidence;
-- another figure of an attack or of utility, if the intervals do not overlap after each is widened
-  for the number of figures compared. The intervals are for one training and do not cover another
-  seed: if the seeds differ, a change is neither worse nor better.
+  even if the later audit does not repeat it;
+- another epsilon: it rose or fell if the intervals of the two audits, from lower to upper bound, do
+  not overlap. A tight calculated lower bound is also an upper bound. Two calculated epsilons also
+  differ if they differ by more than a thousandth, which is the rounding of accountants; a larger
+  lower bound is then worse, and a smaller one proves nothing. The bounds of an audit hold together
+  at its plan's confidence;
+- another result of an attack or of utility, if the intervals do not overlap after each is widened
+  for the number of results compared. The intervals are for one training and do not cover another
+seed: if the seeds differ, a change is neither worse nor better.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Trend(StrEnum):
 
 
 class Subject(StrEnum):
-    """The quantity that changed, the most important for a reader first."""
+    """The quantity that changed, in the order of importance for a reader."""
 
     VERDICT = "verdict"
     SHOWN = "epsilon shown"
@@ -71,9 +71,11 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one system.
+    """One change of one system between two audits.
 
-    trend, subject, target: direction of the change, the changed quantity, and the system.
+    trend: whether the change is for the worse, for the better, or neither.
+    subject: the quantity that changed.
+    target: name of the system.
     words: the change in a sentence, without the system.
     before, now: values in the two audits; None without a value.
     """
@@ -94,7 +96,7 @@ class Change:
 def index_by_key(
     rows: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> dict[tuple[Hashable, int], Kept]:
-    """Maps (key, n) to each row, where n is the number of earlier rows with the same key."""
+    """Maps (key of the row, n) to each row; n is the number of earlier rows with an equal key."""
     counts: Counter[Hashable] = Counter()
     by_key = {}
     for row in rows:
@@ -107,13 +109,19 @@ def index_by_key(
 def pair_by_key(
     now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> list[tuple[Kept, Kept]]:
-    """Pairs (row now, row before) of the rows with the same key in both audits."""
+    """Pairs (row now, row before) of the rows of two audits that have equal keys.
+
+    ``key`` computes the key of a row. Several rows with one key are paired in their order.
+    """
     old = index_by_key(before, key)
     return [(row, old[name]) for name, row in index_by_key(now, key).items() if name in old]
 
 
 def question_key(finding: Finding) -> tuple[Hashable, ...]:
-    """A key that is equal for findings on the same system, scopes, delta and game."""
+    """A key that is equal for two findings that judge the same question about one system.
+
+    These have equal delta, game, ``outside_model``, scope of the judgement, and scope of the claim.
+    """
     return (
         finding.target,
         finding.scope,
@@ -125,7 +133,7 @@ def question_key(finding: Finding) -> tuple[Hashable, ...]:
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
-    """Yields a sentence on each difference of data, plan and versions, apart from the systems."""
+    """Yields a sentence on each difference of data, plan and versions; systems are not compared."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
         names = [
@@ -142,7 +150,8 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
 
 
 def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
-    """The entries that differ, with earlier values; for lists, the added and removed items."""
+    """A text with the entries that differ, and their earlier values."""
+    # For lists, the text has the added and the removed items.
     texts = []
     for name in sorted({*now, *was}):
         new, old = (_entry(part.get(name)) for part in (now, was))
@@ -157,7 +166,7 @@ def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
 
 
 def _entry(value: Any) -> Any:
-    """A value for comparison: None for an empty value and False, and a list for a tuple."""
+    """A value in a form for comparison: None for empty values and False, a list for a tuple."""
     if value is None or value is False or value in ("", {}, [], ()):
         return None
     return list(value) if isinstance(value, tuple) else value
@@ -177,17 +186,20 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """The interval that one audit proves for an epsilon without assumptions.
+    """The interval of an epsilon that one audit proves without assumptions.
 
-    A lower bound that exceeds the upper bound of the same audit by chance is set equal to it.
+    lower, upper: its lower and its upper bound; None without a bound.
     """
+
+    # A lower bound that exceeds the upper bound of the audit by chance is set equal to the upper
+    # bound.
 
     lower: Bound | None
     upper: Bound | None
 
     @classmethod
     def of(cls, finding: Finding) -> _Range:
-        """Returns the interval of a finding."""
+        """Returns the interval of the epsilon of a finding."""
         shown, proof = finding.lower_bound, finding.accounted
         upper = proof if proof is not None and not proof.assumptions else None
         if shown is not None and upper is not None and _exceeds(shown, upper):
@@ -198,17 +210,20 @@ class _Range:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the lower bound; 0 without a lower bound."""
+        """The epsilon of the lower bound; 0 if there is none."""
         return 0.0 if self.lower is None else self.lower.epsilon
 
     @property
     def is_calculated(self) -> bool:
-        """Whether the lower bound is calculated instead of sampled; true without a lower bound."""
+        """Whether the lower bound is calculated instead of sampled; true if there is none."""
         return self.lower is None or self.lower.confidence == 1.0
 
     @property
     def words(self) -> str:
-        """The epsilon of the lower bound in words, with its confidence if it is sampled."""
+        """The epsilon of the lower bound in words, with its confidence if it is sampled.
+
+        "not bounded" without a lower bound.
+        """
         if self.lower is None:
             return "not bounded"
         sure = "" if self.is_calculated else f" ({say.sure_words(self.lower)})"
@@ -216,13 +231,13 @@ class _Range:
 
 
 def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
-    """Yields the changes of bounds for each pair of findings (now, before)."""
+    """Yields the changes of epsilon's bounds for each pair of findings (now, before)."""
     for now, old in both:
         yield from filter(None, (_lower_change(now, old), _upper_change(now, old)))
 
 
 def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
-    """The number of sampled lower bounds that differ by no more than noise explains."""
+    """The number of pairs whose sampled lower bounds differ by no more than noise explains."""
     return sum(
         not (after.is_calculated and was.is_calculated)
         and _differ(after.epsilon, was.epsilon)
@@ -233,7 +248,7 @@ def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
 
 
 def _lower_change(now: Finding, old: Finding) -> Change | None:
-    """The change of the lower bound; None if it did not change."""
+    """The change of the lower bound of epsilon; None without a change."""
     after, was = _Range.of(now), _Range.of(old)
     rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
     if after.is_calculated and was.is_calculated and _differ(after.epsilon, was.epsilon):
@@ -252,7 +267,7 @@ def _lower_change(now: Finding, old: Finding) -> Change | None:
 
 
 def _upper_change(now: Finding, old: Finding) -> Change | None:
-    """The change of the upper bound at the delta of the finding; None if it did not change."""
+    """The change of the upper bound of epsilon at the findings' delta; None without a change."""
     after, was = (
         proof if proof is not None and proof.delta <= each.delta else None
         for each, proof in ((now, now.accounted), (old, old.accounted))
@@ -270,7 +285,7 @@ def _upper_change(now: Finding, old: Finding) -> Change | None:
 
 
 def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
-    """Whether a lower bound refutes an upper bound by more than rounding; False without both."""
+    """Whether a lower bound refutes an upper bound by more than rounding; False if one is None."""
     if shown is None or upper is None:
         return False
     return refutes(shown, upper) and _differ(shown.epsilon, upper.epsilon)
@@ -288,16 +303,16 @@ def _upper_words(bound: Bound | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a record with an earlier record, the baseline.
+    """The comparison of the record of an audit with an earlier record, the baseline.
 
     changes: changes, the worst first.
     differences: sentences on differences of plan, data and versions, which may cause changes.
     uncertain: sentences on parts that cannot be compared.
-    findings, rows: numbers of findings and of attack rows that both records have.
+    findings, rows: how many findings and how many attack results both records have.
     claimed: whether either record has findings.
     complete: whether both audits were completed.
-    unassessed: one line with a reason for each system that was not assessed.
-    lost: lines of ``unassessed`` for systems that were assessed in the baseline.
+    unassessed: one line with a reason for each system whose severity was not assessed.
+    lost: those lines of ``unassessed`` whose systems were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
@@ -314,10 +329,11 @@ class Comparison:
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
         """Compares two records by the rules of this module.
 
-        A finding is worse if its verdict is worse, or if it is new and ``gate`` fails it. An
-        epsilon is worse if its lower or its upper bound is larger. An attack row is worse if it is
-        a leak and its lower limit exceeds its upper limit in the baseline, at the same seed; with
-        ``--fail-on leak`` also if it is a new leak. With ``--fail-on never`` nothing is worse.
+        A finding is worse if its verdict is worse, or if it is new and fails ``gate`` (the rule by
+        which an audit fails in CI). An epsilon is worse if its lower or its upper bound is larger.
+        An attack result is worse if it is a leak and its lower limit now exceeds its upper limit in
+        the baseline, at the same seed; with ``--fail-on leak`` also if it is a new leak. With
+        ``--fail-on never`` nothing is worse.
         """
         both = pair_by_key(record.findings, baseline.findings, question_key)
         changes = [
@@ -358,7 +374,7 @@ class Comparison:
 
     @property
     def has_overlap(self) -> bool:
-        """Whether both records have a finding in common, or an attack row without any findings."""
+        """Whether a judged claim is in both records; without judged claims, an attack result."""
         return bool(self.findings if self.claimed else self.rows)
 
     @property
@@ -373,7 +389,7 @@ class Comparison:
         elif self.has_overlap:
             outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.rows:
-            rows = say.count_phrase(self.rows, "attack figure")
+            rows = say.count_phrase(self.rows, "attack result")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
             return "Nothing could be compared: no claim and no attack is in both audits."
@@ -382,12 +398,12 @@ class Comparison:
 
     @property
     def rule_words(self) -> str:
-        """Sentences on the rules by which a difference counts as a change."""
+        """Sentences for the reader on the rules by which a difference counts as a change."""
         return say.fill_text("note", "changes", rows=self.rows)
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if something is worse, 3 if a part could not be compared, else 0."""
+        """The exit code: 1 if something is worse, 3 if parts could not be compared, else 0."""
         if self.regressions:
             return EXIT_FOUND
         return 0 if self.complete and self.has_overlap else INCOMPLETE
@@ -396,7 +412,7 @@ class Comparison:
 def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
     before = index_by_key(baseline.findings, _judged)
     for key, now in index_by_key(record.findings, _judged).items():
-        old, trend, was = before.get(key), Trend.OTHER, "it is not in the baseline."
+        old, trend, was = before.get(key), Trend.OTHER, "the claim is not in the baseline."
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.exit_code([now.verdict]) != EXIT_FOUND:
                 continue
@@ -404,7 +420,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            was = f"it was {say.WORDS[old.verdict]}."
+            was = f"the earlier verdict was {say.WORDS[old.verdict]}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
@@ -418,7 +434,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    """Yields leaks that rose or fell by more than noise, and new leaks if the gate fails leaks."""
+    """Yields leaks that rose or fell by more than noise; also new leaks if the gate fails leaks."""
     both = pair_by_key(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
@@ -441,7 +457,7 @@ def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Yields the changed claims of systems that both records have."""
+    """Yields the changed claims of the systems that are in both records."""
     for target in sorted(_targets(record) & _targets(baseline)):
         now, was = (
             {_promise(f) for f in each.findings if f.target == target}
@@ -464,13 +480,13 @@ def _promise(finding: Finding) -> str:
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
     now, was = _targets(record), _targets(baseline)
     for name in sorted(now - was):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "it is not in the baseline.", None, name)
+        yield Change(Trend.OTHER, Subject.SYSTEM, name, "the system is new.", None, name)
     for name in sorted(was - now):
-        yield Change(Trend.OTHER, Subject.SYSTEM, name, "it is only in the baseline.", name, None)
+        yield Change(Trend.OTHER, Subject.SYSTEM, name, "only the baseline has it.", name, None)
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Yields the changed figures of utility; none is worse, because some metrics are errors."""
+    """Yields the changed results of utility; none counts as worse, as some metrics are errors."""
     both = pair_by_key(record.utility, baseline.utility, _utility_key)
     for row, old in both:
         smaller, larger = sorted((row, old), key=lambda each: each.value)
@@ -482,11 +498,12 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
-    """Yields sentences on parts that cannot be compared; ``moved`` counts sampled bounds."""
+    """Yields sentences on parts that cannot be compared."""
+    # ``moved`` is the number of sampled bounds that differ by no more than noise explains.
     findings, rows = baseline.findings, comparable(baseline)
     lost = {
         "finding": len(findings) - len(pair_by_key(record.findings, findings, _judged)),
-        "attack figure": len(rows) - len(pair_by_key(comparable(record), rows, _row_key)),
+        "attack result": len(rows) - len(pair_by_key(comparable(record), rows, _row_key)),
     }
     if gone := " and ".join(say.count_phrase(count, what) for what, count in lost.items() if count):
         yield f"This audit lacks {gone} of the baseline, which are not compared."

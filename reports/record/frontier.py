@@ -1,4 +1,4 @@
-"""The results of a sweep: variants of systems, figures of each variant, and points to draw."""
+"""The results of a sweep (trainings over several settings), and the points of its drawing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ KINDS: Table = TABLES["kind"]
 
 
 class VariantRow(Row):
-    """One system with one combination of settings.
+    """One system with one combination of settings, as trained in a sweep.
 
     target: name of the system.
     settings: settings that differ from the paper's, by name.
-    swept: values of the swept settings, as texts.
-    twin: index of the noiseless counterpart among the variants; None without a counterpart.
+    swept: values of the settings that the sweep varies, as texts by name.
+    twin: index, among the variants, of this system without noise; None if there is none.
     """
 
     target: str
@@ -43,14 +43,16 @@ class VariantRow(Row):
 
 
 class FigureRow(Row):
-    """One figure of one variant.
+    """A measured or proved number of one variant (a system with its settings) of a sweep.
 
     variant: index of the variant.
-    kind: kind of the figure; "ahead" is the difference to a baseline, "shown" a lower bound.
+    kind: name of the quantity. "ahead" is the utility minus that of a baseline, "gain" the success
+        of an attack minus that of guessing, "shown" a lower bound of epsilon.
     metric: name of the metric, with the attack if there is one.
-    view: vantage of an attack, scope and delta of an epsilon, or protocol of utility.
-    value, ci_low, ci_high: the figure and its interval; the limits are None for an epsilon.
-    baseline: figure of guessing; for utility the figure of popularity, or of user and item means.
+    view: what the attack's adversary sees, scope and delta of an epsilon, or protocol of utility.
+    value, ci_low, ci_high: the number and its interval; the limits are None for an epsilon.
+    baseline: an attack's value of guessing; for utility that of popularity, or of user and item
+        means.
     random: utility of a random ranking, or of the mean of all ratings.
     basis: method, confidence, number of samples and assumptions of an epsilon.
     """
@@ -68,16 +70,18 @@ class FigureRow(Row):
 
 
 class SweepRow(FigureRow):
-    """One figure of one variant in the training with one seed."""
+    """A number of one variant (a system with its settings) in the training with one random seed."""
 
     seed: int
 
 
 class OverTrainingsRow(FigureRow):
-    """One figure over all trainings of a variant, whose interval holds at the plan's confidence.
+    """A number over all trainings of a variant, with an interval at the audit plan's confidence.
 
-    ``next_low`` and ``next_high`` are the limits expected for a further training; they are None
-    after one training. Each interval holds for its figure alone.
+    next_low, next_high: limits expected for a further training; None after one training.
+    trainings: number of trainings.
+
+    Each interval holds alone, not together with others.
     """
 
     next_low: float | None = None
@@ -86,24 +90,24 @@ class OverTrainingsRow(FigureRow):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The limits of the interval; twice the value if there is no interval."""
+        """The limits of the interval, the lower first; without an interval, the value twice."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
         return self.ci_low, self.ci_high
 
 
 class SweepContents(Row):
-    """The contents of the record of a whole sweep.
+    """The contents of the record of a whole sweep (trainings over several settings).
 
     plan: plan of all trainings, without targets, settings and seed.
-    axes: values of each swept setting.
+    axes: values of each swept setting, by its name.
     seeds: seeds of the trainings.
     data, versions: data set, and versions of packages.
     method: method by which intervals are computed.
     variants: systems with their settings.
-    rows: figures of each training.
-    overall: figures over all trainings.
-    relative: utility over all trainings, divided by that of the noiseless counterpart.
+    rows: measured and proved numbers of each training.
+    overall: these numbers over all trainings.
+    relative: utility over all trainings, divided by that of the system without noise.
     notes: sentences on parts that were left out.
     errors: sentences on trainings that failed.
     """
@@ -125,14 +129,14 @@ class SweepContents(Row):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One variant of a system as a point in the drawing of a sweep.
+    """One system with one combination of settings, as a point in the drawing of a sweep.
 
     name: label with the settings.
-    utility: utility, divided by that of the noiseless counterpart if there is one.
+    utility: utility, divided by that of the system without noise if that was trained.
     gain: gain of the attack over guessing; None if it was not measured.
-    epsilons: epsilon by kind (claimed, proved, shown) in the scope of the drawing.
-    whole: epsilon by kind for a whole user over the training.
-    unprotected: whether the variant is a noiseless counterpart.
+    epsilons: epsilon by "claimed", "proved" and "shown" (lower bound), in the scope of the drawing.
+    whole: epsilon by these names for a whole user over the training.
+    unprotected: whether the noise of the system is set to zero.
     """
 
     name: str
@@ -143,9 +147,10 @@ class Point:
     unprotected: bool = False
 
     def epsilon_words(self, kind: str, *, whole: bool = False) -> str:
-        """The epsilon of a kind (claimed, proved or shown) in words.
+        """The epsilon of a kind ("claimed", "proved" or "shown") in words, such as "not known".
 
-        A noiseless counterpart whose epsilon of a whole user is infinite sends data unprotected.
+        ``whole`` selects the epsilon of a whole user over the training. The text for an infinite
+        "shown" epsilon says if data are sent without protection.
         """
         epsilons = self.whole if whole else self.epsilons
         epsilon = epsilons.get(kind)
@@ -167,7 +172,8 @@ class Level:
     """The utility of a simple recommender, with which the utility of a system is compared.
 
     name: name of the recommender, such as popularity.
-    low, high: smallest and largest value. They differ if several counterparts divide the utility.
+    low, high: smallest and largest value. They differ if this utility is divided by that of several
+        systems without noise.
     """
 
     name: str
@@ -182,16 +188,15 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """The points of one system, with the names of the drawn figures.
+    """The points of one system in the drawing of a sweep, and the quantities on its axes.
 
     target: name of the system.
     metric, protocol: metric and protocol of utility.
-    attack: attack and vantage of the gain; empty without an attack.
+    attack: attack whose gain over guessing is drawn, and what it sees; empty without an attack.
     scope: scope of the epsilons.
     wider: scope of a whole user over the training; empty if that is ``scope``.
-    points: one point per variant.
-    relative: whether utility is divided by that of the noiseless counterpart, which is also a
-        point.
+    points: one point per combination of settings.
+    relative: whether utility is divided by that of the system without noise, which is also a point.
     levels: utility of popularity and random ranking, or of user and item means and the mean rating.
     """
 
@@ -207,7 +212,7 @@ class Frontier:
 
     @property
     def measure(self) -> str:
-        """The label of the vertical axis: the metric, or its ratio to the noiseless counterpart."""
+        """The label of the vertical axis: the metric, or its ratio with and without noise."""
         less = self.metric in ERROR_NAMES
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
@@ -224,11 +229,12 @@ class Frontier:
 
 
 def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
-    """Returns the points of each system with utility, relative to a counterpart or absolute.
+    """Groups the results of a sweep by system, for the drawing of utility against leakage.
 
-    All points of a system show the same figures: utility by the last metric of the first kind, the
-    attack with the largest gain, and the first scope with a claim. Noiseless counterparts are
-    points of their system.
+    A sweep trains systems with several settings. A system whose utility was measured has one
+    ``Frontier`` for settings whose utility is divided by that of the system without noise, and one
+    for other settings. Each compares all its settings by one metric of utility, by the attack with
+    the largest gain over guessing, and by epsilon in one scope: the first with a claim.
     """
     over_twin = {row.variant for row in swept.relative}
     twins = {swept.variants[index].twin for index in over_twin}
@@ -246,7 +252,7 @@ def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 
 def level_words(level: Level) -> str:
-    """A level as a number, or as a range of two numbers."""
+    """The utility of a simple recommender as a number, or as a range of two numbers."""
     return " to ".join(map(short_number, level.extremes))
 
 
@@ -260,7 +266,7 @@ def no_utility_words(swept: SweepContents) -> str:
 def _frontier(
     swept: SweepContents, places: Sequence[int], utility: Sequence[OverTrainingsRow]
 ) -> Frontier:
-    """The points of the variants ``places``, with their rows of ``utility``."""
+    """The points of the variants with the indices ``places``, with their rows of ``utility``."""
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = quoted_figure(rows)
@@ -315,7 +321,7 @@ def _frontier(
 
 
 def _is_whole(view: str) -> bool:
-    """Whether a scope is a whole user over a training, against the server."""
+    """Whether the scope in ``view`` is a whole user over a training, against the server."""
     parts = view.partition(DELTA_PREFIX)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -325,7 +331,7 @@ def _same(row: FigureRow, other: FigureRow | None) -> bool:
 
 
 def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
-    """The label of a variant: its swept settings, or "without noise" for a counterpart."""
+    """The label of a variant: its swept settings; "without noise" marks a variant without noise."""
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
@@ -334,11 +340,10 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:
-    """Yields the utility of two simple recommenders.
-
-    If ``relative``, ``rows`` are those of the noiseless counterparts, and each level is divided by
-    their utility, so that larger is better.
-    """
+    """Yields the utility of simple recommenders: popularity and random, or two kinds of means."""
+    # The means are those of users and items, and of all ratings. If ``relative``, ``rows`` are
+    # those of the systems without noise, and each level is divided by their utility, so that larger
+    # is better.
     less = rows[0].metric in ERROR_NAMES
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
@@ -353,7 +358,10 @@ def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]
 
 
 def quoted_figure(rows: Sequence[FigureRow]) -> FigureRow:
-    """The figure of utility to quote: of the first kind and protocol, at the largest cutoff."""
+    """The row of utility to quote: of the first metric and protocol, with the last cutoff.
+
+    The cutoff is the k of a metric such as HR@k.
+    """
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 
 

@@ -1,22 +1,24 @@
 """Leaks (attacks that beat guessing without the uploads), and the severity of a system.
 
-An audit tries many attack figures, so that some beat guessing by chance. The figures of one system
-are therefore tested together by Holm's procedure (1979): the probability that any of them is found
-to beat guessing by chance is at most (1 - confidence) / 2, whatever else the audit contains. The
-reported lower limits hold for all figures of the system together, by Bonferroni's correction.
+An audit has many attack results (values of metrics), so that some beat guessing by chance. The
+results of one system are therefore tested together by Holm's procedure (1979): the probability that
+any of them seems to beat guessing by chance is at most (1 - confidence) / 2, whatever else the
+audit contains. The reported lower limits hold for all results of the system together, by
+Bonferroni's correction.
 
-The record has the interval of each figure, but not its sample. Limits at other confidences, and
-thus the test, are therefore computed for a share of as many subjects as would give this interval
-(the exact limits of Clopper and Pearson 1934, with the effective sample size of Korn and Graubard
-1998).
+The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. A result
+with an advantage of .05 or more is a leak; a result with a smaller advantage is marked
+``is_small``.
 
-The advantage of an attack is its lower limit minus the baseline, divided by 1 - baseline. A figure
-with an advantage of .05 or more is a leak; a figure with a smaller one is marked ``is_small``.
-
-The severity of a system follows from the rows of the record by a rule with a number, which
+The severity of a system follows from the rows of the record by a rule with a version number, which
 docs/reading-a-report.md describes. ``report.json`` states the severity only together with
 ``SEVERITY_RULE``, and a reader derives it again.
 """
+
+# The record has the interval of each result, but not its sample. Limits at other confidences, and
+# thus the test, are therefore computed for a share of as many subjects as would give this interval
+# (the exact limits of Clopper and Pearson 1934, with the effective sample size of Korn and Graubard
+# 1998).
 
 from __future__ import annotations
 
@@ -39,14 +41,14 @@ _SIZES = (1e-9, 1e9)
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An attack figure that beats its baseline.
+    """An attack result (value of a metric) that beats its baseline, a guess without the uploads.
 
-    row: row of the figure.
-    baseline: figure without the uploads.
-    low_limit: lower limit of the figure at the row's confidence, for all figures of the system
-    together.
-    n_rows: number of figures of the system that have a baseline.
-    is_small: whether the figure beats the baseline by less than the margin.
+    row: row of the result.
+    baseline: value of the metric that the guess reaches.
+    low_limit: lower limit of the result at the row's confidence, corrected so that the limits of
+        all results of the system hold together.
+    n_rows: number of results of the system that have a baseline.
+    is_small: whether the advantage over the baseline is too small for a leak (by default below 5%).
     """
 
     row: AttackRow
@@ -57,25 +59,25 @@ class Leak:
 
     @property
     def advantage(self) -> float:
-        """The advantage (low - baseline) / (1 - baseline) at the lower limit, at most 1."""
+        """The advantage over guessing: (``low_limit`` - baseline) / (1 - baseline), at most 1."""
         room = 1.0 - self.baseline
         return min((self.low_limit - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
     @property
     def clause(self) -> str:
-        """The leak as a clause, without the name of the system."""
+        """A clause that describes the result and its baseline, without the name of the system."""
         row = self.row
         return (
             f"attack {row.attack} ({row.vantage}) reaches {row.metric} = "
             f"{say.short_number(row.value)}, at least "
             f"{say.short_number(self.low_limit)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}, corrected for {self.n_rows:,} figures of the system); a "
+            f"({trainings_words([row])}, corrected for {self.n_rows:,} results of the system); a "
             f"guess without the uploads reaches {say.short_number(self.baseline)}"
         )
 
 
 def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
-    """The attack rows that have a baseline and whose figures are at most 1, the best value."""
+    """The attack rows that have a baseline, and whose values are between -1 and 1 (the best)."""
     return tuple(
         row
         for row in record.attacks
@@ -85,9 +87,9 @@ def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
 
 
 def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The figures that beat guessing, the largest advantage first.
+    """The attack results that beat guessing without the uploads, the largest advantage first.
 
-    A figure with an advantage below ``margin`` is marked ``is_small``.
+    A result whose advantage is below ``margin`` is marked ``is_small``.
     """
     tried = comparable(record)
     beating = [
@@ -99,12 +101,15 @@ def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak,
 
 
 def find_leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The figures with an advantage of at least ``margin``, the largest advantage first."""
+    """The attack results with an advantage of at least ``margin``, the largest advantage first.
+
+    The advantage is the closed part of the gap from guessing to 1.
+    """
     return tuple(leak for leak in above_guessing(record, margin) if not leak.is_small)
 
 
 def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
-    """Yields the figures of one system that beat guessing."""
+    """Yields the figures among the ``rows`` of one system that beat guessing."""
     beating, much = _rejected(rows, 0.0), _rejected(rows, margin)
     for row in rows:
         if id(row) in beating:
@@ -116,7 +121,7 @@ def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
 
 
 def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
-    """The identities of rows whose advantage exceeds ``margin``, by Holm's procedure."""
+    """The ``id`` of each row whose advantage exceeds ``margin``, by Holm's procedure."""
     rejected: set[int] = set()
     tested = sorted(((_p_value(row, margin), row) for row in rows), key=lambda pair: pair[0])
     for remaining, (p_value, row) in zip(range(len(rows), 0, -1), tested, strict=True):
@@ -127,18 +132,18 @@ def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
 
 
 def _p_value(row: AttackRow, margin: float) -> float:
-    """The probability of a figure at least as good if the true advantage is ``margin``."""
+    """The probability of a figure as good as the row's if the true advantage is ``margin``."""
     figure = _Figure.against_guessing(row)
     return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
 def corrected_low(row: AttackRow, rows: int) -> float:
-    """The row's lower limit, corrected so that the limits of ``rows`` rows hold together."""
+    """The lower limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).low_of(rows)
 
 
 def corrected_high(row: AttackRow, rows: int) -> float:
-    """The row's upper limit, corrected so that the limits of ``rows`` rows hold together."""
+    """The upper limit of an attack result, widened so that ``rows`` such limits hold together."""
     return _Figure.of(row).high_of(rows)
 
 
@@ -147,7 +152,7 @@ class _Figure:
     """A figure in [``minimum``, 1] with its confidence limits.
 
     value, low, high: the figure and its limits.
-    guessed: same figure without the uploads.
+    guessed: value of the figure without the uploads.
     minimum: smallest possible value.
     failing: probability with which each limit fails.
     """
@@ -161,7 +166,7 @@ class _Figure:
 
     @classmethod
     def of(cls, row: AttackRow) -> _Figure:
-        """Returns the figure of a row."""
+        """Returns the figure of an attack row, with its limits and its baseline."""
         guessed = row.baseline or 0.0
         minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
         failing = (1.0 - row.confidence) / 2
@@ -169,7 +174,7 @@ class _Figure:
 
     @classmethod
     def against_guessing(cls, row: AttackRow) -> _Figure:
-        """Returns the row's gain over its baseline if stored, else the figure of the row."""
+        """Returns the row's gain over its baseline if that is stored, else the row's figure."""
         if row.gain is None:
             return cls.of(row)
         gain, failing = row.gain, (1.0 - row.confidence) / 2
@@ -206,14 +211,15 @@ class _Figure:
 
 
 def _moved(value: float, low: float, failing: float, rows: int) -> float:
-    """The lower limit of a share at error ``failing / rows``, given its limit at ``failing``."""
+    """The lower limit of a share at error ``failing / rows``, from its limit at ``failing``."""
     if rows <= 1 or low >= value or failing <= 0.0:
         return min(low, value)
     return min(low, _limit(value, _size(value, low, failing), failing / rows))
 
 
 def _limit(value: float, size: float, failing: float) -> float:
-    """The exact lower limit of a share ``value`` of ``size`` subjects at error ``failing``."""
+    """The exact lower limit of a share ``value`` of ``size`` subjects."""
+    # ``failing`` is the probability with which the limit fails.
     from scipy.special import betaincinv
 
     return float(betaincinv(value * size, (1.0 - value) * size + 1.0, failing))
@@ -222,6 +228,7 @@ def _limit(value: float, size: float, failing: float) -> float:
 @functools.lru_cache(maxsize=4096)
 def _size(value: float, low: float, failing: float) -> float:
     """The number of subjects for which a share ``value`` has the lower limit ``low``."""
+    # ``failing`` is the probability with which the limit fails.
     if low >= value or failing <= 0.0:
         return math.inf
     smaller, larger = map(math.log, _SIZES)
@@ -235,27 +242,30 @@ def _size(value: float, low: float, failing: float) -> float:
 
 
 def max_gain_clause(rows: Sequence[AttackRow], tried: int | None = None) -> str:
-    """A clause on the largest advantage over guessing that the intervals do not exclude.
+    """A clause on the largest advantage over guessing that the confidence intervals do not exclude.
 
-    The advantage is the largest upper limit minus baseline, corrected for ``tried`` figures (by
-    default the number of ``rows``).
+    The advantage is the largest difference of upper limit and baseline over ``rows``, corrected for
+    ``tried`` results (by default the number of ``rows``).
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
     advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
     if advantage <= 0.0:
-        return "none of these attacks has an advantage over guessing; other attacks may have one"
-    limit = f"the intervals leave open an advantage of up to {say.round_up(advantage)}"
-    return f"{limit}; other attacks may have more"
+        return "the intervals exclude that these attacks beat guessing; other attacks may beat it"
+    limit = f"the intervals allow results up to {say.round_up(advantage)} above guessing"
+    return f"{limit}; other attacks may do better"
 
 
 def leak_sentences(record: Contents, margin: float) -> str:
-    """Sentences on the worst leak and the number of leaks, or on the attacks that found none."""
+    """Sentences on the worst leak and the number of leaks; else on the attacks that ran.
+
+    A leak has an advantage over guessing of at least ``margin``.
+    """
     tried, above = comparable(record), above_guessing(record, margin)
     leaking = [leak for leak in above if not leak.is_small]
     by = f"{say.percent(margin)} or more of the gap between guessing and certainty"
     less = len(above) - len(leaking)
-    little = f" {say.count_phrase(less, 'figure')} beat guessing by less." if less else ""
+    little = f" {say.count_phrase(less, 'result')} beat guessing by less." if less else ""
     if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
@@ -264,17 +274,17 @@ def leak_sentences(record: Contents, margin: float) -> str:
             if section.not_run
         ]
         return (
-            f"No leak found: none of {len(tried):,} figures of attacks with a baseline closes {by}."
+            f"No leak is shown: none of {len(tried):,} comparable results of attacks closes {by}."
             f"{little} Attacks that ran: {names}.{''.join(lost)}"
         )
     worst = leaking[0]
     return (
         f"The worst leak is in {worst.row.target}: {worst.clause}. In total, {len(leaking):,} of "
-        f"{len(tried):,} figures close {by}.{little}"
+        f"{len(tried):,} results close {by}.{little}"
     )
 
 
-# Number of the severity rule, which changes with the rule.
+# Version of the severity rule; it grows if the rule changes.
 SEVERITY_RULE = 4
 # Smallest advantages of an attack with which a leak is critical, or high.
 MIN_CRITICAL, MIN_HIGH = 0.5, 0.2
@@ -287,7 +297,10 @@ Such an attack alone makes a leak at most medium, because its epsilon states the
 
 
 class Severity(StrEnum):
-    """The severity of a system or of its leak, the worst first."""
+    """The severity of a system, or of the best attack on it, from critical to low.
+
+    Members are ordered, the worst first.
+    """
 
     CRITICAL = "Critical"
     HIGH = "High"
@@ -303,7 +316,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A severity that is known to be at least a level.
+    """The severity that is at least justified, with the parts of the system that were not assessed.
 
     level: severity that follows from the examined parts.
     unassessed: parts that were not assessed, and why; empty if everything was assessed.
@@ -314,23 +327,26 @@ class Assessment:
 
     @property
     def gap(self) -> str:
-        """The parts that were not assessed; empty if the level is already critical."""
+        """A text on the parts that were not assessed; empty if the severity cannot be worse."""
         return "" if self.level is Severity.CRITICAL else self.unassessed
 
     @property
     def severity(self) -> Severity:
-        """The level, or "not assessed" instead of low if some parts were not assessed."""
+        """The level, but "not assessed" instead of low if some parts were not assessed."""
         unknown = self.gap and self.level is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.level
 
     @property
     def words(self) -> str:
-        """The severity, followed by "or worse" if some parts were not assessed."""
+        """The severity as text, followed by "or worse" if some parts were not assessed."""
         worse = self.gap and self.severity is self.level
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def fails(self, worst: Severity) -> bool | None:
-        """Whether the severity is ``worst`` or worse; None if some parts were not assessed."""
+        """Whether the severity is ``worst`` or worse.
+
+        None if that is unknown, because some parts were not assessed.
+        """
         if self.level.rank <= worst.rank:
             return True
         return None if self.gap else False
@@ -340,7 +356,8 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     """The severity of a system: the worse of the severities of its claim and of its leak.
 
     A refuted claim together with a high leak is critical. The result lists the parts that were not
-    assessed, unless it is critical. ``leaks`` are the system's leaks by at least the margin.
+    assessed. ``leaks`` are the system's attack results whose advantage over guessing is at least
+    the margin.
     """
     finding = section.headline_finding
     claim, leak = claim_severity(finding), leak_severity(section, leaks)
@@ -354,7 +371,10 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
-    """The severity of the verdict on a claim; None if no claim was judged in its own scope."""
+    """The severity that follows from the verdict on a claim.
+
+    None if no claim was judged in a scope that the claim covers.
+    """
     if finding is None or finding.verdict is Verdict.INCOMPARABLE:
         return None
     if finding.verdict is Verdict.UNSOUND:
@@ -370,11 +390,11 @@ def claim_severity(finding: Finding | None) -> Severity | None:
 
 
 def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
-    """The severity of the leak, and the reason why an adversary may learn more than was shown.
+    """The severity of a system's leak, with the reason why an adversary may learn more than shown.
 
-    The leak is assessed if more attacks were compared with guessing than could not run, and most
-    messages could be read. Distinguishers and the epsilon of a game do not count, because they do
-    not exclude what another attack would have learned.
+    There is such a reason unless more attacks were compared with guessing than could not run, and
+    most messages could be read. Attacks that only guess which of two worst-case inputs was sent are
+    not counted, because they do not exclude what another attack would have learned.
     """
     shown = [bound.epsilon for bound in lower_bounds(section)]
     won = max_advantage(leaks)
@@ -403,12 +423,15 @@ def _unassessed(section: Section) -> str:
 
 
 def max_advantage(leaks: Sequence[Leak]) -> float:
-    """The largest advantage of a leak that is not a distinguisher's; 0 without a leak."""
+    """The largest advantage over guessing among ``leaks``; 0 if there is none.
+
+    Attacks that guess which of two worst-case inputs was sent are left out.
+    """
     return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
 def lower_bounds(section: Section) -> tuple[Bound, ...]:
-    """The lower bounds of epsilon in a section that hold without assumptions."""
+    """The lower bounds of epsilon of one system that hold without assumptions."""
     quoted = [finding.lower_bound for finding in section.findings]
     others = [other.bound for other in section.other_bounds if not other.bound.assumptions]
     return tuple(bound for bound in (*quoted, *others) if bound is not None)

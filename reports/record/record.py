@@ -1,4 +1,4 @@
-"""The records of an audit and of a sweep with their public methods, and the outcome of a gate."""
+"""The records of an audit and of a sweep, and the outcome of a gate (rule for failing CI)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """The outcome of a gate on a record.
+    """The outcome of a gate (the rule for failing CI) on the record of an audit.
 
     code: exit code.
     failing: summaries of the systems that fail the gate.
-    unassessed: one line per system that the gate needs and that was not assessed.
-    compared: comparison with the baseline; None without a baseline.
+    unassessed: one line per system whose severity the gate needs, but which was not assessed.
+    compared: comparison with the baseline, an earlier record; None without a baseline.
     leak: sentences on the worst leak, if the gate is on leaks; else empty.
     """
 
@@ -56,11 +56,14 @@ class GateOutcome:
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
-        """Applies ``gate`` to a record. The exit code is:
+        """Applies ``gate`` (the rule for failing CI) to the record of an audit.
 
-        - 3 if the record has errors, or if a system was not assessed, unless the gate allows that
-          or something else fails. With a ``baseline`` also if no claim is in both records, or if a
-          leak was assessed in the baseline but is not now;
+        ``baseline`` is an earlier record. The exit code is:
+
+        - 3 if the record has errors, or if a system was not assessed. The latter does not count if
+          the gate allows it or something else fails;
+        - 3 if a ``baseline`` is given and no claim is in both records, or a leak was assessed in
+          the baseline but is not now;
         - 1 if ``gate`` fails; with a ``baseline`` only for changes for the worse;
         - 0 otherwise.
         """
@@ -109,7 +112,7 @@ class Record(Contents):
 
     @classmethod
     def read(cls, location: str | Path) -> Record:
-        """Reads the record of a run directory or of a report.json.
+        """Reads the record of an audit from a run directory or a report.json.
 
         Raises InputError if the file is missing, broken, edited or of another version.
         """
@@ -118,26 +121,30 @@ class Record(Contents):
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
         """Writes all reports (``store.FILE_NAMES``) to a directory and returns its path.
 
-        ``gate`` decides which test cases of junit.xml are failures, and its margin which rows are
-        leaks. Raises InputError if the directory cannot be written.
+        ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and
+        how far above guessing a leak is. Raises InputError if the directory cannot be written.
         """
         store.write(self, Path(directory), gate)
         return Path(directory)
 
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
-        """The exit code of ``auditor run``: 1 if ``gate`` fails, 3 if that is not known, else 0.
+        """The exit code of ``auditor run``: 1 if ``gate`` fails, 3 if that is undecided, else 0.
 
-        With a ``baseline`` (an earlier record), 1 means that something became worse.
+        ``gate`` is the rule for failing CI. With a ``baseline`` (an earlier record), 1 means that
+        something became worse.
         """
         return GateOutcome.of(self, gate, baseline).code
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings in which a claim is refuted; without any, the claims may still be false."""
+        """The findings (judged claims) with a refuted claim; other claims may still be false."""
         return tuple(finding for section in sections(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
-        """The rows on one system; raises InputError if the audit has no system of this name."""
+        """Returns all rows on the system ``target``.
+
+        Raises InputError if the audit has no system of this name.
+        """
         by_name = {section.target: section for section in sections(self)}
         if target not in by_name:
             raise InputError(
@@ -149,8 +156,9 @@ class Record(Contents):
     def to_frame(self, what: str = "findings") -> pandas.DataFrame:
         """Returns the rows of one kind (such as findings or attacks) as a table.
 
-        Each number or text has a column; parts of a row have columns such as ``claim.epsilon`` and
-        ``scope.unit``. Raises InputError for an unknown kind, and if pandas is not installed.
+        Each number or text has a column; entries of a nested object have columns such as
+        ``claim.epsilon`` and ``scope.unit``. Raises InputError for an unknown kind, and if pandas
+        is not installed.
         """
         if what not in _TABLES:
             raise InputError(
@@ -167,7 +175,7 @@ class Record(Contents):
 
     def __repr__(self) -> str:
         names = ", ".join(section.target for section in sections(self)) or "no system"
-        return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
+        return f"<Record of {names}: {summary(self).partition(': ')[2]}>"
 
     def __str__(self) -> str:
         failed = [f"error: {say.make_printable(error)}" for error in self.errors]
@@ -180,7 +188,7 @@ class Record(Contents):
         )
 
     def _repr_html_(self) -> str:
-        """The first screen of the report as HTML, without scripts and with its own styles."""
+        """The first screen of the report as HTML with inline styles, without scripts."""
         page = fill_template(
             "notebook.html.j2",
             record=self,
@@ -196,11 +204,11 @@ SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP_FILE)
 
 
 class Sweep(SweepContents):
-    """The record of a whole sweep: variants, figures per training, and figures over trainings."""
+    """The record of a whole sweep: systems with their settings, and numbers of all trainings."""
 
     @classmethod
     def load(cls, directory: Path) -> Sweep | None:
-        """Reads the sweep in a directory; None if there is none.
+        """Reads the record of a sweep from a directory; None if the directory has none.
 
         Raises InputError if the file cannot be read as a sweep of this version.
         """
@@ -216,9 +224,9 @@ class Sweep(SweepContents):
         raise InputError(f"Expected a sweep's record in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Writes sweep.json, the rows as CSV and Parquet, the HTML page, and the drawing as SVG.
+        """Writes the record as sweep.json, with CSV, Parquet, an HTML page and a drawing.
 
-        Returns the path of the directory.
+        CSV and Parquet have one row per number of each training. Returns the path of the directory.
         """
         import pyarrow.csv
         import pyarrow.parquet
@@ -239,13 +247,13 @@ class Sweep(SweepContents):
         return place
 
     def encoded(self) -> bytes:
-        """The sweep as canonical JSON, in which equal sweeps have equal bytes."""
+        """The record of the sweep as canonical JSON, in which equal records have equal bytes."""
         data = store.to_json(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         return (say.escape(text) + "\n").encode()
 
     def figure(self) -> Picture:
-        """The drawing of utility against the gain of attacks and against epsilon."""
+        """The drawing of the sweep: utility against attacks' gain over guessing, and epsilon."""
         return Picture(
             sweep_figure.draw_sweep(frontier.frontiers(self), frontier.no_utility_words(self)),
             "Utility, leakage and epsilon by setting",
@@ -255,7 +263,7 @@ class Sweep(SweepContents):
         )
 
     def page(self) -> str:
-        """The sweep as one self-contained HTML page."""
+        """The record of the sweep as one self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
             "kind": [kind for kind in frontier.KINDS if self._of(kind)],
@@ -277,11 +285,11 @@ class Sweep(SweepContents):
         return say.legal(page)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The rows of all trainings as a table, with one column per swept setting."""
+        """The numbers of each training as a table, with one column per swept setting."""
         return self._table().to_pandas()
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
-        """Pairs of a variant's name and a figure of this kind over all trainings."""
+        """Pairs of a variant's name and a figure of one ``kind`` over all trainings."""
         return [(self.name_at(row.variant), row) for row in self.overall if row.kind == kind]
 
     def name_at(self, place: int) -> str:

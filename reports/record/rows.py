@@ -1,4 +1,4 @@
-"""Rows of the record, and the contents of report.json, from which every report is rendered.
+"""Rows of an audit's record, and the contents of report.json, from which reports are rendered.
 
 ``report.json`` is a ``Contents``, versioned by ``schema_version``. Its rows have everything that is
 needed to check them: claims and bounds with scope, delta, confidence, source and sample size.
@@ -30,35 +30,35 @@ SCHEMA_VERSION: Literal[5] = 5
 
 
 class Row(BaseModel):
-    """Base class of the immutable rows of the record; a row with an unknown field is rejected."""
+    """Base class of the immutable rows of an audit's record; unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class Finding(Row):
-    """One privacy claim, judged in one scope.
+    """One privacy claim of a system, judged in one scope.
 
     target: name of the system.
     claim: the claim.
     scope: scope in which the claim is judged: its own, or another scope to which a reader may apply
         it.
     delta: delta at which the claim is judged.
-    accounted: proved upper bound of epsilon in this scope.
-    measured: lower bound of epsilon in this scope.
+    accounted: proved upper bound of epsilon in this scope; None without a proof.
+    measured: lower bound of epsilon in this scope; None if none was measured or calculated.
     verdict, vacuous, reason: the judgement, whether the claim is vacuous, and the reason in
         sentences.
     note: remark for the reader.
     claimed_guess: highest success rate of a guess at one bit that the claim allows.
     shown_guess: success rate e^eps / (1 + e^eps) on the most revealing outputs by the lower bound.
         The average over all outputs may be far lower, because a rare output suffices for a large
-        epsilon.
+        epsilon. None without a lower bound.
     outside_model: condition of the judgement that no scope expresses and that the paper does not
         mention; empty if there is none.
     untested: reason why no measurement could have refuted the claim; empty if one could, or if none
         was needed.
-    game: name of the game in whose population the claim is judged; empty if the claim
-        is judged for the users of the data.
-    holds_at: delta at which a refuted epsilon holds, if that is known exactly.
+    game: name of the game in whose population the claim is judged; empty if the claim is judged for
+        the users of the data.
+    holds_at: delta at which a refuted epsilon holds; None if it is not known exactly.
     repair: settings of the system with which the claim is proved; empty if none are known.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -101,7 +101,11 @@ class Finding(Row):
         note: str = "",
         outside_model: str = "",
     ) -> Finding:
-        """Judges a claim in a scope at a delta; ``verdict.judge`` describes the arguments."""
+        """Judges a claim in a scope at a delta, by the upper bound and the lower bound of epsilon.
+
+        ``accounted`` and ``measured`` are these bounds. ``verdict.judge_claim`` describes all
+        arguments.
+        """
         arguments: dict[str, Any] = {
             "scope": scope,
             "delta": delta,
@@ -124,18 +128,21 @@ class Finding(Row):
 
     @property
     def lower_bound(self) -> Bound | None:
-        """The lower bound if it holds without assumptions, else None."""
+        """The lower bound ``measured`` if it holds without assumptions, else None."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim states an epsilon for the judged scope and delta, or is refuted."""
+        """Whether the claim is finite and covers the judged scope and delta, or is refuted there.
+
+        A claim with a condition in ``outside_model`` does not cover them.
+        """
         covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
         covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
         return covers and math.isfinite(self.claim.epsilon)
 
     def without_proof(self, why: str) -> Finding:
-        """Returns the finding judged again without its upper bound.
+        """Returns the finding judged again without its upper bound of epsilon.
 
         ``why`` is appended to the note of the finding.
         """
@@ -163,14 +170,14 @@ class Finding(Row):
 
 
 class Measurement(Row):
-    """A lower bound of epsilon on a system, whether or not a finding has it."""
+    """A lower bound of epsilon of one system, whether or not it judges a claim."""
 
     target: str
     bound: Bound
 
 
 class FurtherFigure(Row):
-    """A figure with its confidence interval; the row that contains it states the confidence."""
+    """A number with its confidence interval; the row that contains it states the confidence."""
 
     value: float
     ci_low: float
@@ -178,7 +185,7 @@ class FurtherFigure(Row):
 
 
 class RocRow(Row):
-    """A ROC curve with its pointwise confidence band, of at most 200 points.
+    """A ROC curve of at most 200 points, with its pointwise confidence band.
 
     fpr: false-alarm rates, increasing from the smallest that the data resolve up to 1.
     tpr: true positive rates at these false-alarm rates.
@@ -196,9 +203,9 @@ class UsersRow(Row):
 
     success: measure of the success at one user in words; its values are in [0, 1].
     quantiles: quantiles of the success over users, by level; "99%" is for the most exposed users.
-    sure: share of users at whom the success is .9 or more.
-    groups: mean success in groups of users, by trait and name of the group.
-    each: pairs (row of the user in the data, from 0; success) for every user; empty unless
+    sure: share of users at whom the success is .9 or more; None if it was not computed.
+    groups: mean success in groups of users, by user attribute and name of the group.
+    each: pairs (index of the user in the data, from 0; success) for every user; empty unless
         requested.
     """
 
@@ -210,7 +217,7 @@ class UsersRow(Row):
 
     @property
     def group_means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """The trait, name and mean success of each group of users, sorted by trait and name."""
+        """The attribute, name and mean success of each group of users, sorted by the first two."""
         named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
         return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)
 
@@ -219,18 +226,20 @@ class AttackRow(Row):
     """One metric of one attack on one system, with its confidence interval and its baselines.
 
     target, attack, family, vantage, metric: names that identify the row.
-    value, ci_low, ci_high, confidence: the figure and its interval over subjects and trainings.
-        With one training, the interval does not cover another training.
-    baseline: best figure of ``baselines``, which are the figures of adversaries without the
-        uploads.
-    gain: value minus baseline with the interval of this difference, if both have the same subjects.
-        If it has an interval above 0, the attack beats guessing.
-    from_interactions: figure of the same attack on the true interactions instead of the uploads,
-        which may reveal less or more.
-    further: other figures of the same guesses, by name.
-    roc: ROC curve of the attack's scores.
-    users: spread of the attack's success over users.
-    n, subject: number of subjects, and their kind, such as "users".
+    value, ci_low, ci_high, confidence: value of the metric, and its interval over subjects and
+        trainings. With one training, the interval does not cover another training.
+    baseline: best of ``baselines``, which are the values that adversaries without the uploads
+        reach; None without a baseline.
+    gain: value minus baseline with the interval of this difference, if value and baseline have the
+        same subjects; else None. If the interval is above 0, the attack beats the best of these
+        adversaries.
+    from_interactions: value of this attack on the true interactions instead of the uploads, which
+        may reveal less or more; None if it was not computed.
+    further: other metrics of the same guesses, by name.
+    roc: ROC curve of the attack's scores; None without scores.
+    users: spread of the attack's success over users; None if it was not computed.
+    n, subject: number of subjects (the units that the attack guesses about), and their kind, such
+        as "users".
     trainings: number of attacked trainings.
     reference: publication of the attack.
     note: assumptions of the attack, and remarks.
@@ -260,7 +269,10 @@ class AttackRow(Row):
 
     @property
     def net_gain(self) -> FurtherFigure | None:
-        """The gain over the baseline; if no gain is stored, the figure minus the baseline."""
+        """The gain over the baseline; if no gain is stored, the metric's value minus the baseline.
+
+        None without a baseline.
+        """
         if self.gain is not None or self.baseline is None:
             return self.gain
         value, low, high = (x - self.baseline for x in (self.value, self.ci_low, self.ci_high))
@@ -268,7 +280,12 @@ class AttackRow(Row):
 
 
 class SkippedRow(Row):
-    """An attack that did not run on a system, with the reason."""
+    """An attack that did not run on a system.
+
+    target: name of the system.
+    attack: name of the attack.
+    reason: reason in words.
+    """
 
     target: str
     attack: str
@@ -276,9 +293,11 @@ class SkippedRow(Row):
 
 
 class Baseline(Row):
-    """Utility of a recommender without federated training, on the same split and candidates.
+    """Utility of a simple recommender without federated training, such as popularity.
 
-    ``difference`` is the system's figure minus this figure, computed per user.
+    name: name of the recommender.
+    value: its utility, on the system's split and candidate items.
+    difference: the system's utility minus this value, computed per user, with its interval.
     """
 
     name: str
@@ -287,17 +306,17 @@ class Baseline(Row):
 
 
 class UtilityRow(Row):
-    """One figure of a system's utility, measured by the protocol of its paper.
+    """One result of a system's utility, measured by the protocol of its paper.
 
     target, metric, protocol: names that identify the row.
-    value, ci_low, ci_high, confidence: the figure and its interval over users and trainings. With
-        one training, the interval does not cover another training.
-    random: figure of a random ranking, or of the mean rating.
-    baseline: figure of popularity, or of user and item means; None in older records.
+    value, ci_low, ci_high, confidence: value of the metric, and its interval over users and
+        trainings. With one training, the interval does not cover another training.
+    random: value of a random ranking, or of the mean rating.
+    baseline: value of popularity, or of user and item means; None in older records.
     n: number of test users or test ratings.
     trainings: number of trainings.
-    paper_value, paper_note: the paper's figure and its conditions.
-    unprotected: name of the same system without protection, if there is one.
+    paper_value, paper_note: the paper's value (None if it prints none) and its conditions.
+    unprotected: name of the system without protection; empty if there is none.
     """
 
     target: str
@@ -319,6 +338,7 @@ class UtilityRow(Row):
 class MessagesRow(Row):
     """Counts of the messages in all trainings of a system, and of those that attacks cannot use.
 
+    target: name of the system.
     sent: number of messages.
     empty: number of messages that leave the model unchanged.
     oversized: number of messages with infinities, NaN or numbers too large for computation.
@@ -336,13 +356,14 @@ class MessagesRow(Row):
 
 
 class ReproducedRow(Row):
-    """One figure that a paper prints, with our measurement of it.
+    """A number that a paper prints, with our measurement of it.
 
     place: table or figure of the paper.
     system: name of the system.
-    what: row and column of the figure, without the system.
+    what: row and column of the number, without the system.
     printed: the paper's number; None if the paper draws a curve or compares in words.
-    value, ci_low, ci_high: our measurement and its interval.
+    value, ci_low, ci_high: our measurement and its interval; the limits are None without an
+        interval.
     beside: further measurements for comparison, such as the accuracy of the majority class.
     note: reason for a difference.
     """
@@ -361,7 +382,10 @@ class ReproducedRow(Row):
 class CheckRow(Row):
     """The result of a check of a property that no epsilon covers.
 
-    ``failed`` is None if the check did not run.
+    target: name of the system.
+    check: name of the check.
+    failed: whether the check failed; None if it did not run or was waived.
+    reason: explanation in words.
     """
 
     target: str
@@ -371,7 +395,12 @@ class CheckRow(Row):
 
 
 class DataRow(Row):
-    """The name, digest and size of the data set of an audit."""
+    """The data set of an audit.
+
+    name: name of the data set.
+    digest: digest of its content.
+    n_users, n_items, n_interactions: numbers of users, items and interactions.
+    """
 
     name: str
     digest: str
@@ -381,10 +410,15 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """Versions, seed, data, timing and machine of an audit.
+    """Origin of an audit's results: versions, seed, data, timing and machine.
 
-    Audits with equal plans differ only in ``timing`` and ``machine``. ``data`` is None without a
-    data set.
+    versions: versions of packages, by name.
+    seed: seed of the audit.
+    data: the data set; None without one.
+    timing: durations in seconds, by name.
+    machine: properties of the machine, by name.
+
+    Audits with equal plans differ only in ``timing`` and ``machine``.
     """
 
     versions: dict[str, str]
@@ -395,7 +429,7 @@ class Provenance(Row):
 
 
 def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
-    """Returns the plan; raises ValueError if it is nested so deeply that renderers would fail."""
+    """Returns the plan; raises ValueError if it is nested too deeply for renderers."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
         parts = (each.values() if isinstance(each, dict) else each for each in layer)
@@ -406,10 +440,13 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 class Contents(Row):
-    """The contents of the record of an audit; ``reports.record.record.Record`` adds methods to it.
+    """The contents of an audit's record; ``reports.record.record.Record`` adds methods to it.
 
     plan, provenance: the plan, and the versions, seed, data, timing and machine.
-    findings, measurements, attacks, skipped, utility, messages: rows of the record.
+    findings: judged claims.
+    measurements: lower bounds of epsilon.
+    attacks, skipped: results of attacks, and attacks that did not run.
+    utility, messages: utility of the systems, and counts of messages.
     own: names of the caller's own systems: wrapped callables, apps and recordings.
     notes: sentences on parts of the audit that were left out.
     errors: sentences on parts of the audit that failed.
@@ -430,9 +467,9 @@ class Contents(Row):
 
 
 def flatten(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Converts rows to dictionaries with equal keys, such as ``claim.epsilon``.
+    """Converts rows to dictionaries with equal keys, in which nested objects are flattened.
 
-    The value of a key that a row lacks is None.
+    Such keys are dotted (``claim.epsilon``). A key that a row lacks has the value None.
     """
     tables = [dict(walk_leaves(row.model_dump(mode="python"))) for row in rows]
     names = dict.fromkeys(name for row in tables for name in row)
@@ -441,7 +478,10 @@ def flatten(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def walk_leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the dotted name and the value of each leaf of nested mappings."""
+    """Yields (dotted name, value) for each entry of nested mappings that is not a mapping.
+
+    ``above`` precedes each name.
+    """
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
             yield from walk_leaves(value, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""Rows of a record grouped by system, and the addresses of systems and findings in a page."""
+"""Rows of an audit's record grouped by system, and addresses of systems and findings in a page."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Section:
-    """All rows of a record on one system.
+    """All rows of an audit's record on one system.
 
     target: name of the system.
     findings, attacks, skipped, utility, messages: rows on the system.
-    other_bounds: lower bounds that no finding has.
+    other_bounds: lower bounds of epsilon that belong to no finding.
     n_users: number of users in the data; None without data.
     is_quick: whether the audit was quick.
     is_own: whether the system is the caller's own.
@@ -56,38 +56,44 @@ class Section:
     is_own: bool = False
 
     def __repr__(self) -> str:
-        """The name of the system, the verdict and the reason."""
+        """The name of the system, and the verdict and the reason of its first finding."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
         return f"{self.target}: {say.verdict_words(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings in which a claim is refuted."""
+        """The system's findings (judgements of claims) that refute a claim."""
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        """The names of the attacks that ran from no vantage."""
+        """The names of the attacks that could not run for any adversary's view of the system."""
         run = {"utility", *(row.attack for row in self.attacks)}
         return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
 
     @property
     def headline_finding(self) -> Finding | None:
-        """The finding to quote first: the most severe verdict, then the largest lower bound."""
+        """The judged claim to quote first: the most severe verdict, then the largest lower bound.
+
+        None without judged claims.
+        """
         return min(self.findings, key=severity_key, default=None)
 
     @property
     def worst_other(self) -> Finding | None:
-        """Among findings outside the claim's scope, the finding with the largest lower bound."""
-        outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
+        """The judgement with the largest lower bound in a scope that the claim does not cover.
+
+        None if there is none. Games are left out: they have fewer users, items or rounds.
+        """
+        outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE and not f.game]
         return max(
             outside, key=lambda f: f.lower_bound.epsilon if f.lower_bound else -1.0, default=None
         )
 
 
 def sections(record: Contents) -> tuple[Section, ...]:
-    """Groups the rows of a record by system, in the order in which the record names the systems."""
+    """Groups the rows of an audit's record by system, in the order of the systems in the record."""
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
 
@@ -112,7 +118,7 @@ def sections(record: Contents) -> tuple[Section, ...]:
 
 
 def severity_key(finding: Finding) -> tuple[int, float]:
-    """A sort key of findings: the most severe verdict first, then the largest lower bound."""
+    """A sort key of judged claims: the most severe verdict first, then the largest lower bound."""
     shown = -1.0 if finding.lower_bound is None else finding.lower_bound.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
 
@@ -123,14 +129,21 @@ RESERVED = ("content", "at-a-glance", "who-learns", "systems", "method", "glossa
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Addresses (HTML ids) of a system's section and of its findings, in their order."""
+    """Addresses (HTML ids) of one system in the report's page.
+
+    page: address of the section on this system; all sections are on one page.
+    findings: address of each finding (judged claim) of the system, in their order.
+    """
 
     page: str
     findings: tuple[str, ...]
 
 
 def anchors(record: Contents) -> dict[str, Anchor]:
-    """The addresses of all systems and findings, which are distinct and valid URL fragments."""
+    """The addresses (HTML ids) of each system's section and findings, by the name of the system.
+
+    All addresses are distinct and valid URL fragments. A finding is a judged claim.
+    """
     parts = sections(record)
     pages = unique_slugs((section.target for section in parts), RESERVED)
     taken, by_target = (*RESERVED, *pages), {}
@@ -143,7 +156,7 @@ def anchors(record: Contents) -> dict[str, Anchor]:
 
 
 def unique_slugs(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Converts names to distinct addresses of letters, digits, dots and hyphens.
+    """Converts names to distinct addresses (HTML ids) of letters, digits, dots and hyphens.
 
     A number is appended to an address that an earlier name or ``taken`` has.
 

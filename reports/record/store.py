@@ -1,4 +1,4 @@
-"""Files of a run directory: report.json, and the reports that are rendered from it.
+"""Reads and writes the files of a run directory: report.json, and reports rendered from it.
 
 Equal records give equal bytes. A file is written completely or not at all, and report.json is
 written last.
@@ -47,10 +47,10 @@ _KINDS = {
 
 
 def encode_json(record: Contents) -> bytes:
-    """A record as canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf", no NaN.
+    """The record of an audit as canonical JSON: keys are sorted, the indent is 2, NaN is an error.
 
-    The JSON also has the severity of each system, which ``read`` derives again, and the address of
-    its schema.
+    Floats are written as repr, infinity as "inf". The JSON also has the address of its schema and
+    each system's severity, which ``read`` computes again from the rows and compares.
     """
     data = to_json(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
@@ -62,8 +62,8 @@ def encode_json(record: Contents) -> bytes:
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     """Renders ``record`` and writes all files of a run directory, report.json last.
 
-    ``gate`` decides which test cases of junit.xml are failures, and its margin which rows are
-    leaks.
+    ``gate`` (the rule for failing CI) decides which test cases of junit.xml are failures, and how
+    far above guessing a leak is.
     """
     contents = {
         "report.html": html.render(record).encode(),
@@ -77,7 +77,10 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file completely or not at all: a draft next to it is moved over it at the end."""
+    """Writes a file completely or not at all.
+
+    The content goes to a draft next to the file, which replaces the file at the end.
+    """
     write_all({path: content})
 
 
@@ -112,7 +115,7 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
     """Reads a regular file of at most ``max_size`` bytes.
 
     Raises OSError, with a description in ``strerror``, for a directory, a FIFO, a device and a
-    larger file, and for a link unless ``follow``. A read therefore cannot block.
+    larger file. Raises OSError for a link unless ``follow``. A read therefore cannot block.
     """
     mode = os.stat(path, follow_symlinks=follow).st_mode
     if not stat.S_ISREG(mode):
@@ -126,7 +129,7 @@ def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
 
 
 def read(location: Path, kind: type[Kept]) -> Kept:
-    """Reads the record of a run directory or of a report.json as an object of class ``kind``.
+    """Reads the record of an audit from a run directory or a report.json, as an object of ``kind``.
 
     Raises InputError if the file is missing, broken, edited or of another version.
     """
@@ -222,14 +225,14 @@ def lock(directory: Path) -> Iterator[None]:
 
 
 def _attributed(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a stored claim, whose basis is unknown unless the file states one."""
+    """Returns a JSON object; a stored claim without a basis gets the basis "unknown"."""
     if {"epsilon", "scope", "statement"} <= values.keys():
         values.setdefault("basis", Basis.UNKNOWN)
     return values
 
 
 def _edited(expected: str, got: str, how: str = "edited") -> InputError:
-    """Returns the error for a file whose content differs from what the auditor writes."""
+    """Returns the error for a file whose content differs from that written by the auditor."""
     return InputError(f"Expected {expected}, got {got}. The file was {how}. Run the audit again.")
 
 
@@ -250,7 +253,7 @@ def _check_verdicts(record: Contents, path: Path) -> None:
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the severity rule, the severity of each system, and the parts not assessed."""
+    """The number of the severity rule, each system's severity, and the parts not assessed."""
     assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     return {
         "rule": SEVERITY_RULE,
@@ -260,7 +263,8 @@ def _severity(record: Contents) -> dict[str, Any]:
 
 
 def _check_severity(stored: Any, record: Contents, path: Path) -> None:
-    """Raises InputError if a severity stored under this rule does not follow from the rows."""
+    """Raises InputError if a stored severity does not follow from the rows of the record."""
+    # A severity that was stored under another rule is not checked.
     if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE:
         return
     derived = _severity(record)
@@ -271,7 +275,7 @@ def _check_severity(stored: Any, record: Contents, path: Path) -> None:
 def to_json(value: Any, place: str = "") -> Any:
     """Converts a value to types of JSON, with infinity as "inf".
 
-    Raises IncompleteError for NaN, and names its ``place``.
+    Raises IncompleteError for NaN, with its path in the record, which begins with ``place``.
 
     >>> to_json({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}

@@ -1,4 +1,4 @@
-"""The wording of all reports: numbers, scopes, bounds and verdicts in words.
+"""The wording of all reports: functions that express numbers, scopes, bounds and verdicts in words.
 
 A report never states a bound without its delta, confidence, scope, method and sample size. Upper
 bounds are rounded up and lower bounds down; an assumption is printed with the number that rests on
@@ -45,23 +45,23 @@ _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
 def fill_text(table: str, name: str, **values: object) -> str:
-    """Returns the text ``name`` of a ``table`` in words.toml, filled with ``values``."""
+    """Returns a text of words.toml, by the ``name`` in its ``table``, filled with ``values``."""
     text: str = TABLES[table][name]
     return text.format(**values)
 
 
 def legal(text: str) -> str:
-    """``text`` in which U+FFFD replaces characters that XML or HTML forbids or terminals obey."""
+    """``text`` with U+FFFD for characters that XML or HTML forbids or that control a terminal."""
     return _ILLEGAL.sub("�", text)
 
 
 def escape(text: str) -> str:
-    r"""JSON or TOML ``text`` in which control characters and surrogates are written as \uXXXX."""
+    r"""Text of a JSON or TOML file, with control characters and surrogates written as \uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def make_printable(text: str) -> str:
-    """``text`` on one line, in which U+FFFD replaces characters that are not printable."""
+    """``text`` on one line, with U+FFFD for characters that are not printable."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
@@ -117,9 +117,9 @@ def _is_whole(value: float) -> bool:
 def upper_bound_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
     """The epsilon of an upper bound, rounded up to 3 significant digits, or to 6 if ``exactly``.
 
-    ``beside`` are claimed and shown epsilons that are printed with it. The rounded number does not
-    exceed those of them that the bound does not exceed, so that a proved claim never looks
-    exceeded.
+    ``beside`` are the claimed epsilon and the lower bound, which are printed next to the bound. If
+    the bound does not exceed one of them, the rounded bound does not exceed it either, so that a
+    proved claim never looks exceeded.
     """
     near = number_text if exactly else short_number
     limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
@@ -129,21 +129,32 @@ def upper_bound_words(proof: Bound, beside: Iterable[float], *, exactly: bool = 
 
 
 def lower_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """The epsilon of a lower bound, rounded down; equal numbers ``beside`` it are printed alike."""
+    """The epsilon of a lower bound, rounded down to 3 significant digits, or to 6 if ``exactly``.
+
+    ``beside`` are epsilons that are printed next to the bound. A bound that equals one of them is
+    rounded like it, so that the two look equal.
+    """
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
         return (number_text if exactly else short_number)(shown.epsilon)
     return number_text(shown.rounded) if exactly else round_down(shown.epsilon)
 
 
 def proved_text(finding: Finding, *, exactly: bool = False) -> str:
-    """The epsilon of a finding's upper bound, rounded to agree with its claim and lower bound."""
+    """The upper bound of epsilon of a judged claim, rounded up but not above a proved claim.
+
+    The text has 3 significant digits, or 6 if ``exactly``. ``finding`` must have an upper bound.
+    """
     assert finding.accounted is not None
     beside = _epsilons(finding.claim, finding.measured)
     return upper_bound_words(finding.accounted, beside, exactly=exactly)
 
 
 def lower_bound_text(finding: Finding, *, exactly: bool = False) -> str:
-    """The epsilon of a finding's lower bound, rounded to agree with its claim and upper bound."""
+    """The lower bound of epsilon of a judged claim, rounded down unless it equals another epsilon.
+
+    The other epsilons are those of claim and upper bound. The text has 3 significant digits, or 6
+    if ``exactly``. ``finding`` must have a lower bound.
+    """
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
     return lower_words(finding.measured, beside, exactly=exactly)
@@ -154,7 +165,7 @@ def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
 
 
 def percent(share: float) -> str:
-    """``share`` in percent; only exact values are printed as 0% and 100%."""
+    """The share (0 to 1) in percent as text; only exact values are printed as 0% and 100%."""
     if share == 1.0:
         return "100%"
     if share > 0.999999:
@@ -169,34 +180,38 @@ def percent(share: float) -> str:
 
 
 def rate_words(limit: str, guess: float) -> str:
-    """The frequency of a right guess, such as "up to 73.1% of the time"; ``limit`` is "up to".
+    """The frequency of a right guess, such as "up to 73.1% of the time".
 
-    A ``guess`` that rounds to 100% is printed as more than 99.9999%.
+    limit: the words before the number, such as "up to".
+    guess: probability of a right guess; if it rounds to 100%, it is printed as more than 99.9999%.
     """
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {percent(guess)}"
     return f"{rate} of the time"
 
 
 def brief_scope_words(scope: Scope) -> str:
-    """The unit, the horizon and the vantage of a scope as a phrase."""
+    """The protected unit, the time span and the adversary's view of a scope, as a phrase."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
 def pair_scope_words(scope: Scope) -> str:
-    """The unit, the horizon, the vantage and the neighbouring inputs of a scope as a phrase."""
+    """The protected unit, time span, adversary's view and neighbouring inputs of a scope."""
     return f"{brief_scope_words(scope)}; neighbouring inputs: {ADJACENCIES[scope.adjacency]}"
 
 
 def vacuous_words(finding: Finding) -> str:
-    """The words "promises little" if the finding's claim is vacuous; else empty."""
+    """The words "promises little" if the judged claim is vacuous; otherwise empty.
+
+    A vacuous claim allows right guesses 99.9% of the time.
+    """
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
 
 
 def verdict_words(finding: Finding | None) -> str:
-    """The sign and the label of a verdict, with "promises little" if the claim is vacuous.
+    """The sign and the label of the verdict on a claim; "not judged" without a finding.
 
-    Without a finding, the text is "not judged".
+    "promises little" marks a vacuous claim, which allows right guesses 99.9% of the time.
     """
     if finding is None:
         return "not judged"
@@ -205,7 +220,7 @@ def verdict_words(finding: Finding | None) -> str:
 
 
 def count_phrase(count: int, what: str) -> str:
-    """A count with its noun, which gets a plural s unless the count is 1.
+    """A count with the noun ``what``, which gets a plural s unless the count is 1.
 
     >>> count_phrase(1, "figure"), count_phrase(1200, "figure")
     ('1 figure', '1,200 figures')
@@ -214,7 +229,7 @@ def count_phrase(count: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in seconds, minutes or hours, in at most two units.
+    """A number of seconds as text in seconds, minutes or hours, in at most two units.
 
     >>> [duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
     ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
@@ -228,15 +243,19 @@ def duration(seconds: float) -> str:
 
 
 def game_delta_words(finding: Finding) -> str:
-    """The game of a finding, and the judged delta if it differs from the claim's; may be empty."""
+    """The game in which a claim was judged, and the judged delta if it differs from the claim's.
+
+    A game is an experiment that draws outputs for two inputs. Empty if neither applies.
+    """
     other = "" if finding.delta == finding.claim.delta else f"at {delta_words(finding.delta)}"
-    return join_texts(finding.game, other, by="; ")
+    return join_texts(finding.game and f"in the {finding.game}", other, by="; ")
 
 
 def finding_scope_words(finding: Finding) -> str:
-    """The scope, the game and the delta of a finding as a phrase."""
+    """The scope, the delta and, if any, the game (experiment) in which a claim was judged."""
     delta = delta_words(finding.delta) if finding.delta else ""
-    return join_texts(brief_scope_words(finding.scope), finding.game, delta)
+    game = finding.game and f"in the {finding.game}"
+    return join_texts(brief_scope_words(finding.scope), game, delta)
 
 
 def basis_words(claim: Claim) -> str:
@@ -254,7 +273,7 @@ def delta_words(delta: float) -> str:
 def evidence_words(measured: Bound) -> str:
     """The confidence and the number of samples of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
-        return "calculated, no samples"
+        return "calculated"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
     return f"{percent(measured.confidence)} confidence, {samples}"
 
@@ -265,13 +284,13 @@ def sure_words(shown: Bound) -> str:
 
 
 def assumption_words(bound: Bound | None) -> str:
-    """The assumptions of a bound as a clause with "if"; empty without assumptions."""
+    """The assumptions of a bound as a clause with "if"; empty if there are none."""
     assumed = () if bound is None else bound.assumptions
     return f"if {' and '.join(assumed)}" if assumed else ""
 
 
 def sampling_words(record: Contents) -> str:
-    """Sentences on the numbers of samples and the confidence of all sampled lower bounds."""
+    """Sentences on the numbers of samples and the confidence of an audit's sampled lower bounds."""
     quoted = (finding.measured for finding in record.findings)
     bounds = (*quoted, *(row.bound for row in record.measurements))
     sampled = [b for b in bounds if b is not None and b.samples is not None and b.confidence < 1.0]
@@ -288,51 +307,54 @@ def sampling_words(record: Contents) -> str:
 
 
 def claimed_guess_words(claim: Claim) -> str:
-    """A sentence on the success rate that a claim allows an adversary who guesses one fair bit."""
+    """A sentence on how often an adversary may guess one fair bit right if the claim holds."""
     if math.isinf(claim.epsilon):
-        return "Nobody promises an epsilon: an adversary may guess one bit right every time."
+        return "No epsilon is promised, so nothing limits what an adversary can learn."
     guess = guess_probability(claim.epsilon, claim.delta)
     what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     return (
-        f"If the {what} holds (epsilon {number_text(claim.epsilon)}, {delta_words(claim.delta)}), "
-        f"an adversary guesses one bit right {rate_words('up to', guess)}, and a coin 50% of "
-        "the time."
+        f"By the {what} (epsilon {number_text(claim.epsilon)}, {delta_words(claim.delta)}), an "
+        f"adversary can be right about one secret bit {rate_words('up to', guess)}, a coin 50%."
     )
 
 
 def shown_guess_words(measured: Bound) -> str:
-    """A sentence on the success rate of a guess at the most revealing output, by a lower bound."""
+    """A sentence on how often an adversary guesses right at the most revealing output.
+
+    The success rate follows from the lower bound ``measured``.
+    """
     exact = measured.confidence == 1.0 and measured.samples is None
-    how = "Calculated exactly" if exact else f"Measured ({evidence_words(measured)})"
+    how = "By calculation" if exact else f"As measured ({evidence_words(measured)})"
     right = rate_words("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    return f"{how}: an adversary who sees the most revealing message guesses right {right}."
+    clause = f"{how}, an adversary who sees the most revealing message is right {right}"
+    return f"{clause} about which of two inputs it came from."
 
 
 def bounds_guess_words(finding: Finding) -> str:
-    """Sentences on the success rates of a guess, by the upper and by the lower bound.
+    """Sentences on how often an adversary guesses right, by the lower bound of a judged claim.
 
-    The upper bound is used only if no epsilon is claimed.
+    If no epsilon is claimed, a sentence by the upper bound precedes.
     """
     texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = rate_words("up to", guess_probability(proof.epsilon, proof.delta))
         assumed = assumption_words(proof)
-        texts.append(f"It is proved that an adversary guesses right {join_texts(right, assumed)}.")
+        texts.append(f"By proof, an adversary can be right {join_texts(right, assumed)}.")
     if finding.lower_bound is not None:
         texts.append(shown_guess_words(finding.lower_bound))
     return " ".join(texts)
 
 
 def guess_words(finding: Finding) -> str:
-    """Sentences on the success rates of a guess at one bit, by the claim and by the lower bound."""
+    """Sentences on how often an adversary guesses a bit right, by claim and lower bound."""
     shown = "" if finding.lower_bound is None else shown_guess_words(finding.lower_bound)
     return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
 
 def short(value: float) -> str:
-    """``value`` with 4 significant digits; values from 10,000 to a billion as whole numbers."""
+    """``value`` as text with 4 significant digits; from 10,000 to a billion as a whole number."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) >= 1e4:
@@ -341,12 +363,12 @@ def short(value: float) -> str:
 
 
 def format_4_lower(value: float) -> str:
-    """A lower bound in the format of ``short``, rounded down."""
+    """A lower bound as text with 4 significant digits, rounded down."""
     return short(rounded(value, math.floor, _digits(value)))
 
 
 def format_4_upper(value: float) -> str:
-    """An upper bound in the format of ``short``, rounded up."""
+    """An upper bound as text with 4 significant digits, rounded up."""
     return short(rounded(value, math.ceil, _digits(value)))
 
 
@@ -355,7 +377,11 @@ def _digits(value: float) -> int:
 
 
 def range_text(lower: float | None, upper: float | None) -> str:
-    """The range of an epsilon: one value, an interval, one limit, "not bounded" or "unknown"."""
+    """The range of an epsilon as text: a value, an interval, one limit, "not bounded" or "unknown".
+
+    lower: lower bound; None without one.
+    upper: upper bound; None without one.
+    """
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
@@ -368,13 +394,13 @@ def range_text(lower: float | None, upper: float | None) -> str:
 
 
 def range_words(finding: Finding) -> str:
-    """The range of epsilon between a finding's lower and upper bound."""
+    """The range of epsilon between the lower and the upper bound of a judged claim, as text."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
     return range_text(None if finding.lower_bound is None else finding.lower_bound.epsilon, upper)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
-    """``settings`` as ``--set`` options of ``auditor claims``."""
+    """The settings of a system as ``--set`` options of ``auditor claims``."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -391,7 +417,7 @@ def _plain(value: object) -> str:
 
 
 def claim_fact(claim: Claim) -> Quantity:
-    """The claimed epsilon with its delta, scope, and its origin unless the paper prints it."""
+    """The claimed epsilon with its delta and scope, and its origin unless the paper prints it."""
     scope = claim.scope
     about = (f"for {pair_scope_words(scope)}", basis_words(claim))
     if math.isinf(claim.epsilon):
@@ -401,7 +427,7 @@ def claim_fact(claim: Claim) -> Quantity:
 
 
 def upper_bound_fact(finding: Finding) -> Quantity:
-    """The upper bound of a finding with its qualifications; "none" without an upper bound."""
+    """The upper bound of epsilon of a judged claim, with its qualifications; or "none"."""
     proof = finding.accounted
     if proof is None:
         return Quantity("none")
@@ -411,16 +437,18 @@ def upper_bound_fact(finding: Finding) -> Quantity:
 
 
 def lower_bound_fact(finding: Finding) -> Quantity:
-    """The lower bound of a finding with its qualifications; "none" without a lower bound."""
+    """The lower bound of epsilon of a judged claim, with its qualifications; or "none"."""
     return bound_fact(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
 
 
 def bound_fact(
     bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
 ) -> Quantity:
-    """A lower bound with its qualifications, and with its scope if that differs from ``scope``.
+    """A lower bound with its delta, confidence, method and assumptions; "none" without a bound.
 
-    ``beside`` are epsilons that are printed with it; an equal epsilon is printed alike.
+    If the scope of the bound differs from ``scope``, the result states the bound's scope.
+    ``beside`` are epsilons that are printed next to the bound; a bound that equals one of them is
+    rounded like it.
     """
     if bound is None:
         return Quantity("none")
@@ -430,13 +458,17 @@ def bound_fact(
 
 
 def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
-    own = "" if bound.scope == scope else f"scope: {bound.scope}"
-    parts = (delta_words(bound.delta), sure, bound.source, own, assumption_words(bound))
-    return tuple(filter(None, parts))
+    own = "" if bound.scope == scope else f"holds for {pair_scope_words(bound.scope)}"
+    texts = (delta_words(bound.delta), sure, f"method: {bound.source}", own)
+    return tuple(filter(None, (*texts, assumption_words(bound))))
 
 
 def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
-    """Yields the name and the text of each part of a lower bound's distinguishing event."""
+    """Yields pairs (name, text) that describe a lower bound's distinguishing event.
+
+    A distinguishing event is an output that is much more likely under one input than under the
+    other.
+    """
     witness = measured.witness
     if witness is None:
         return
@@ -444,19 +476,19 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "input b", witness.input_b
     yield "output", witness.output
     pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{event_kind_words(measured).lower()} of the output under a, b", ", ".join(pair)
-    yield "ratio", ratio_words(measured)
+    yield f"{event_kind_words(measured).lower()} of the output under a and b", " and ".join(pair)
+    yield "ratio, larger by smaller", ratio_words(measured)
     if witness.copies > 1:
-        yield "independent copies", f"{witness.copies:,}"
+        yield "number of independent copies", f"{witness.copies:,}"
     if witness.note:
         yield "note", witness.note
 
 
 def probability_words(measured: Bound, value: float) -> str:
-    """A probability of a distinguishing event as text.
+    """A probability of a lower bound's distinguishing event (a revealing output) as text.
 
-    A calculated 0 or infinity of a finite epsilon is printed as out of range, because it may be an
-    underflow or overflow.
+    A calculated 0 or infinity of a finite epsilon may be an underflow or overflow, so the text is
+    "less than 1e-323" or "more than 1e308".
     """
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number_text(value)
@@ -464,7 +496,10 @@ def probability_words(measured: Bound, value: float) -> str:
 
 
 def event_kind_words(measured: Bound) -> str:
-    """The kind of an event's two probabilities: measured shares, densities or probabilities."""
+    """The kind of a lower bound's two numbers: "Measured share", "Density" or "Probability".
+
+    Each is of the same output, under one of two inputs.
+    """
     witness = measured.witness
     if measured.samples is not None or witness is None:
         return "Measured share"
@@ -472,7 +507,10 @@ def event_kind_words(measured: Bound) -> str:
 
 
 def ratio_words(measured: Bound) -> str:
-    """The ratio of a distinguishing event's probabilities, the larger divided by the smaller."""
+    """The ratio of a distinguishing event's two probabilities as text: larger over smaller.
+
+    Empty if the bound has no distinguishing event.
+    """
     witness = measured.witness
     if witness is None:
         return ""

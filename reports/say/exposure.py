@@ -1,6 +1,6 @@
 """The exposure of a system to each adversary: its lower and upper bound of epsilon, with deltas.
 
-Both bounds are for one scope, the widest that was examined.
+Both bounds are for the widest scope (unit and time span) that was examined.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ class BoundsInScope:
     """The largest lower bound and the smallest finite upper bound of epsilon in one scope.
 
     scope: the scope.
-    shown: lower bound without assumptions, in this scope or a narrower one that it covers. An
-        adversary who distinguishes inputs with less information also does so with more.
-    proved: upper bound.
-    claimed: claimed epsilons of the system; an equal bound is printed alike.
+    shown: lower bound without assumptions, in this scope or a narrower scope that it covers; None
+        without one. An adversary who distinguishes inputs with less information also does so with
+        more.
+    proved: upper bound; None without one.
+    claimed: claimed epsilons of the system; a bound that equals one of them is rounded like it.
     """
 
     scope: Scope
@@ -51,44 +52,52 @@ class BoundsInScope:
 
     @property
     def label(self) -> str:
-        """The unit, the horizon, and the delta, or one delta per bound if they differ."""
+        """The unit (protected data), the horizon (time span) and the delta as text.
+
+        Two deltas if those of the bounds differ.
+        """
         known = (("shown", self.shown), ("proved", self.proved))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
         texts = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
             texts = [f"{say.delta_words(delta)} ({name})" for name, delta in deltas.items()]
-        return ", ".join((self.scope.unit, self.scope.horizon, *texts))
+        unit = say.UNITS[self.scope.unit].removeprefix("everything about ").partition(" of ")[0]
+        return ", ".join((unit, say.HORIZONS[self.scope.horizon], *texts)).replace(", over ", ", ")
 
     @property
     def shown_words(self) -> str:
-        """The largest lower bound of epsilon; empty without a lower bound."""
+        """The largest lower bound of epsilon as text; empty if there is none."""
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
         epsilon = say.lower_words(self.shown, beside)
-        return f"shown {epsilon if math.isinf(self.shown.epsilon) else f'≥ {epsilon}'}"
+        return f"shown {'' if math.isinf(self.shown.epsilon) else '≥ '}{epsilon}"
 
     @property
     def proved_words(self) -> str:
-        """The smallest upper bound of epsilon; "no bound proved" without a finite upper bound."""
+        """The smallest finite upper bound of epsilon, or "no upper bound proved"."""
         if self.proved is None:
-            return "no bound proved"
+            return "no upper bound proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
         return f"proved ≤ {say.upper_bound_words(self.proved, (*self.claimed, *beside))}"
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The label, the lower bound, and the upper bound with a star if it has assumptions."""
+        """Lines with the label, the lower bound if there is one, and the upper bound.
+
+        A star marks an upper bound with assumptions.
+        """
         star = " *" if self.proved is not None and self.proved.assumptions else ""
         return tuple(filter(None, (self.label, self.shown_words, self.proved_words + star)))
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The exposure of one system to one adversary.
+    """The exposure of one system to one adversary: bounds of epsilon by scope.
 
-    main: the widest scope, and the scope with the largest lower bound if that is larger.
-    others: all other scopes, the widest first.
+    main: bounds in the widest scope, and in the scope with the largest lower bound if that is
+        larger.
+    others: bounds in all other scopes, the widest first.
     tone: colour of the table cell.
     """
 
@@ -98,7 +107,10 @@ class Exposure:
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
-    """Returns the exposure of a system to an adversary; None if no scope was examined."""
+    """Returns the bounds of epsilon of a system against the adversary with the view ``vantage``.
+
+    None if no scope was examined for this adversary.
+    """
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
     within = {id(finding.measured) for finding in findings}
     judged = [finding for finding in findings if not finding.game]  # a game has fewer items
@@ -142,11 +154,9 @@ def _shown_epsilon(within: BoundsInScope) -> float:
 
 
 def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
-    """The colour of a cell, from the bounds of one adversary.
-
-    The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is calm
-    if every proof forbids right guesses 90% of the time.
-    """
+    """The colour of the table cell for one adversary, from the bounds of epsilon."""
+    # The colour is bad if a lower bound shows right guesses at one bit 99.9% of the time. It is
+    # calm if every proof forbids right guesses 90% of the time.
     if shown is not None and guess_probability(shown.epsilon) >= VACUOUS_GUESS:
         return Tone.BAD
     proved = [

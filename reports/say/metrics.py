@@ -1,8 +1,8 @@
-"""The wording of attacks and of utility: results of attackers, and quality of recommendations.
+"""The wording of results of attacks, and of utility (the quality of recommendations).
 
-- A figure is shown to be better than guessing if its whole interval is better, corrected for the
-  number of the system's figures.
-- A system is useless if, after a whole training, no figure is better than guessing, not even its
+- A utility result is shown to be better than guessing if its whole interval is better, corrected
+  for the number of the system's results.
+- A system is useless if, after a whole training, no result is better than guessing, not even its
   estimate.
 - A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
   the corrected interval of a difference, computed per user, lies on the better side.
@@ -45,7 +45,7 @@ ERROR_NAMES = ("MSE", "RMSE", "MAE")
 def inferred_quantity(row: AttackRow) -> str:
     """The quantity that an attack infers, such as "users' histories"."""
     if attribute := _ATTRIBUTE.match(row.metric):
-        return attribute[1].replace("_", " ")
+        return f"users' {attribute[1].replace('_', ' ')}"
     return _OBJECTS.get(row.family, row.metric)
 
 
@@ -55,15 +55,20 @@ def is_beyond_protocol(row: AttackRow) -> bool:
 
 
 def baseline_text(row: UtilityRow) -> str:
-    """The baseline of a utility figure, with the interval of the difference to it."""
+    """The utility of the baseline (a simple recommender) as text, or "none".
+
+    The text has the interval of the system's utility minus the baseline's.
+    """
     if row.baseline is None:
         return "none"
     difference = ends_words(row.baseline.difference)
-    return f"{row.baseline.name} = {short_number(row.baseline.value)}, difference {difference}"
+    return (
+        f"{row.baseline.name} = {short_number(row.baseline.value)}; value minus it in {difference}"
+    )
 
 
 def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """The number of trainings behind figures: "in one training", or "over 3 trainings"."""
+    """The number of trainings behind the rows as text, such as "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
         return "in one training"
@@ -72,17 +77,17 @@ def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
 
 
 def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The confidence interval of a figure in brackets."""
+    """The confidence interval of a row's value as text, in brackets."""
     return f"[{short_number(row.ci_low)}, {short_number(row.ci_high)}]"
 
 
 def interval_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """A figure with its confidence interval."""
+    """The value of a row with its confidence interval, as text."""
     return f"{short_number(row.value)} {ends_words(row)}"
 
 
 def result_words(row: AttackRow) -> str:
-    """A clause on the result of an attack, with the same figure without the uploads."""
+    """A clause on the result of an attack, followed by that of guessing without the uploads."""
     gained = success_words(row, row.value)
     if row.baseline is None:
         return gained
@@ -90,7 +95,7 @@ def result_words(row: AttackRow) -> str:
 
 
 def success_words(row: AttackRow, value: float) -> str:
-    """A clause on the result of an attack that reaches ``value`` in the row's metric."""
+    """A clause on the success of an attack that reaches ``value`` in the row's metric."""
     share, plain = _share(value), short_number(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
@@ -105,13 +110,13 @@ def success_words(row: AttackRow, value: float) -> str:
         return f"the attack reaches {row.metric} = {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
-        return f"the attacker guesses a user's {name} with a macro F1 of {plain}"
+        return f"the attacker guesses a user's {name} with a macro F1 of {plain} out of 1"
     how = "correctly" if row.baseline else "for certain"  # a certain reading is never wrong
     return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A value of the row's metric, in percent or as a number, as ``success_words``."""
+    """A value of the row's metric as text: in percent where ``success_words`` prints percent."""
     in_percent = "{share}" in _GOT.get(row.metric, "") or (
         row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     )
@@ -122,8 +127,16 @@ def _share(value: float) -> str:
     return percent(value) if 0.0 <= value <= 1.0 else short_number(value)
 
 
+def attack_words(row: AttackRow) -> str:
+    """The name of an attack, and the adversary who runs it."""
+    return f"attack {row.attack} {TABLES['attacker'][row.vantage]}"
+
+
 def spread_words(row: AttackRow) -> str:
-    """Sentences on the spread of an attack's success over users, in quantiles and by groups."""
+    """Sentences on the spread of an attack's success over users, in quantiles and by groups.
+
+    Empty without quantiles. The row must have ``users``.
+    """
     assert row.users is not None
     users = row.users
     levels = sorted((float(level.rstrip("%")), point) for level, point in users.quantiles.items())
@@ -133,35 +146,32 @@ def spread_words(row: AttackRow) -> str:
     half = next((point for level, point in levels if level == 50.0), low)
     if low.value == high.value:
         value = short_number(low.value)
-        return f"The {users.success} is {value} for all users. (attack {row.attack}, {row.vantage})"
+        return f"The {users.success} is {value} for all users ({attack_words(row)})."
     spread = (
-        f"The {users.success} is {short_number(half.value)} or more for half of users, "
-        f"{short_number(high.value)} "
-        f"{ends_words(high)} or more for the {short_number(100 - highest)}% most exposed users, "
-        f"and {short_number(low.value)} or less for the {short_number(lowest)}% least exposed"
+        f"In the {attack_words(row)}, the {users.success} reaches {short_number(half.value)} for "
+        f"half of the users, {interval_words(high)} for the {short_number(100 - highest)}% "
+        f"most exposed. The {short_number(lowest)}% least exposed have at most "
+        f"{short_number(low.value)}."
     )
     if users.sure is not None:
-        spread += f"; it is 0.9 or more for {_share(users.sure.value)} of the users"
-    chance = " Each user is judged by few items, so a part of these differences is chance."
-    few = chance if row.family in _AREAS else ""
-    return f"{spread}.{few}{_unequal(users)} (attack {row.attack}, {row.vantage})"
+        spread += f" It reaches 0.9 for {_share(users.sure.value)} of the users."
+    chance = " Few items judge each user, so part of the differences is chance."
+    return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
 
 
 def _unequal(users: UsersRow) -> str:
     """A sentence on the most and the least exposed group; empty if their intervals overlap."""
-    named = [
-        (mean, f"{trait}: {name} {interval_words(mean)}") for trait, name, mean in users.group_means
-    ]
+    named = [(m, f"“{name}” ({by}) at {interval_words(m)}") for by, name, m in users.group_means]
     if not named:
         return ""
     low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
     if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" The most exposed group is {high[1]}; the least exposed group is {low[1]}."
+    return f" The most exposed group is {high[1]}. The least exposed group is {low[1]}."
 
 
 def baseline_words(row: AttackRow) -> str:
-    """All baselines of an attack with their names."""
+    """All baselines of an attack as text: "name = value", joined by semicolons; or "none"."""
     named = "; ".join(
         f"{name} = {short_number(value)}" for name, value in sorted(row.baselines.items())
     )
@@ -169,22 +179,26 @@ def baseline_words(row: AttackRow) -> str:
 
 
 def further_words(row: AttackRow) -> str:
-    """The figure on the true interactions, and further figures with their intervals."""
+    """A text with the attack's further metrics, and its value on the true interactions."""
     further = [f"{name} = {interval_words(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"with the true interactions = {short_number(row.from_interactions)}")
+        further.insert(0, f"the true interactions give {short_number(row.from_interactions)}")
     return "; ".join(further)
 
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
-    """Whether any interval, corrected for all rows, lies on the better side of guessing."""
+    """Whether any of a system's utility results is shown to be better than guessing.
+
+    Its whole interval, corrected for the number of ``rows``, is on the better side.
+    """
     return any(_better(row, *joint_limits(row, len(rows), row.confidence)) for row in rows)
 
 
 def widen_factor(confidence: float, rows: int) -> float:
-    """The factor by which half-widths must grow so that ``rows`` intervals hold together.
+    """The factor by which intervals must be widened so that ``rows`` intervals hold together.
 
-    Bonferroni's correction is used, with quantiles of the normal distribution.
+    Half-widths are multiplied by the factor. Bonferroni's correction is used, with quantiles of the
+    normal distribution.
 
     >>> round(widen_factor(0.95, 52), 3)
     1.684
@@ -196,7 +210,10 @@ def widen_factor(confidence: float, rows: int) -> float:
 def joint_limits(
     row: UtilityRow | FurtherFigure, rows: int, confidence: float
 ) -> tuple[float, float]:
-    """The limits of a figure, widened so that the limits of ``rows`` rows hold together."""
+    """The limits (low, high) of a row, widened so that those of ``rows`` rows hold together.
+
+    The row's own limits hold at ``confidence``.
+    """
     wider = widen_factor(confidence, rows)
     return (
         row.value - wider * max(0.0, row.value - row.ci_low),
@@ -205,9 +222,9 @@ def joint_limits(
 
 
 def quoted_figure(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """The utility figure to quote: of the first kind, at its largest cutoff; None without figures.
+    """The utility row to quote: of the first metric, with the last cutoff; None without rows.
 
-    Figures that the paper prints have precedence.
+    The cutoff is the k of HR@k. Results that the paper also prints have precedence.
     """
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
@@ -220,8 +237,8 @@ def quoted_figure(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 def utility_line(section: Section, record: Contents) -> str:
     """A line on the utility of a system; empty if utility was not measured.
 
-    The line states if the training had settings with which the system learns. It quotes the
-    unprotected system if the audit has it and the settings of neither were changed.
+    The line states if the training had settings with which the system learns. The line quotes the
+    unprotected system if the audit has it and the settings of neither system were changed.
     """
     row = quoted_figure(section.utility)
     if row is None:
@@ -245,40 +262,47 @@ def utility_line(section: Section, record: Contents) -> str:
         if (other.target, other.metric, other.protocol) == key
     ]
     line = (
-        f"{row.metric} = {say.short_number(row.value)} {ends_words(row)} "
+        f"{_measure(row)} = {say.short_number(row.value)}, interval {ends_words(row)} "
         f"({row.protocol}; {trainings_words([row])}){under}, against {', '.join(beside)}."
     )
     return f"{line} {_verdict(section)[1]}".strip()
 
 
 def rounds_words(section: Section) -> str:
-    """The number of trained rounds in a quick audit, such as "20 of 400"; else empty."""
+    """The trained rounds, such as "20 of 400", if a quick audit cut the training; else empty."""
     notes = (row.paper_note.partition(CUT_WORDS)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
 def shortfall_words(section: Section) -> str:
-    """A text on the level of utility that the system does not beat; empty if it beats all."""
+    """A text on guessing or the baseline, whichever the system's utility does not beat.
+
+    Empty if the utility beats both.
+    """
     row, (level, verdict) = quoted_figure(section.utility), _verdict(section)
     if row is None or not verdict:
         return ""
     value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
-    figures = f"{row.metric} = {say.short_number(row.value)}, {level} = {say.short_number(value)}"
-    return f"utility: {figures}. {verdict}"
+    figures = f"{_measure(row)} = {say.short_number(row.value)}, against {short_number(value)}"
+    return f"quality of the recommendations: {figures} by {level} alone. {verdict}"
+
+
+def _measure(row: UtilityRow) -> str:
+    """The metric of a row with its meaning in parentheses."""
+    text: str = TABLES["measure"].get(row.metric.partition("@")[0], "{metric}")
+    return text.format(metric=row.metric, cutoff=row.metric.partition("@")[2])
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """The level that no figure beats, with a sentence; two empty texts without such a level.
-
-    The level is guessing or the baseline.
-    """
+    """The name of guessing or of the baseline, whichever utility does not beat, and a sentence."""
+    # Two empty texts if the utility beats both.
     rows = section.utility
     gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
     if not beats_guessing(rows):
         than, sure = "guessing", not any(_better(row, row.value, row.value) for row in rows)
         finding = section.headline_finding
         promises = finding is not None and 0.0 < finding.claim.epsilon < math.inf
-        so, unsure = f"the system is useless {'at this epsilon' if promises else 'here'}", ""
+        so, unsure = f"the recommendations are useless{' at this epsilon' if promises else ''}", ""
     elif gaps and all(low <= 0.0 for low, _, _ in gaps):
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
@@ -286,7 +310,7 @@ def _verdict(section: Section) -> tuple[str, str]:
         unsure = ": the system may have learned nothing personal that helps"
     else:
         return "", ""
-    no_figure = "The figure is not" if len(rows) == 1 else f"None of the {len(rows)} figures is"
+    no_figure = "The value is not" if len(rows) == 1 else f"None of {len(rows)} measures is"
     if after := rounds_words(section):
         return than, (
             f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
@@ -297,10 +321,9 @@ def _verdict(section: Section) -> tuple[str, str]:
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
-    """The advantage of a figure over its baseline as lower limit, estimate and upper limit.
-
-    The limits of all ``rows`` figures hold together.
-    """
+    """The advantage of a figure over its baseline: lower limit, estimate and upper limit."""
+    # The limits of all ``rows`` figures hold together. The advantage is positive if the figure is
+    # better.
     gap = baseline.difference
     low, high = joint_limits(gap, rows, row.confidence)
     return (-high, -gap.value, -low) if row.metric in ERROR_NAMES else (low, gap.value, high)

@@ -1,4 +1,4 @@
-"""Advice on a system, derived from its record: first the problems, then the remedies."""
+"""Advice on a system, derived from the record of its audit: first problems, then remedies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANYBODY = 1e-5
 
 
 def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap: str = "") -> str:
-    """Returns advice in sentences, such as a repair, the scope to quote, or an epsilon to claim.
+    """Advice in sentences, such as a repair, the scope to quote, or an epsilon to claim.
 
     leaks: whether an attack beat guessing; used only if no claim was judged.
     alarms: sentences on other problems; only the advice on a refuted claim precedes them.
@@ -37,11 +37,9 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:
-    """The proof in the finding's scope, for all users of the data, at a delta that may be claimed.
-
-    Such a delta is at most the claim's delta or 1 / users: at a larger one the claim may fail for
-    some user.
-    """
+    """The proof for the finding's scope and all users, at a delta that may be claimed, or None."""
+    # Such a delta is at most the claim's delta or 1 / users: at a larger delta the claim may fail
+    # for some user.
     largest = max(finding.claim.delta, 1.0 / section.n_users if section.n_users else _ANYBODY)
     proofs = [
         each.accounted
@@ -56,24 +54,20 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
 
 
 def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
-    """An epsilon with its delta, scope, adjacency and assumptions, as a phrase.
-
-    ``instead`` is the claimed epsilon that the phrase replaces, if any.
-    """
+    """An epsilon with its delta, scope, adjacency and assumptions, as a phrase."""
+    # epsilon: the epsilon as text; by default that of ``proof``.
+    # instead: the claimed epsilon that the phrase replaces; empty if none.
     at = f" at {say.delta_words(proof.delta)}" if proof.delta else ""
-    at += f" instead of {instead}," if instead else ""
+    at += f" (instead of {instead})" if instead else ""
     words = (
-        f"epsilon {epsilon or say.round_up(proof.epsilon)}{at} for {say.UNITS[scope.unit]} "
-        f"(for {say.ADJACENCIES[scope.adjacency]})",
-        say.HORIZONS[scope.horizon],
-        say.VIEWS[scope.vantage],
-        say.assumption_words(proof),
+        f"epsilon {epsilon or say.round_up(proof.epsilon)}{at} for {say.brief_scope_words(scope)}"
     )
-    return say.join_texts(*words)
+    pair = f" (neighbouring inputs: {say.ADJACENCIES[scope.adjacency]})"
+    return say.join_texts(words + pair, say.assumption_words(proof))
 
 
 def _is_shorter(proved: Finding, refuted: Finding) -> bool:
-    """Whether a finding proves the refuted claim for the same unit and vantage over less time."""
+    """Whether ``proved`` proves the refuted claim over less time, for its unit and vantage."""
     part, full = proved.scope, refuted.scope
     return (
         proved.verdict is Verdict.CONSISTENT
@@ -86,16 +80,17 @@ def _is_shorter(proved: Finding, refuted: Finding) -> bool:
 
 
 def _ways(section: Section, finding: Finding) -> Iterator[str]:
-    """Yields repairs with which the claim holds, and claims that hold instead, the best first."""
+    """Yields phrases of advice on a claim that is refuted or not proved, the best first."""
+    # Each names a repair of the system with which the claim holds, or another claim that holds.
     for proved in section.findings:
         if _is_shorter(proved, finding):
-            yield f"quote it only {say.HORIZONS[proved.scope.horizon]}, for which it is proved"
+            yield f"claim it only {say.HORIZONS[proved.scope.horizon]}, for which it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
     )
     if repaired:
-        yield f"set {repaired}, with which the claim is proved"
+        yield f"change the settings to {repaired}, with which the claim is proved"
     proof = _proved(section, finding)
     if proof is not None and not is_vacuous(proof):
         refuted = finding.verdict is Verdict.VIOLATED
@@ -105,7 +100,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     if elsewhere is not None and not repaired:
         there, here = elsewhere.scope, finding.scope
         scopes = f"{_difference(there, here)}, but not {_difference(here, there)}"
-        yield f"set {elsewhere.repair}, with which the claim is proved {scopes}"
+        yield f"change the settings to {elsewhere.repair}, with which the claim is proved {scopes}"
 
 
 def _of_violated(section: Section, finding: Finding) -> str:
@@ -113,7 +108,7 @@ def _of_violated(section: Section, finding: Finding) -> str:
     delta = finding.holds_at
     if delta is not None and section.n_users and delta < 1.0 / section.n_users:
         small = say.round_up(delta)
-        ways.append(f"state delta = {small} with it, its probability of failure")
+        ways.append(f"state delta = {small} with it, the probability with which it may fail")
     return _or(ways) + _proved_at_all(section, finding)
 
 
@@ -124,11 +119,12 @@ def _of_unproved(section: Section, finding: Finding) -> str:
 
 
 def _or(ways: Sequence[str]) -> str:
-    return f"{say.capitalized(', or '.join(ways))}."
+    return f"{say.capitalized('; or '.join(ways))}."
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:
     """A sentence on why no epsilon is offered, or on how the caller's own system gets one."""
+    # Empty if there is nothing to add.
     proof = _proved(section, finding)
     if proof is not None:
         most = say.round_up(proof.epsilon)
@@ -157,7 +153,7 @@ def _of_upheld(section: Section, finding: Finding) -> str:
 
 
 def _reach(section: Section, finding: Finding) -> Iterator[str]:
-    """Yields a warning about the largest epsilon in a scope that the claim does not cover."""
+    """Yields a warning if epsilon is larger in a scope that the claim does not cover."""
     reach = section.worst_other
     if reach is None or reach is finding or not (reach.lower_bound or reach.accounted):
         return
@@ -166,7 +162,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
         known = "no finite epsilon is proved"
         if reach.lower_bound is not None:
             known = f"epsilon is then {say.lower_bound_words(reach.lower_bound.epsilon)}"
-        yield f"Claim nothing {where}: {known}."
+        yield f"Make no claim {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
@@ -178,11 +174,12 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
         if reach.lower_bound is None
         else f"at least {say.short_number(reach.lower_bound.epsilon)} and "
     )
-    yield f"Do not read the claim as one {where}: epsilon is then {shown}{proved}."
+    yield f"Do not use the claim {where}: epsilon is then {shown}{proved}."
 
 
 def _difference(scope: Scope, other: Scope) -> str:
-    """The parts of ``scope`` that differ from ``other``, in words."""
+    """The parts of ``scope`` (unit, horizon, vantage) that differ from ``other``, in words."""
+    # If none of these differs, the adjacency in words.
     words, others = (
         (say.UNITS[each.unit], say.HORIZONS[each.horizon], say.VIEWS[each.vantage])
         for each in (scope, other)

@@ -60,12 +60,15 @@ _FAMILIES = (
 class Summary:
     """The summary of one system: verdict, result of the attacks, and advice.
 
-    section: all rows of the record on the system.
-    anchor: address (HTML id) of its section in the report.
-    n_rows: number of its attack figures that have a baseline.
-    leaking: figures that beat the baseline by the margin after correction, the most harmful first.
-    small_leaks: figures that beat the baseline by less than the margin after correction.
-    not_excluded: clause on the advantage that the other figures do not exclude.
+    section: all rows of the audit's record on the system.
+    anchor: address (HTML id) of the system's section in the report.
+    n_rows: number of the system's attack results (values of metrics) that have a baseline.
+    leaking: results that beat the baseline by the margin, the most harmful first.
+    small_leaks: results that beat the baseline by less than the margin.
+    not_excluded: clause on the largest advantage over guessing that the attacks do not exclude.
+
+    A baseline is a guess without the uploads. All comparisons are corrected for the number of
+    results.
     """
 
     section: Section
@@ -77,22 +80,22 @@ class Summary:
 
     @property
     def assessment(self) -> Assessment:
-        """The severity of the system as a lower bound, with the parts that were not assessed."""
+        """The severity of the system, with the parts that were not assessed."""
         return severity_of(self.section, self.leaking)
 
     @property
     def severity(self) -> Severity:
-        """The severity of the system; the true severity may be worse."""
+        """The severity of the system by the assessed parts; the true severity may be worse."""
         return self.assessment.severity
 
     @property
     def leak(self) -> Assessment:
-        """The severity of the leak as a lower bound, with the parts that were not assessed."""
+        """The severity of the system's leak; may be worse if some parts were not assessed."""
         return leak_severity(self.section, self.leaking)
 
     @property
     def gap_line(self) -> str:
-        """A line with the parts of the system that were not assessed, and the reason."""
+        """A line with the parts of the system that were not assessed, with the reason."""
         return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
 
     @property
@@ -102,7 +105,10 @@ class Summary:
 
     @property
     def verdict(self) -> str:
-        """The label of the verdict on the claim."""
+        """The label of the verdict on the claim, such as "refuted".
+
+        "none" without a claim, "not judged" without a finding.
+        """
         finding = self.section.headline_finding
         if finding is None:
             return "not judged"
@@ -113,12 +119,12 @@ class Summary:
 
     @property
     def claim(self) -> str:
-        """The claimed epsilon and its bounds as a phrase; empty if none was claimed or judged."""
+        """A phrase with the claimed epsilon and its bounds; empty if no claim was judged."""
         finding = self.section.headline_finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
-        proved = "" if refuted else "no finite upper bound"
+        proved = "" if refuted else "no finite upper bound is proved"
         if proof is not None and math.isfinite(proof.epsilon):
             proved = f"upper bound = {say.proved_text(finding)}"
         shown, bound, claim = "", finding.lower_bound, finding.claim.epsilon
@@ -134,22 +140,22 @@ class Summary:
 
     @property
     def scope(self) -> str:
-        """The scope of the claim, and the basis of its bounds; empty if ``claim`` is empty."""
+        """A phrase with the claim's scope, the lower bound's confidence, the proof's assumptions.
+
+        Empty without a claim.
+        """
         finding = self.section.headline_finding
         if finding is None or not self.claim:
             return ""
         assumed = say.assumption_words(finding.accounted)
-        shown = (
-            ""
-            if finding.lower_bound is None
-            else f"lower bound: {say.sure_words(finding.lower_bound)}"
-        )
+        bound = finding.lower_bound
+        shown = "" if bound is None else f"lower bound: {say.sure_words(bound)}"
         rests = say.join_texts(shown, f"the proof holds {assumed}" if assumed else "", by="; ")
         return f"for {say.finding_scope_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
-        """The verdict on the claim in sentences, with its bounds and their scope."""
+        """Sentences on the verdict, with the claimed epsilon, its bounds, and their scope."""
         finding = self.section.headline_finding
         if finding is None:
             return "No claim was judged."
@@ -160,14 +166,14 @@ class Summary:
 
     @property
     def head(self) -> str:
-        """The verdict on the claim and its bounds, in few words; ``head_scope`` has the scope."""
+        """The verdict on the claim, with its bounds or the largest lower bound, in few words."""
         bound = self._largest
         shown = "" if bound is None else f"epsilon is {say.lower_bound_words(bound.epsilon)}"
         return say.join_texts(f"claim: {self.verdict}", self.claim or shown, by="; ")
 
     @property
     def head_scope(self) -> str:
-        """The scope of the bounds in ``head``, and their confidence."""
+        """The scope and the confidence of the bounds in ``head``, as text."""
         bound = self._largest
         if self.claim or bound is None:
             return self.scope
@@ -175,18 +181,18 @@ class Summary:
 
     @property
     def got(self) -> str:
-        """The result of the attacks in a clause, with a warning if the training failed."""
+        """A clause on the result of the attacks, with a warning if most messages are unusable."""
         return say.join_texts(self._won, self._also, self.broken, by="; ")
 
     @property
     def got_words(self) -> str:
-        """The result of the attacks in a clause, with the best attack and its interval."""
+        """A clause on the result of the attacks, with the best attack and its interval."""
         won = say.join_texts(self._won, f"({self.by})" if self.by else "", by=" ")
         return say.capitalized(say.join_texts(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
-        """A warning if most messages of the training are empty or unusable; else empty."""
+        """A warning if most messages of the training are empty or unusable; otherwise empty."""
         counts = self.section.messages
         if counts is None or 2 * counts.n_unusable <= counts.sent:
             return ""
@@ -196,7 +202,10 @@ class Summary:
 
     @property
     def shortfall(self) -> str:
-        """A text on the level of utility that the system does not beat; empty if it beats all."""
+        """A text on guessing or the baseline, whichever the system's utility does not beat.
+
+        Empty if the utility beats both.
+        """
         return say.capitalized(shortfall_words(self.section))
 
     @property
@@ -204,18 +213,18 @@ class Summary:
         if self.leaking:
             return result_words(self.leaking[0].row)
         if not self.n_rows:
-            none = "no figure of an attack can be compared with guessing"
+            none = "no result of an attack can be compared with guessing"
             return none if self.section.attacks else "no attack ran"
         lost = len(self.section.not_run)
         basis = say.join_texts(
-            f"{len(self.small_leaks):,} of {say.count_phrase(self.n_rows, 'figure')} did better",
+            f"{len(self.small_leaks):,} of {say.count_phrase(self.n_rows, 'result')} beat it",
             f"{say.count_phrase(lost, 'attack')} could not run" if lost else "",
             self.not_excluded,
             by="; ",
         )
         tested = "the system was hardly tested: " if self.leak.gap else ""
         if not self.small_leaks:
-            return f"{tested}no attack that ran beat guessing ({basis})"
+            return f"{tested}no attack is shown to beat guessing ({basis})"
         return (
             f"{tested}little more than guessing: {result_words(self.small_leaks[0].row)} ({basis})"
         )
@@ -224,19 +233,22 @@ class Summary:
     def _also(self) -> str:
         """A clause on further quantities that attacks infer better than guessing; may be empty."""
         others = [*dict.fromkeys(inferred_quantity(leak.row) for leak in self.leaking)][1:]
-        return f"attacks also beat guessing about {', '.join(others)}" if others else ""
+        return f"attacks also beat a guess about {', '.join(others)}" if others else ""
 
     @property
     def by(self) -> str:
-        """The attack, metric and interval of the first leak; empty without a leak."""
+        """The attack, metric and interval of the most harmful result that beats guessing, as text.
+
+        Empty if no result beats guessing.
+        """
         for leak in (*self.leaking, *self.small_leaks):
             row, gain = leak.row, leak.row.gain
             ends = f"{say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
             if gain is not None:
                 above = f"{say.short_number(gain.ci_low)} to {say.short_number(gain.ci_high)}"
-                ends += f" ({above} above guessing)"
+                ends += f", which is {above} above guessing,"
             sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
-            return f"{row.attack}: {row.metric} from {ends} at {sure}"
+            return f"attack {row.attack}: {row.metric} from {ends} at {sure}"
         return ""
 
     @property
@@ -256,12 +268,12 @@ class Summary:
         elif much:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
         if self.broken:
-            alarms.append(f"Train the system again before you quote a figure ({self.broken}).")
+            alarms.append(f"Train the system again before you quote a result ({self.broken}).")
         return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
 
     @property
     def log_line(self) -> str:
-        """The whole summary on one line, for a log."""
+        """The severity, claim, attack results, utility and advice of the system on one line."""
         claim = say.join_texts(
             f"claim: {self.verdict}", say.join_texts(self.claim, self.scope), by="; "
         )
@@ -270,7 +282,7 @@ class Summary:
 
     @property
     def severity_line(self) -> str:
-        """The severity on one line, with the verdict, the attacks' result, and the lower bound."""
+        """A line with the severity, the verdict, the attacks' result and the lower bound."""
         leak = f"leak: {self.leak.words.lower()}"
         severity = f"{self.assessment.words}; claim: {self.verdict}; {leak}"
         shown = _shown_words(_most_shown(self.section))
@@ -278,7 +290,7 @@ class Summary:
 
     @property
     def _largest(self) -> Bound | None:
-        """The largest lower bound in any scope, unless the headline finding has one as large."""
+        """The largest lower bound in any scope; None if the headline finding has one as large."""
         finding = self.section.headline_finding
         quoted = finding.lower_bound if finding is not None and self.claim else None
         bound = _most_shown(self.section)
@@ -288,7 +300,8 @@ class Summary:
 def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Summary, ...]:
     """Returns one summary per system, the most severe system first.
 
-    Ties are ordered by contradictions, refuted claims, and then by the largest leak.
+    Equally severe systems are ordered by contradictions, refuted claims, and then by the largest
+    leak. ``margin`` is the smallest advantage over guessing of a leak.
     """
     tried, beating, places = comparable(record), above_guessing(record, margin), anchors(record)
     summaries = []
@@ -303,7 +316,10 @@ def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Su
 
 
 def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
-    """Returns the systems that fail a gate on leaks or severity, and those not assessed for it."""
+    """Returns the systems that fail ``gate`` (the rule for failing CI), and those it cannot judge.
+
+    Both are empty unless the gate is on leaks or severity.
+    """
     worst = Severity.MEDIUM
     if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):
         worst = Severity[gate.fail_on.name]
@@ -317,7 +333,10 @@ def apply_gate(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple
 
 
 def tally(record: Contents) -> dict[str, int]:
-    """The number of systems per label of their worst verdict; the numbers add up to all systems."""
+    """The number of systems per label of their worst verdict, such as "refuted".
+
+    The numbers add up to all systems.
+    """
     findings = [each.headline_finding for each in sections(record)]
     counts = Counter(finding.verdict for finding in findings if finding is not None)
     by_label = {say.WORDS[v]: counts[v] for v in Verdict if counts[v] or v in _CARDS}
@@ -325,22 +344,26 @@ def tally(record: Contents) -> dict[str, int]:
 
 
 def summary(record: Contents) -> str:
-    """The number of systems per verdict on their claim, in one sentence."""
+    """A sentence with the number of systems per verdict on their claim."""
     counts = [f"{count} {words}" for words, count in tally(record).items() if count]
-    return f"Claims: {', '.join(counts) or 'none judged'}."
+    return f"Verdicts on the claims of epsilon: {', '.join(counts) or 'none'}."
 
 
 def hidden_words(record: Contents) -> str:
-    """A sentence on the number of systems that are proved to hide a whole user from the server."""
+    """A sentence on the number of systems proved to keep guesses at a user's bit uncertain.
+
+    Uncertain means right less than 99.9% of the time, for an adversary at the server.
+    """
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     systems = say.count_phrase(len(parts), "system")
     some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
-    return f"{some} proved to hide a whole user from the server over the whole training."
+    return f"{some} proved to hide a whole user from the server over the training."
 
 
 def _hides(finding: Finding) -> bool:
     """Whether a proof without assumptions keeps guesses at one bit of a user below 99.9% right."""
+    # The proof must be for a whole user over the training, against the server.
     scope, proof = finding.scope, finding.accounted
     asked = (scope.unit, scope.vantage, scope.horizon)
     if asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING) or finding.game:
@@ -360,12 +383,15 @@ def _order(glance: Summary) -> tuple[int, int, float, float]:
 
 
 def _most_shown(section: Section) -> Bound | None:
-    """The largest lower bound of a section in any scope; None without a lower bound."""
+    """The largest lower bound of one system's epsilon in any scope; None without a lower bound."""
     return max(lower_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _harm(leak: Leak) -> tuple[bool, int, int, float]:
-    """A sort key of leaks: distinguishers last, then larger steps of advantage, then the family."""
+    """A sort key of leaks, the most harmful first: distinguishers last, then larger advantage."""
+    # Advantages are compared by their step (critical, high), then families of attacks by their
+    # harm, then advantages exactly. A distinguisher guesses which of two worst-case inputs was
+    # sent.
     family = leak.row.family
     place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
     step = sum(leak.advantage >= limit for limit in (MIN_CRITICAL, MIN_HIGH))

@@ -1,1 +1,1 @@
-"""The output formats of documents, pages and records."""
+"""Writers of an audit's reports, one module per output format."""

@@ -1,4 +1,4 @@
-"""Renders a record for continuous integration, as SARIF 2.1.0 (OASIS) and as JUnit XML.
+"""Renders the record of an audit for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
 
 A SARIF result concerns a system instead of a line in a file, so it has a logical location. It also
 has a physical location (the record or the tested code), because GitHub rejects results without one.
@@ -52,15 +52,14 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A result of SARIF, or a test case of JUnit.
+    """A result of SARIF, or a test case of JUnit."""
 
-    rule: rule that the result breaks.
-    target: name of the system.
-    name: name that identifies the result among those of the system, the same in every audit.
-    message: text for the reader.
-    kind: JUnit element (failure, error or skipped); empty if the test case passes.
-    out: output of the test case.
-    """
+    # rule: rule that the result breaks; empty if none.
+    # target: name of the system.
+    # name: name that identifies the result among those of the system, the same in every audit.
+    # message: text for the reader.
+    # kind: JUnit element (failure, error or skipped); empty if the test case passes.
+    # out: output of the test case.
 
     rule: str
     target: str
@@ -76,9 +75,11 @@ def render_sarif(
     checks: Sequence[CheckRow] = (),
     place: tuple[str, int] = ("report.json", 1),
 ) -> bytes:
-    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, undecided claims notes.
+    """The record of an audit as SARIF 2.1.0.
 
-    Failed ``checks`` are errors. ``place`` is the file to which results refer, and a line in it.
+    Refuted claims and failed ``checks`` are errors, leaks are warnings, undecided claims are notes.
+    ``gate`` sets how far above guessing a leak is. ``place`` is the path of the file to which
+    results refer, and a line in it.
     """
     file, line = place
     physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
@@ -124,7 +125,7 @@ def render_sarif(
 
 
 def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """Yields the SARIF results: everything that breaks a rule, whatever the gate fails on."""
+    """Yields the SARIF results: everything that breaks a rule, whether or not the gate fails it."""
     for finding in record.findings:
         if finding.verdict in SARIF_LEVELS:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
@@ -163,13 +164,16 @@ def _inert(text: str) -> str:
 def render_junit(
     record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()
 ) -> bytes:
-    """The record as JUnit XML, with a test case for each of ``checks``. The outcomes are:
+    """The record of an audit as JUnit XML, with a test case for each of ``checks``.
 
-    - failure: a finding that ``gate`` fails; VIOLATED at any level; with ``--fail-on leak`` each
-      leak; at a level of severity or leaks each system that reaches it.
+    The outcomes of test cases by ``gate`` (the rule for failing CI) are:
+
+    - failure: a finding that ``gate`` fails; VIOLATED for every gate; with ``--fail-on leak`` each
+      leak; with ``--fail-on`` leak or a severity, each system that reaches it.
     - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
       being completed; a system that was not assessed.
-    - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them.
+    - skipped: NO CLAIM; INCONCLUSIVE and not assessed if the gate allows them; checks that did not
+      run.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -201,7 +205,7 @@ def render_junit(
 
 
 def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """Yields the JUnit test cases: everything that was examined, with its result under the gate."""
+    """Yields the JUnit test cases: everything that was examined, with its outcome by the gate."""
     for finding in record.findings:
         code, verdict, kind = gate.exit_code([finding.verdict]), finding.verdict, ""
         if code or verdict is Verdict.VIOLATED:

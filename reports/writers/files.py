@@ -1,4 +1,4 @@
-"""Writes tables and drawings of a record to files: CSV with all columns, and SVG."""
+"""Writes tables and drawings of an audit's record to files: CSV with all columns, and SVG."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ TABLE_NAMES = ("findings", "attacks", "utility", "measurements", "skipped")
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes NAME.csv for each table in ``TABLE_NAMES``, also if it is empty, and returns the
-    names.
+    """Writes one file NAME.csv per table in ``TABLE_NAMES``, and returns the names of the tables.
 
-    Raises InputError if the directory cannot be written.
+    An empty table is written, too. Raises InputError if the directory cannot be written.
     """
     store.check_writable(directory)
     store.write_all(
@@ -35,9 +34,11 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def csv_table(record: Contents, name: str) -> str:
-    """A table as CSV with all rows and columns, except curves, which only report.json has.
+    """One table of an audit's record as CSV text, with all rows and columns except curves.
 
-    - A part of a row has columns of the form ``claim.epsilon``.
+    ``name`` is one of ``TABLE_NAMES``.
+
+    - An entry of a nested object has a column of the form ``claim.epsilon``.
     - A text is on one line. It begins with a ' if a spreadsheet would read it as a formula.
     - None is empty, and infinity is "inf".
     - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
@@ -80,7 +81,7 @@ _MARGIN = 10.0
 
 
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Writes each drawing to ``directory`` as NAME.svg, and returns the names.
+    """Writes each drawing of an audit's record to ``directory`` as NAME.svg, and returns the names.
 
     Raises InputError if the directory cannot be written.
     """
@@ -91,7 +92,7 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def standalone_svg(drawing: Picture) -> str:
-    """The drawing as an SVG file with its size, a title, a white background and literal colours."""
+    """The text of an SVG file with the drawing, a title, a white background and literal colours."""
     palette = light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")
     box = drawing.svg.partition('viewBox="')[2].partition('"')[0]

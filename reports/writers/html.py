@@ -1,4 +1,4 @@
-"""Renders a record as one self-contained HTML file, with inline styles and drawings, no scripts."""
+"""Renders an audit's record as one self-contained HTML file: styles are inline, without scripts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _value(value: Any) -> str:
 
 
 def render(record: Contents) -> str:
-    """The whole report as HTML; equal records give equal bytes."""
+    """The whole report of an audit as HTML; equal records give equal bytes."""
     summaries, places = summarize_systems(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(

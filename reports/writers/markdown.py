@@ -1,4 +1,7 @@
-"""Renders a record or a document as Markdown, for a pull request, a wiki, or plain text."""
+"""Renders an audit's record or a document as Markdown.
+
+The output serves a pull request, a wiki, or readers of plain text.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,21 @@ from fedrec_auditor.reports.documents.document import (
 from fedrec_auditor.reports.documents.report import report_document
 from fedrec_auditor.reports.record.rows import Contents
 
-# Characters that Markdown interprets in their place, which an underscore within a word is not.
+# Characters that Markdown interprets. An underscore within a word is left out.
 _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+=\[])")
 _LISTED = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
-# Characters that HTML interprets, and such that link, mention or notify; written by number.
+# Characters that HTML interprets, or that make a link or a mention; escaped by their number.
 _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
 _DEEPEST = 6
 
 
 def render(record: Contents) -> str:
-    """The whole record as Markdown, with one section per system."""
+    """The whole report of an audit as Markdown, with one section per system."""
     return write(report_document(record))
 
 
 def write(part: Passage) -> str:
-    """A document as Markdown: its title is the first heading, and addresses become anchors."""
+    """A document as Markdown: its title is the first heading, section addresses are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Paragraphs in a terminal, wrapped between words, with a label and a hanging indent."""
+"""Prints paragraphs to a terminal, wrapped between words, with a label and a hanging indent."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ LONGEST = 160
 
 
 def output_width() -> int:
-    """The line width of standard output: the terminal's, at most ``LONGEST``; else ``FULL``."""
+    """The line width of standard output in columns.
+
+    The terminal's width, but at most ``LONGEST``; ``FULL`` if the output is not a terminal.
+    """
     if not sys.stdout.isatty():
         return FULL
     return min(LONGEST, shutil.get_terminal_size().columns)
 
 
 def console_width(console: Console) -> int:
-    """The line width for a console: its own, at most ``LONGEST``, or ``FULL`` in a log."""
+    """The line width of a console in columns: its own, at most ``LONGEST``.
+
+    ``FULL`` if the console is not a terminal.
+    """
     return min(LONGEST, console.width) if console.is_terminal else FULL
 
 
@@ -65,9 +71,10 @@ def print_hanging(
     hang: int | None = None,
     style: str = "",
 ) -> None:
-    """Prints a ``paragraph`` whose further lines are indented as far as its text.
+    """Prints a paragraph that begins with ``label``; its further lines are indented.
 
-    With ``hang``, they are indented by that many columns. A log is wrapped, too.
+    They are indented by ``hang`` columns, by default as far as the text of the first line.
+    ``indent`` is the number of blanks before the label.
     """
     hang = len(label) + bool(label) if hang is None else hang
     wrapped = paragraph(text, console_width(console), label=label, indent=indent, hang=hang)
@@ -77,13 +84,13 @@ def print_hanging(
 def print_each(
     console: Console, lines: Iterable[str], label: str, style: str = "", indent: int = 0
 ) -> None:
-    """Prints each of the lines as a paragraph with the same label."""
+    """Prints each of the lines as a paragraph that begins with ``label``."""
     for line in lines:
         print_hanging(console, line, label, indent=indent, style=style)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """Prints one line without control characters; it keeps a leading indent."""
+    """Prints one line without control characters and without wrapping; keeps a leading indent."""
     print_text(console, "  " * line.startswith(" ") + say.make_printable(line), style)
 
 

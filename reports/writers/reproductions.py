@@ -1,4 +1,4 @@
-"""The page of reproductions: figures that papers print, next to our measurements of them."""
+"""The page of reproductions: numbers that papers print, next to our measurements of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ _HEAD = "| place | system | quantity | printed | our value | further |\n|---|---
 
 
 class PaperRun(Row):
-    """The results of one paper; ``left_out`` names the parts that did not run, with reasons."""
+    """The reproduced numbers of one paper.
+
+    name: heading of the paper's section.
+    paper: citation of the paper.
+    rows: the paper's numbers, each with our measurement.
+    remarks: sentences on the whole paper.
+    left_out: parts that did not run, with reasons.
+    """
 
     name: str
     paper: str
@@ -27,7 +34,12 @@ class PaperRun(Row):
 
 
 class RunResults(Row):
-    """The results of one run on all papers; ``command`` repeats the run."""
+    """The reproduced numbers of all papers in one run.
+
+    command: command that repeats the run.
+    quick: whether trainings were cut short.
+    pages: results of each paper.
+    """
 
     command: str
     quick: bool
@@ -35,7 +47,7 @@ class RunResults(Row):
 
 
 def write(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) -> Path:
-    """Writes ``reproductions.json`` and ``reproductions.md``, and returns the latter's path."""
+    """Writes ``reproductions.json`` and ``reproductions.md``; returns the latter's path."""
     whole = RunResults(command=command, quick=quick, pages=tuple(pages))
     write_atomically(out / "reproductions.json", encode_json(whole).encode())
     path = out / "reproductions.md"
@@ -44,7 +56,7 @@ def write(pages: Sequence[PaperRun], out: Path, *, command: str, quick: bool) ->
 
 
 def encode_json(whole: RunResults) -> str:
-    """The results as JSON with one line per figure, so that a diff shows each change."""
+    """The results of a run as JSON with one line per number, so that a diff shows each change."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
         f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
@@ -56,9 +68,9 @@ def encode_json(whole: RunResults) -> str:
 
 
 def render_results(whole: RunResults) -> str:
-    """The results as Markdown: the command, then one section per paper.
+    """The results of a run as Markdown: the command, then one section per paper.
 
-    A section has remarks, one row per figure, and the reasons for differences.
+    A section has remarks, one row per number, and the reasons for differences.
     """
     text = [_TITLE, f"Written by `{whole.command}`. {_READ}"]
     if whole.quick:

@@ -1,4 +1,4 @@
-"""Prints records, findings, the catalogue, sweeps and comparisons to a terminal or a log."""
+"""Prints audit records, findings, the catalogue, sweeps and comparisons to a terminal or a log."""
 
 from __future__ import annotations
 
@@ -58,9 +58,10 @@ _LABEL = 16
 
 
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
-    """Prints the blocks of a section one after another, and only the title of a ``detail``.
+    """Prints the blocks of a section one after another.
 
-    A row of a table is printed as an item: its first cell, then each other cell with its head.
+    A subsection that is marked ``detail`` is printed as its title alone. A row of a table is
+    printed as an item: its first cell, then each other cell with the head of its column.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
@@ -84,7 +85,10 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
 
 
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
-    """Prints the title of a section with its blocks."""
+    """Prints the title of a section, then its blocks.
+
+    If the section is marked ``detail``, only the title is printed.
+    """
     if part.detail:
         print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
         return
@@ -101,20 +105,20 @@ def write_parts(parts: Iterable[Passage], console: Console) -> None:
 
 
 def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
-    """Yields one section per system with its findings, claim by claim."""
+    """Yields one section per system with its findings (judgements of claims), claim by claim."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
         yield Passage(target, tuple(claim_passages(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Prints the findings claim by claim, the most severe verdict first."""
+    """Prints findings (judgements of claims) by system and claim, the most severe verdict first."""
     for part in findings_parts(sorted(findings, key=severity_key)):
         write_part(part, console)
 
 
 def findings_text(findings: Sequence[Finding], width: int) -> str:
-    """Returns the text of findings in the given order, wrapped at ``width`` columns."""
+    """Returns the text of findings (judged claims) in this order, wrapped at ``width`` columns."""
     from rich.console import Console
 
     console = Console(width=width, force_terminal=True, color_system=None)
@@ -125,7 +129,7 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
 
 
 # Names of the facts of an entry that the list of entries shows.
-_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct figure")
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Correct number")
 
 
 def render_catalogue(
@@ -134,7 +138,7 @@ def render_catalogue(
     """Prints the catalogue's entries paper by paper, in the order of their numbers, then counts.
 
     A terminal shows a few lines per entry, a log one line. With ``only``, only entries with one of
-    these labels are printed, and the others are counted.
+    these labels are printed, and the other entries are counted.
     """
     selected = [row for row in rows if row.has_any_label(only)]
     if not console.is_terminal:
@@ -165,7 +169,7 @@ def _brief(row: catalogue.CatalogueRow) -> Passage:
 
 
 def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
-    """Prints one table per system of a sweep, then the results of searches, and the errors."""
+    """Prints one table per system of a sweep, then the systems without utility, and the errors."""
     from rich.table import Table
     from rich.text import Text
 
@@ -226,11 +230,11 @@ _NAME = 20
 
 
 def render(record: Contents, console: Console) -> None:
-    """Prints the summary of each system, the worst first, then notes and errors.
+    """Prints the summary of each system, the worst first, then notes and errors of the audit.
 
     The first line of a system has its severity, name, verdict, and the bounds of its claim. Further
-    lines have their scope, the result of the attacks, the utility that the system does not beat,
-    and advice. The text has no styles unless the console is a terminal.
+    lines have the scope of the bounds, the result of the attacks, advice, and a warning if utility
+    does not beat guessing or the baseline. The text has no styles unless the console is a terminal.
     """
     print_line(console, title_line(record), style="bold")
     _render_glances(summarize_systems(record), console)
@@ -250,7 +254,10 @@ def render_system(record: Contents, glance: Summary, console: Console) -> None:
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
-    """Prints the reasons of the exit code apart from findings: leaks, gaps, worse changes."""
+    """Prints the reasons for the exit code of a gate (the rule for failing CI), without findings.
+
+    These are leaks, systems that fail or were not assessed, and the comparison with the baseline.
+    """
     if outcome.leak:
         print_hanging(console, outcome.leak)
     print_each(console, (glance.severity_line for glance in outcome.failing), "fails:", "bold red")
@@ -293,7 +300,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 
 
 def title_line(record: Contents) -> str:
-    """The title of a record: data, number of systems, quick or full, and duration."""
+    """The title of an audit: data, number of systems, quick or full, and duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
@@ -307,7 +314,7 @@ def title_line(record: Contents) -> str:
 
 
 def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
-    """Prints one head line per system in columns, with further lines below it."""
+    """Prints the summaries of systems: one head line each, with further lines below it."""
     from rich.cells import cell_len
     from rich.text import Text
 

@@ -5,11 +5,11 @@
 - ``audit_system`` audits your own system against your claims, which are ``Claim`` objects.
   ``wrap_system`` makes a system that the command line can audit, and ``wrap_torch`` makes a client
   from a torch module.
-- ``RecordingWriter`` records the uploads of any system, and ``record_uploads`` those of a target.
-  ``attack_recording`` attacks a recording.
+- ``RecordingWriter`` records the uploads of any system, and ``record_uploads`` trains a system once
+  and records its uploads. ``attack_recording`` attacks a recording.
 - ``verify_ldp`` tests one mechanism against one claim.
 - ``account`` computes the epsilon of noise, per round and in total.
-- ``from_scores`` computes a lower bound of epsilon from canary scores of your own trainings.
+- ``from_scores`` computes a lower bound on epsilon from canary scores of your own trainings.
 
 Importing this package does not import torch or scikit-learn; the first call that needs them does.
 """

@@ -1,1 +1,1 @@
-"""Data sets of interactions, with one loader per file."""
+"""Data sets of interactions between users and items, with one loader per module."""

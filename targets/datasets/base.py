@@ -1,4 +1,4 @@
-"""Interactions of users with items, and the protocol of data sets that provide them."""
+"""Interactions of users with items, and the protocol of the classes that load them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSING_VALUE = ""
 
 
 def age_group(age: Any) -> Any:
-    """Returns the index in ``AGE_GROUPS`` of an age, or of each age in an array.
+    """Returns the index in ``AGE_GROUPS`` of an age in years, or of each age in an array.
 
     Ages 35 and 45 belong to the middle group. Table I of the FedRec paper prints the outer groups
     as "under 45" and "over 35", which overlap. The groups that do not overlap are under 35 and over
@@ -33,10 +33,11 @@ def age_group(age: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One categorical attribute of all users: indices ``codes`` (n_users,) into ``categories``.
+    """One categorical attribute of all users, such as gender.
 
-    The last category may be ``MISSING_VALUE``, for users without a value. Devices treat it like any
-    other category, but no attack guesses it.
+    codes: index of each user's category in ``categories`` (n_users,)
+    categories: names of the categories. If some users have no value, the last category is
+        ``MISSING_VALUE``: devices treat it like any other category, but no attack guesses it
 
     >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", MISSING_VALUE)).has_value
     array([ True, False,  True])
@@ -52,7 +53,7 @@ class Attribute:
 
     @property
     def has_value(self) -> NDArray[np.bool_]:
-        """Flags of the users who have a value of this attribute, shape (n_users,)."""
+        """Flags of the users who have a value of this attribute, bool of shape (n_users,)."""
         return self.codes < len(self.classes)
 
 
@@ -61,15 +62,16 @@ class Interactions:
     """Interactions of users with items: ratings, timestamps, user attributes and item features.
 
     name: name of the data set
-    users, items: identifiers of rows and columns, in ascending order (n_users,), (n_items,)
+    users, items: identifiers of the users (n_users,) and of the items (n_items,), in ascending
+        order
     ratings: canonical csr_array (n_users, n_items) of float32 without stored zeros
     timestamps: Unix seconds, int64, aligned with ``ratings.data``; None if the data have no times
     attributes: attributes of users, by name
     genres: flags of each item's genres (n_items, len(genre_names)); None if the data have no genres
     genre_names: names of the genres
     titles: titles of items (n_items,), or empty
-    names: identifiers of users, if they are texts (n_users,), or empty
-    notes: sentences on parts of the source that were left out or merged
+    names: identifiers of users in the source, if they are texts (n_users,), or empty
+    notes: sentences on data of the source that were left out or merged
 
     >>> table = Interactions.create(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
@@ -94,8 +96,8 @@ class Interactions:
     ) -> Self:
         """Creates interactions from a table of ratings (n_users, n_items); 0 means no rating.
 
-        Users and items are numbered from 0. ``rest`` gives further fields, aligned with the table.
-        Raises InputError for values that are not finite.
+        Users and items get the identifiers 0, 1, 2, ... ``rest`` gives further fields of the class,
+        whose rows are in the order of the table. Raises InputError for ratings that are not finite.
         """
         made: Any = sparse.csr_array
         table = made(ratings).astype(np.float32, copy=True)
@@ -107,7 +109,10 @@ class Interactions:
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
     def take_users(self, users: NDArray[np.integer[Any]]) -> Self:
-        """Selects the rows of these users, in any order and also repeatedly, with all items."""
+        """Returns the data of the users at the row indices ``users``, in this order.
+
+        An index may occur several times. All items stay.
+        """
         times = None
         if self.timestamps is not None:
             places = (self.timestamps, self.ratings.indices, self.ratings.indptr)
@@ -125,7 +130,11 @@ class Interactions:
         )
 
     def keep_where(self, entries: NDArray[np.bool_]) -> Self:
-        """Keeps all users and items, but only the ratings for which ``entries`` (nnz,) is True."""
+        """Returns the interactions without the ratings for which ``entries`` is False.
+
+        ``entries`` has one flag per stored rating, in the order of ``ratings.data``. All users and
+        items stay.
+        """
         table = self.ratings
         starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]
         parts = (table.data[entries], table.indices[entries], starts)
@@ -144,9 +153,9 @@ class Interactions:
         return len(self.items)
 
     def digest(self) -> str:
-        """Computes the SHA-256 digest of users, items, ratings, timestamps, attributes and genres.
+        """Computes the SHA-256 digest of the data, in hexadecimal digits.
 
-        Titles are not included.
+        The digest covers users, items, ratings, timestamps, attributes and genres, but not titles.
         """
         digest = hashlib.sha256()
 
@@ -173,15 +182,19 @@ class Interactions:
 
 
 class Dataset(Protocol):
-    """A loader of one data set, whose result is the same for every location of the files."""
+    """Interface of a loader of one data set. The location of the files does not change the
+    result.
+    """
 
     def recognises(self, path: Path) -> bool:
-        """Whether the directory or archive at ``path`` has files with this data set's names."""
+        """Whether the directory or archive ``path`` has files with the names that this data set
+        uses.
+        """
         ...
 
     def load(self, path: Path | None = None) -> Interactions:
         """Loads the interactions from ``path``, which is a directory or an archive.
 
-        If ``path`` is None, they are loaded from the cache, or else from the data set's source.
+        If ``path`` is None, they come from the cache, or else from the publisher of the data set.
         """
         ...

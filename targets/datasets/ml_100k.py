@@ -39,28 +39,10 @@ RECBOLE_PIN = "recbole==1.2.1"
 WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 GENRE_NAMES = ("unknown", *GENRES)
 OCCUPATIONS = (
-    "administrator",
-    "artist",
-    "doctor",
-    "educator",
-    "engineer",
-    "entertainment",
-    "executive",
-    "healthcare",
-    "homemaker",
-    "lawyer",
-    "librarian",
-    "marketing",
-    "none",
-    "other",
-    "programmer",
-    "retired",
-    "salesman",
-    "scientist",
-    "student",
-    "technician",
-    "writer",
-)
+    "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive",
+    "healthcare", "homemaker", "lawyer", "librarian", "marketing", "none", "other", "programmer",
+    "retired", "salesman", "scientist", "student", "technician", "writer",
+)  # fmt: skip
 # Attributes of users. Both layouts also have a zip code, which is not read.
 ATTRIBUTES = {
     "gender": UserColumn(at=2, what="a gender", categories=GENDERS),
@@ -100,7 +82,7 @@ class Ml100k(MovieLens):
         return super().load(path or find_cached(self.name) or _download())
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads the users, the movies and the ratings."""
+        """Reads users, movies and ratings from the files ``layout`` of ``source``."""
         official = layout == OFFICIAL_FILES
         rated, people, films = (
             Delimited.create(
@@ -121,7 +103,11 @@ class Ml100k(MovieLens):
 
 
 def _download() -> Path:
-    """Downloads the RecBole wheel by pip, checks it, and stores its three files in the cache."""
+    """Downloads the RecBole wheel by pip, checks it, and stores its three files in the cache.
+
+    Returns the path in the cache. Raises IncompleteError if the download fails or the digest
+    differs.
+    """
     logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", RECBOLE_PIN, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "

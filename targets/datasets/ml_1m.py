@@ -26,28 +26,10 @@ PAIR_FILES = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = {"user": "userID", "item": "movieID"}
 AGE_CODES = {"1": 0, "18": 0, "25": 0, "35": 1, "45": 2, "50": 2, "56": 2}
 OCCUPATIONS = (
-    "other",
-    "educator",
-    "artist",
-    "clerical",
-    "college student",
-    "customer service",
-    "doctor",
-    "executive",
-    "farmer",
-    "homemaker",
-    "K-12 student",
-    "lawyer",
-    "programmer",
-    "retired",
-    "sales",
-    "scientist",
-    "self-employed",
-    "engineer",
-    "tradesman",
-    "unemployed",
-    "writer",
-)
+    "other", "educator", "artist", "clerical", "college student", "customer service", "doctor",
+    "executive", "farmer", "homemaker", "K-12 student", "lawyer", "programmer", "retired", "sales",
+    "scientist", "self-employed", "engineer", "tradesman", "unemployed", "writer",
+)  # fmt: skip
 ATTRIBUTES = {
     "gender": UserColumn(at=1, what="a gender", categories=GENDERS),
     "age_group": UserColumn(at=2, what="an age code", categories=AGE_GROUPS, written=AGE_CODES),
@@ -83,7 +65,10 @@ class Ml1m(MovieLens):
     layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIR_FILES)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads the users, the movies, and the ratings or the pairs of user and movie."""
+        """Reads users, movies, and ratings or user-movie pairs from ``source``.
+
+        ``layout`` holds the file names, which decide between ratings and pairs.
+        """
         people, films, rated = (
             Delimited.create(
                 source, name, whole=True, separator="::", width=width, encoding="latin-1"
@@ -100,7 +85,7 @@ class Ml1m(MovieLens):
 
 
 def _pairs(source: Source) -> PairRows:
-    """Reads the columns userID and movieID of interactions.parquet."""
+    """Reads the user-movie pairs in the columns userID and movieID of interactions.parquet."""
     place = source.file_label(PAIR_FILES[0])
     data = copy_to_arrow(b"".join(source.blocks(PAIR_FILES[0], whole=True)))
     file = TypedTable(place=place, read=partial(read_parquet, [data]))

@@ -29,13 +29,15 @@ CHUNK_USERS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticTruth:
-    """Parameters that determine how users choose items, and which tests take as the truth.
+    """Parameters that determine which items synthetic users choose; tests use them as the ground
+    truth.
 
     popularity: weights of the items (n_items,)
-    user_taste, item_taste: taste groups of users and items (n_users,), (n_items,)
+    user_taste, item_taste: taste group of each user (n_users,) and of each item (n_items,)
     attributes: attributes of users, by name
-    preferences: code of the category of users who prefer each item, by attribute (n_items,)
-    n_choices: numbers of items that users choose (n_users,)
+    preferences: for each attribute, the index of the category whose users prefer each item
+        (n_items,)
+    n_choices: number of items that each user chooses (n_users,)
     """
 
     popularity: NDArray[np.float64]
@@ -50,15 +52,21 @@ class SyntheticTruth:
 class Synthetic(Checked):
     """Synthetic users, who draw distinct items with probabilities proportional to weights.
 
-    The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is in u's taste
-    group, and times exp(2 signal) for each of the attributes gender and age group if j is preferred
-    by u's category. With signal 0, interactions therefore do not depend on gender or age. They
-    never depend on ``occupation``, which is a control. Attributes, tastes and profile sizes of
-    users do not depend on ``taste`` and ``signal``. Timestamps rise in the order of choice. Ratings
-    are 1 to 5, and higher within the taste group.
+    n_users, n_items: numbers of users and items
+    profile: mean number of items per user, approximately; a user has between 5 (or n_items) and
+        half the items
+    skew: exponent of the decline of popularity
+    tastes: number of taste groups
+    taste: influence of taste groups on choices, in [0, 1]
+    signal: influence of gender and age group on choices, in [0, 1]
+    seed: seed of all draws
 
-    Profile sizes (numbers of items per user) have mean about ``profile`` and lie between 5 (or
-    n_items) and half the items.
+    The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is in u's taste
+    group, and times exp(2 signal) for each of the attributes gender and age group if users of u's
+    category prefer j. With signal 0, interactions therefore do not depend on gender or age. They
+    never depend on ``occupation``, which is a control. Attributes, taste groups and numbers of
+    items of users do not depend on ``taste`` and ``signal``. Timestamps rise in the order of
+    choice. Ratings are 1 to 5, and higher within the taste group.
 
     >>> data = Synthetic(n_users=20, n_items=12, profile=4, seed=1).load()
     >>> data.ratings.shape, sorted(data.attributes)
@@ -123,7 +131,7 @@ class Synthetic(Checked):
     def draw_truth(self) -> SyntheticTruth:
         """Draws the parameters with which ``load`` draws the interactions.
 
-        The parameters depend only on the settings.
+        The parameters depend only on the settings of this object, which include the seed.
         """
         rng = self._rng(0)
         low, high = min(5, self.n_items), max(5, self.n_items // 2)
@@ -151,9 +159,10 @@ class Synthetic(Checked):
         )
 
     def item_weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Computes the weights of all items for these users, shape (len(users), n_items).
+        """Computes the weights of all items for some users, shape (len(users), n_items).
 
-        The class defines the weights.
+        A user draws items with probabilities proportional to these weights. ``users`` holds row
+        indices, and ``truth`` comes from ``draw_truth``.
         """
         matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
         for name, lean in truth.preferences.items():
@@ -163,10 +172,11 @@ class Synthetic(Checked):
     def _choose(
         self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator
     ) -> NDArray[np.int64]:
-        """Items in order of choice, user by user, by a race of one exponential clock per item.
+        """Draws the items of ``users``, in order of choice, user by user: indices (sum of
+        n_choices,).
 
-        The k first arrivals of clocks with rates w are k draws without replacement, with
-        probabilities proportional to w, so all draws are made at once.
+        The draw is a race of one exponential clock per item: the k first arrivals of clocks with
+        rates w are k draws without replacement, with probabilities proportional to w.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
         arrivals /= self.item_weights(truth, users)

@@ -1,4 +1,4 @@
-"""Tables of interactions in files of text, Parquet, Feather or JSON lines."""
+"""Loader of a user's own table of interactions: text, Parquet, Feather or JSON lines."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ ROLE_COLUMNS: Mapping[str, Column | str] = {
 class Table:
     """A table of interactions: text with names of columns, Parquet, Feather, or JSON lines.
 
-    ``columns`` maps the roles "user", "item", and, if they exist, "rating" and "timestamp" to names
-    of columns ("none" if a column should not be read). Columns for the remaining roles are
-    identified by usual names (userId, item_id, rating, timestamp; a RecBole type after a colon is
-    ignored). The format is detected from the content. Files may be compressed by gzip, bzip2 or xz.
-    A folder of Parquet files is one table.
+    ``columns`` maps the keys "user", "item", "rating" and "timestamp" to names of columns ("none"
+    if a column should not be read). For a missing key, the column is identified by its usual name
+    (userId, item_id, rating, timestamp; a RecBole type after a colon is ignored). The format is
+    detected from the content. Files may be compressed by gzip, bzip2 or xz. A folder of Parquet
+    files is one table.
 
     For text, ``columns`` may also have these keys. "separator" is a comma, tab, semicolon, bar,
     ``::`` or space. By default, the separator is chosen so that the header has the columns; if
@@ -86,7 +86,7 @@ class Table:
     without a rating is refused. A rating of 0 means no interaction and is left out, unless
     ``columns`` has "zeros": "rating". Timestamps are numbers or ISO 8601 (``TimeColumn``), from
     1970 on. If several rows have the same user and item, the latest by timestamp is kept, and among
-    equal times the last. ``notes`` count the rows that are left out.
+    equal times the last. ``Interactions.notes`` count the rows that are left out.
 
     Identifiers that are whole numbers, written without leading zeros, stay as they are. If one
     entry of a column is anything else, all entries are texts, and are numbered 0, 1, 2, ... in the
@@ -94,7 +94,7 @@ class Table:
     names. Attributes of users and genres are not read.
 
     Memory: about 20 bytes per row that is read, and up to 60 more during sorting. Text files may
-    have up to 4 GiB.
+        have up to 4 GiB.
     """
 
     columns: Mapping[str, str] | None = None
@@ -155,7 +155,9 @@ class Table:
 def _without_zeros(
     pairs: PairRows, zeros: str | None, path: Path
 ) -> tuple[PairRows, tuple[str, ...]]:
-    """The rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a note."""
+    """Returns the rows with ratings other than 0 (all rows if ``zeros`` is "rating"), and a
+    note.
+    """
     nothing = len(pairs.ratings) - np.count_nonzero(pairs.ratings)
     if not nothing:
         return pairs, ()
@@ -176,10 +178,14 @@ def _without_zeros(
 def find_columns(
     names: tuple[str, ...], columns: Mapping[str, str], place: str
 ) -> Mapping[str, str]:
-    """Returns the name of each role's column, as given in ``columns``, or else by its usual name.
+    """Returns the names of the columns for "user", "item", "rating" and "timestamp", by these keys.
 
-    ``names`` are all columns of the file ``place``. Raises InputError, with the existing columns,
-    if a column does not exist, has two roles, or cannot be determined.
+    names: names of all columns of the file
+    columns: names of columns by key, as the caller states them; others are found by usual names
+    place: name of the file in error messages
+
+    Ratings or timestamps without a column are left out. Raises InputError, with the existing
+    columns, if a column does not exist, has two keys, or cannot be determined.
     """
     there = f"The columns of {place} are: {', '.join(names)[:500]}."
     if strange := [role for role in columns if role not in ROLES]:
@@ -217,7 +223,11 @@ def _unread(
     file: str,
     unsure: bool,
 ) -> Iterator[str]:
-    """Notes on a first line that may be a row (``unsure``), and on ratings or times not read."""
+    """Yields notes on a first line that may be a row, and on ratings or times that are not read.
+
+    ``unsure`` states whether the first line may be a row. ``chosen`` and ``columns`` map roles to
+    the columns that are read, and to those that the caller named.
+    """
     if unsure and find_usual_column(names, _NAMES) is None:
         yield (
             f"Line 1 of {file} is read as names of columns: {', '.join(names)[:300]}. If it is "

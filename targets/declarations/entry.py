@@ -1,4 +1,4 @@
-"""A statement of a paper about privacy: its place, its claim, and the reason of the verdict."""
+"""Data model of ``claims.toml``: a paper's privacy statements, and how they are checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClai
 
 
 class Declaration(BaseModel):
-    """Base class of declarations in a paper's TOML files; unknown keys are errors."""
+    """Base class of the tables in a paper's TOML files; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,17 +27,19 @@ NumberPair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
 
 
 class StatedNumber(Declaration):
-    """Description of a number that a paper states or uses, to be compared with the right number.
+    """Description of a number that a paper states or uses, and that this project computes as well.
 
-    This project computes the right number.
+    The paper's number is called claimed, and the computed number right. One description may serve
+    for several pairs of a claimed and a right number.
 
-    what: name of the number; names in braces stand for values of the pair
+    what: name of the number; names in braces stand for values that come with the pair
     how: a sentence on how the right number was computed, also with names in braces
     tolerance: relative difference up to which the claimed and the right number count as equal
     below: whether the paper states only that the number is below the claimed one
     upper: whether the number is an upper bound (an epsilon, a sensitivity). Such a number holds,
         but is loose, if it is larger than the right number
-    side: the side of the right number on which the truth may lie, if the right number is a bound
+    side: whether the right number is an upper or a lower bound of the true value; None if it is
+        exact
     """
 
     what: str
@@ -48,7 +50,13 @@ class StatedNumber(Declaration):
     side: Side | None = None
 
     def fill_in(self, pair: NumberPair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
-        """Creates the number with the values of ``pair``, whose names fill the texts' braces."""
+        """Creates the number from this description and a ``pair``: claimed number, right number,
+        values.
+
+        The claimed number is the paper's, the right one is computed here. The values replace the
+        names in braces in ``what`` and ``how``. ``basis`` states whether the authors print the
+        number.
+        """
         claimed, right, *rest = pair
         names: Mapping[str, Any] = rest[0] if rest else {}
         texts = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
@@ -56,9 +64,11 @@ class StatedNumber(Declaration):
 
 
 class ComputedNumber(StatedNumber):
-    """A stated number with its claimed value and its value computed here (``right``).
+    """A number that a paper states or uses, with the value claimed and the value computed here.
 
-    ``basis`` states whether the authors print the number, or whether it follows from their text.
+    claimed: the value in the paper
+    right: the value computed here
+    basis: whether the authors print the number, or whether it follows from their text
     """
 
     claimed: float
@@ -67,7 +77,11 @@ class ComputedNumber(StatedNumber):
 
     @property
     def word(self) -> NumberLabel:
-        """Verdict on the claimed number, from its comparison with the right number."""
+        """Label of the claimed value by comparison with ``right``: right, loose, wrong or unstated.
+
+        Loose is a valid bound that exceeds ``right``. Unstated is a value that is not right, but
+        that the authors do not state.
+        """
         return judge_number(
             self.claimed,
             self.right,
@@ -79,7 +93,7 @@ class ComputedNumber(StatedNumber):
 
 
 def _several(value: Any) -> Any:
-    """The value as a list, even if it is a single value."""
+    """Returns the value as a list, even if it is a single value."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -88,49 +102,55 @@ NameOrNames = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class Sentence(Declaration):
-    """A sentence of a note, used only if the system has the settings ``when``."""
+    """A sentence ``text`` of a note, used only for a system with the settings ``when``."""
 
     text: str
     when: Mapping[str, Any] = {}
 
 
 class Entry(Declaration):
-    """A statement of a paper: a claim on its systems, a statement of the catalogue, or both.
+    """A statement of a paper: a claim on the epsilon of its systems, an item of the catalogue, or
+    both.
 
-    A claim on systems has these fields:
+    The catalogue is the list of checked statements that ``auditor claims`` prints. A claim on
+    systems has these fields:
 
+    name: name by which other entries may refer to this one
     system: names of the systems that the claim is about
     epsilon: a number, or a formula: the name of the system's attribute, or of its method that takes
         the population (and delta if there is a ``curve``)
-    scope, delta: scope and delta of the claim; with a scope but neither epsilon nor ``of``,
-        the claim follows from the system's parts
+    scope, delta: scope (unit, adjacency, adversary's view, period) and delta; with a scope but
+        neither epsilon nor ``of``, the claim follows from the system's parts
     curve: whether the formula also gives epsilon at any other delta
-    of: numbers or names of other entries. The claim of the first of them that is about the system
-        is compared in this entry's scope, and, if that claim has a curve, at this entry's delta
+    of: numbers or names of other entries. The first of these entries that is about the system
+        provides the claim, which is compared in this entry's scope, and, if that claim has a curve,
+        at this entry's delta
     when: settings of the system for which the claim holds
     note: why a reader would compare the claim in this scope
     statement: the statement in words
     source: the place of the statement in the paper
 
     Names in braces in ``statement``, ``source`` and ``note`` stand for attributes of the system,
-    sizes of the population, ``epsilon`` and ``delta``.
+    sizes of the population (numbers of users and items), ``epsilon`` and ``delta``.
 
-    A statement of the catalogue has these fields:
+    An item of the catalogue has these fields:
 
-    number: "7" or "22b": the number of a heading, from 1 on, and the letter of its part from the
-        second part on
+    number: "7" or "22b": the number of a heading, from 1 on, and a letter for the second and
+        further entries of this heading
     settings: settings of the first system with which the statement is evaluated, if they differ
         from the defaults; only those that show the value of the claim. ``n_users`` and ``n_items``
         are the population, by default that of MovieLens 100K
     repeats: another entry that makes the same statement at other settings. Both count once, and the
         system has one claim
-    computed: a function in the paper's ``numbers`` that returns pairs of numbers
+    kind: topic of the statement, such as privacy or utility
+    computed: a function in the paper's module ``numbers`` that returns pairs of a claimed number
+        and the number computed here
     numbers: descriptions of these pairs, used in turn
-    claimed, provable: formulas in text form
-    reason: one sentence on why they differ or agree
+    claimed, provable: formulas, in text form, of the claimed and of the provable value
+    reason: one sentence on why the two formulas differ or agree
     basis: whether the authors print the statement, whether its number is their formula at settings
-        that they do not print, or whether it is an interpretation that nobody states. An entry of
-        the last kind is never counted as a false statement of the authors
+        that they do not print, or whether it is an interpretation that nobody states. An
+        interpretation is never counted as a false statement of the authors
     computed_at: the settings of the numbers, if they are far from those that a reader of the paper
         would assume
     repaired: settings with which the statement becomes true; None if nothing has to be repaired, or
@@ -175,23 +195,27 @@ class Entry(Declaration):
 
     @property
     def base_number(self) -> int:
-        """The entry's number without the letter of its part."""
+        """The number in the entry's ``number`` without the letter, such as 22 for "22b"."""
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
     def letter(self) -> str:
-        """The letter of the entry's part; "" for the first part."""
+        """The letter in the entry's ``number``, such as "b" for "22b"; "" if there is none."""
         return self.number.lstrip(digits)
 
     def applies_to(self, name: str, system: Claimant) -> bool:
-        """Whether the entry is about the system ``name``, at the system's settings."""
+        """Whether the statement is about the system ``name`` and holds for the settings of
+        ``system``.
+        """
         return name in self.system and _holds(self.when, system)
 
     def make_claim(self, title: str, words: Namespace, at: float | str | None = None) -> Claim:
-        """Returns the claim of the entry, with the paper's ``title`` as its source.
+        """Returns the claim that this entry states, with epsilon and delta evaluated.
 
-        ``words`` provides the values of formulas. ``at`` is the delta of the claim if there is a
-        curve.
+        title: title of the paper, which becomes part of the claim's source
+        words: values of the names in formulas and texts
+        at: delta at which a claim whose epsilon is a function of delta is evaluated; None for the
+            entry's own delta
         """
         assert self.scope is not None
         assert self.epsilon is not None
@@ -208,9 +232,15 @@ class Entry(Declaration):
         )
 
     def rescope_claim(self, claim: Claim, words: Namespace, stating: Entry) -> ScopedClaim:
-        """Returns the claim of the entry ``stating`` for this entry's scope and delta.
+        """Returns ``claim`` with the scope and the delta of this entry, at which an audit compares
+        it.
 
-        This entry's note explains why a reader would compare the claim in this scope.
+        claim: the claim, which may be stated by another entry
+        words: values of the names in formulas and texts
+        stating: the entry that states the claim
+
+        The scope is the unit, adjacency, adversary's view and period. The result also has this
+        entry's note, which explains why a reader would compare the claim in this scope.
         """
         delta = claim.delta if self.delta is None else words.evaluate(self.delta)
         words = replace(words, epsilon=claim.epsilon, delta=delta)
@@ -230,9 +260,14 @@ class Entry(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """Values of the names in statements and formulas.
+    """Values of the names that occur in the texts and formulas of a paper's statements.
 
-    The names are attributes of a system, sizes of a population, ``epsilon`` and ``delta``.
+    The names are the sizes of the population, ``epsilon`` and ``delta``, and the attributes of the
+    system, looked up in this order. If an attribute is a method, it is called with the population.
+
+    system: the system that a statement is about
+    population: numbers of users and items
+    epsilon, delta: the values of the claim
     """
 
     system: Claimant
@@ -251,9 +286,10 @@ class Namespace:
         )
 
     def evaluate(self, formula: float | str, *at: float) -> float:
-        """Returns the number itself, or the value of the system's attribute or method ``formula``.
+        """Returns the value of a formula: a number, or the name of the system's attribute or
+        method.
 
-        A method takes the population, and ``at`` (a delta) if it is given.
+        A method is called with the population, and with the delta ``at`` if it is given.
         """
         if not isinstance(formula, str):
             return formula
@@ -266,7 +302,7 @@ class Namespace:
 
 
 def _holds(when: Mapping[str, Any], system: Claimant) -> bool:
-    """Whether the system has these settings."""
+    """Whether the system has the settings ``when``; a list allows any of its values."""
     return all(
         getattr(system, name) in (value if isinstance(value, list) else [value])
         for name, value in when.items()

@@ -1,4 +1,6 @@
-"""A paper: one folder that declares its systems, claims and printed numbers."""
+"""A paper as data: one folder with TOML files that declare its systems, claims and printed
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,16 @@ Setting = bool | int | float | str
 
 
 class PrintedTable(Declaration):
-    """A table of a paper, or a figure whose numbers are printed.
+    """A table of a paper, or a diagram that prints its numbers.
 
     place: name of the table in the paper
     data: data set of the table
     columns: meaning of each number in a row
     rows: numbers of each row, by the row's name
-    systems: names of each row's systems, by default the row's name in lower case
-    protocol: protocol of utility; if given, the columns are figures of utility, which a report
-        prints next to its own figures
-    note: the setting in which the figures of utility were obtained
+    systems: names of each row's systems in this project, by default the row's name in lower case
+    protocol: evaluation protocol of utility; if given, the columns are utility metrics, and a
+        report prints their numbers next to measured ones
+    note: the setting in which the utility was measured
     beside: additions to the note, by row
     attribute: if given, the columns are F1 scores of attacks on this attribute; "AIA 0.1" is the
         attacker AIA who knows a tenth of the users
@@ -73,11 +75,13 @@ class PrintedTable(Declaration):
         return self
 
     def names_of(self, row: str) -> tuple[str, ...]:
-        """Returns the names of the systems of ``row``, beginning with the measured system."""
+        """Returns this project's names of the systems of ``row``; the first is the system that is
+        measured.
+        """
         return self.systems.get(row, (row.lower(),))
 
     def get_row(self, name: str) -> dict[str, float]:
-        """Returns the numbers of a row by column, and an RMSE also as MSE.
+        """Returns the numbers of the row ``name`` by column; with an RMSE also its square, the MSE.
 
         The result is empty if the row does not exist.
         """
@@ -86,12 +90,12 @@ class PrintedTable(Declaration):
 
 
 class PrintedEpsilons(Declaration):
-    """Printed tables of epsilons. Every entry is compared with bounds that are computed here.
+    """Tables of epsilons in a paper, each of which is compared with bounds computed here.
 
-    entries: name of a function in the paper's ``numbers`` that returns the entries. An entry has
-        its ``find_table``, the number of ``clients`` of ``n_users`` that take part in a round, the
-        ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting (``counted``), and
-        the bounds of the true epsilon (``lower``, ``upper``)
+    entries: name of a function in the paper's module ``numbers`` that returns the entries of the
+        tables. An entry has its ``table``, the number of ``clients`` of ``n_users`` that take part
+        in a round, the ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting
+        (``counted``), and the bounds of the true epsilon (``lower``, ``upper``)
     system: name of the system in the output
     title: title of the comparison
     note: a text below the title on how the bounds were computed
@@ -104,16 +108,16 @@ class PrintedEpsilons(Declaration):
 
 
 class TrainedRows(Declaration):
-    """Rows of a table that are measured again, by training their systems on ``data``.
+    """Rows of a paper's utility table whose systems are trained here, to measure the utility again.
 
     place, rows: name of the table, and names of the rows
     system: the system that is trained, by default that of the row
     method: name of the row in the result, by default its name in the table
-    data: names of data sets of this program
+    data: names of this program's data sets for the training
     settings: settings of the trained system
-    min_rating: lower ratings are left out
+    min_rating: least rating that counts; lower ratings are left out
     items: number of items that are drawn among items with at least 60 interactions; 0 for all items
-    said: a note on why the figures differ
+    said: a note on why the measured and the printed numbers differ
     """
 
     place: str
@@ -128,12 +132,12 @@ class TrainedRows(Declaration):
 
 
 class AttackedRows(Declaration):
-    """Rows of tables of attacks that are measured again, with one training for all cells of a row.
+    """Rows of a paper's tables of attacks that are measured again here, with one training per row.
 
     rows: names of the rows
     data: names of data sets of this program
     settings: settings of the trained systems
-    said: a note on why the figures differ
+    said: a note on why the measured and the printed numbers differ
     """
 
     rows: NameOrNames
@@ -143,11 +147,12 @@ class AttackedRows(Declaration):
 
 
 class ComponentsFigure(Declaration):
-    """A figure of attacks on single components of the uploads of some systems.
+    """A diagram in a paper that shows attacks on single parts of uploads, such as the item table.
 
-    place: name of the figure in the paper
-    rows: names of the systems' rows
-    attributes, columns: the attacks, as in a ``PrintedTable``
+    place: name of the diagram in the paper
+    rows: names of the attacked systems' rows in the paper's tables
+    attributes: attacked attributes
+    columns: attackers and the share of users they know, such as "AIA 0.1"
     """
 
     place: str = ""
@@ -157,13 +162,13 @@ class ComponentsFigure(Declaration):
 
 
 class Attacks(Declaration):
-    """Tables of attacks that are measured again on the systems ``trained``.
+    """A paper's tables of attacks that are measured again here.
 
-    attackers: this program's attack for each attacker in the tables' columns
+    attackers: name of this program's attack, for each attacker in the tables' columns
     cutoff: the K of the hit rate HR@K, which is measured on the same trainings
-    drawn: name of the figure that shows this hit rate, if no table has it
-    components: a figure of attacks on single components
-    trained: the rows that are measured again
+    drawn: name of the diagram that shows this hit rate, if no table has it
+    components: a diagram of attacks on single parts of the uploads
+    trained: the rows of the tables that are measured again
     """
 
     attackers: Mapping[str, str]
@@ -174,10 +179,13 @@ class Attacks(Declaration):
 
 
 class Order(Declaration):
-    """A ranking that a paper states at ``place``: the ``rows`` from the best to the worst.
+    """A ranking of systems that a paper states, to be compared with the ranking measured here.
 
-    Without ``rows``, it is the ranking of the table at ``place`` by ``metric``. ``data`` is the
-    data set on which the rows are compared here.
+    place: place in the paper
+    metric: the metric of the ranking
+    rows: the systems from the best to the worst; if empty, the table at ``place`` is ranked by
+        ``metric``
+    data: data set on which the systems are compared here
     """
 
     place: str
@@ -187,16 +195,16 @@ class Order(Declaration):
 
 
 class ComposedSystem(Declaration):
-    """A ``Federated`` system with declared ``settings``, which are given as in a plan.
+    """A system without code of its own: the class ``Federated`` with settings from a paper.
 
-    type: name of the class in Python
+    type: name of the Python class that is created for the system
     summary: one line for a list of systems
     doc: further description
-    place: place of the system and its promise in the paper
+    place: place of the system and its privacy promise in the paper
     basis: whether the authors print the epsilon of this promise
-    unprotected: name of the system without its protection, if it exists
-    settings: the settings; a part (learner, protection, route) is given by its name, or by a table
-        of its name and its settings
+    unprotected: name of the same system without protection; "" if there is none
+    settings: settings of ``Federated``; the learner, the protection and the route (way to the
+        server) of uploads are given by their names, or by tables of a name and settings
     """
 
     type: str
@@ -209,18 +217,23 @@ class ComposedSystem(Declaration):
 
 
 class Systems(Declaration):
-    """Content of ``systems.toml``: composed systems by name, and the paper's utility protocol."""
+    """Content of ``systems.toml``: a paper's systems that consist of this program's building
+    blocks.
+
+    evaluation: the paper's protocol for measuring utility
+    system: the systems, by name
+    """
 
     evaluation: Evaluation = Evaluation()
     system: Mapping[str, ComposedSystem] = {}
 
 
 class ThreatModel(Declaration):
-    """The assumptions of a paper on the adversary and on trusted parties, in this project's words.
+    """The assumptions of all statements of a paper on the adversary and on trusted parties.
 
-    They are taken from the text at ``place``, once per paper, and hold for all of its statements.
-    ``adversary`` states against whom the paper promises privacy, and what that adversary may do.
-    ``trusted`` names the parties that are assumed to follow the protocol.
+    place: the text of the paper from which the assumptions are taken
+    adversary: against whom the paper promises privacy, and what that adversary may do
+    trusted: parties that are assumed to follow the protocol
     """
 
     place: str
@@ -231,9 +244,11 @@ class ThreatModel(Declaration):
 class Heading(Declaration):
     """A paper's citation, its threat model, and its symbols with their meaning.
 
-    If the declarations describe released code and not the paper, ``code`` is the repository and
-    commit. Verdicts on its entries then rely on their declarations, because the code is not a
-    system here.
+    title: the citation in short
+    code: repository and commit, if the statements are about released code and not about the paper.
+        This code is not a system here, so that verdicts rely on the description of its mechanisms
+    threat: the threat model
+    symbols: meaning of each symbol in formulas
     """
 
     title: str
@@ -243,22 +258,27 @@ class Heading(Declaration):
 
 
 class Claims(Declaration):
-    """Content of ``claims.toml``: the paper's statements about privacy."""
+    """Content of ``claims.toml``, the paper's statements about privacy.
+
+    paper: the paper's citation, threat model and symbols
+    claim: the statements
+    """
 
     paper: Heading
     claim: tuple[Entry, ...]
 
 
 class PrintedNumbers(Declaration):
-    """Content of ``printed.toml``: the numbers that the paper prints, and their reproduction here.
+    """Content of ``printed.toml``: the numbers that a paper prints, and which are measured again
+    here.
 
     table: printed tables
     trained: rows of utility tables that are measured again
-    attacks: tables of attacks that are measured again
-    epsilons: tables of epsilons that are computed again
+    attacks: tables of attacks that are measured again; None if there are none
+    epsilons: tables of epsilons that are computed again; None if there are none
     order: rankings that the paper states in its text
     remark: sentences on all rows
-    absent: printed figures that are not measured again
+    absent: printed numbers that are not measured again
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -271,18 +291,20 @@ class PrintedNumbers(Declaration):
 
     @property
     def is_measured(self) -> bool:
-        """Whether some of the numbers are measured or computed again."""
+        """Whether this project measures or computes some of the printed numbers again."""
         return bool(self.trained or self.attacks or self.epsilons)
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper with its declarations, read from the Python package ``package``.
+    """A paper with its systems, statements and numbers, read from the TOML files in a Python
+    package.
 
+    package: name of the package
     heading: the paper's citation, threat model and symbols
     entries: its statements about privacy
     printed: its printed numbers
-    composed: its composed systems
+    composed: its systems that have no code of their own
 
     >>> paper = Paper.of("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
@@ -297,7 +319,7 @@ class Paper:
 
     @staticmethod
     def of(package: str) -> Paper:
-        """Reads the paper in a package; InputError if one of its files is invalid."""
+        """Reads the TOML files of a paper in a Python package; InputError if a file is invalid."""
         return _read(package)
 
     @property
@@ -306,7 +328,10 @@ class Paper:
         return self.package.rpartition(".")[2].replace("_", "-")
 
     def entry(self, name: str) -> Entry:
-        """Returns the entry whose number or name is ``name``; InputError if there is none."""
+        """Returns the statement with the number (such as "22b") or the name ``name``.
+
+        Raises InputError if there is none.
+        """
         for entry in self.entries:
             if name in (entry.number, entry.name):
                 return entry
@@ -315,21 +340,33 @@ class Paper:
         )
 
     def find_table(self, place: str) -> PrintedTable:
-        """Returns the first table with this ``place`` in the paper; InputError if there is none."""
+        """Returns the first printed table with the name ``place``; InputError if there is none."""
         for table in self.printed.table:
             if table.place == place:
                 return table
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Correct {PRINTED}.")
 
     def entry_scope(self, entry: Entry) -> Scope | None:
-        """Returns the scope of the verdict on an entry; None if it is not about an epsilon."""
+        """Returns the scope (unit, adjacency, adversary's view, period) in which a statement is
+        judged.
+
+        A statement without a scope has the scope of the statement that it repeats. None if the
+        statement is not about an epsilon.
+        """
         repeated = self.entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
 
     def scoped_claims(
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
-        """Returns the claims on the system ``name``, in the order of the file."""
+        """Returns the paper's claims on the epsilon of the system ``name``.
+
+        system: the system with its settings
+        population: numbers of users and items, on which an epsilon may depend
+
+        Each claim comes with the scope (unit, adjacency, adversary's view, period) and the delta at
+        which an audit compares it. The order is that of the file ``claims.toml``.
+        """
         words = Namespace(system, population)
         return tuple(
             entry.rescope_claim(
@@ -340,10 +377,12 @@ class Paper:
         )
 
     def scoped_claim(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
-        """Returns the scoped claim of an entry on its first system; InputError if it makes none.
+        """Returns the claim of a statement on the statement's first system; InputError if it makes
+        none.
 
-        The claim takes the entry's basis if the entry states an epsilon itself, or if the claim
-        covers the scope. Otherwise the claim is that of another entry and keeps its basis.
+        If ``entry`` states no epsilon, the claim is that of another statement or of the system
+        itself. The claim then keeps its basis (printed, computed or derived), unless it covers the
+        scope of ``entry``. In all other cases, it gets the basis of ``entry``.
         """
         scoped = self._scoped(entry, system, population)
         claim = scoped.claim
@@ -371,7 +410,9 @@ class Paper:
         return matching[0]
 
     def fill_statement(self, entry: Entry, system: Claimant, population: Population) -> str:
-        """Returns the statement of an entry on its first system, with the numbers filled in."""
+        """Returns the text of a statement about its first system, with numbers in place of names in
+        braces.
+        """
         words = Namespace(system, population)
         if entry.epsilon is None:
             return words.fill_text(entry.statement)
@@ -381,14 +422,21 @@ class Paper:
         return entry.epsilon is not None or bool(entry.of)
 
     def _stating(self, entry: Entry, name: str, system: Claimant) -> Entry | None:
-        """The entry that states the epsilon of ``entry``'s claim; None if there is no claim."""
+        """Returns the entry that states the epsilon of ``entry``'s claim; None if there is no
+        claim.
+        """
         if entry.epsilon is not None:
             return entry
         others = map(self.entry, entry.of)
         return next((other for other in others if other.applies_to(name, system)), None)
 
     def computed(self, entry: Entry) -> tuple[ComputedNumber, ...]:
-        """Returns the numbers of an entry, computed or as declared; empty if the entry has none."""
+        """Returns the numbers that belong to a statement: the paper's, and the right ones.
+
+        The right numbers are computed, or, for released code, read from the TOML file. The result
+        is empty if the statement has no numbers. Raises InputError if the descriptions do not fit
+        the computed numbers.
+        """
         if not entry.computed:
             stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
@@ -403,17 +451,22 @@ class Paper:
         )
 
     def epsilon_rows(self) -> tuple[Any, ...]:
-        """Returns the entries of the paper's printed tables of epsilons."""
+        """Returns the epsilons in the paper's printed tables, each with bounds of the true epsilon.
+
+        An element also has the table, the delta, and the numbers of clients and users
+        (``PrintedEpsilons.entries``). The result is empty if there is no such table.
+        """
         declared = self.printed.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
 
     def _numbers(self, name: str) -> Iterable[Any]:
-        """Result of the function ``name`` in the paper's ``numbers``."""
+        """Calls the function ``name`` in the paper's module ``numbers``, and returns its result."""
         made: Iterable[Any] = getattr(importlib.import_module(f"{self.package}.numbers"), name)()
         return made
 
     def reported(self, system: str) -> tuple[ReportedFigure, ...]:
-        """Returns the printed figures of utility of the system, one per metric and protocol.
+        """Returns the utility that the paper prints for a system, one number per metric and
+        protocol.
 
         The first table that has a metric provides its value. The note states the other tables'
         values.
@@ -435,7 +488,7 @@ class Paper:
 
 @functools.cache
 def find_paper(module: str) -> Paper | None:
-    """Returns the paper whose folder contains a module; None if no paper's folder does."""
+    """Returns the paper whose folder contains the Python module ``module``; None if none does."""
     package = module
     while package := package.rpartition(".")[0]:
         if _has(package, CLAIMS):
@@ -461,7 +514,7 @@ _Kind = TypeVar("_Kind", bound=Declaration)
 
 
 def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
-    """Content of a file of declarations; InputError with its path and the first error in it."""
+    """Returns the content of a TOML file; InputError with its path and the first error in it."""
     path = files(package) / name
     try:
         return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

@@ -1,1 +1,3 @@
-"""Federated systems composed of a learner, a protection and a route, with one training loop."""
+"""Federated recommenders composed of a learner (model), a protection of uploads and a route to the
+server, with one training loop.
+"""

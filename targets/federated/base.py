@@ -1,4 +1,6 @@
-"""Protocols of the parts of a federated system: learner, protection of uploads, and route."""
+"""Interfaces of the three parts of a federated recommender: learner (model), protection of uploads,
+and route to the server.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """Numbers of items and of user features, which determine the sizes of a model."""
+    """Numbers of items and of features per user, from which the shapes of a model's arrays
+    follow.
+    """
 
     n_items: int
     n_user_features: int
@@ -31,15 +35,16 @@ class ModelSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Devices of one round: their data and their random streams.
+    """The n devices that train in one round: their data and their random streams.
 
     ``interactions``: interactions of the devices' users, one row per device.
-    ``features``: features of each device's user (n, d1), from Table I of the FedRec paper.
-    ``streams``: random streams of the devices, new in every round.
-    ``linear_streams``: random streams for the coefficients of the linear term in the loss, the same
-        in every round; None means that ``streams`` are used.
-    ``user_emb``: each device's private parameter "user.E" (n, d, d1); None if "user.E" is
-    broadcast.
+    ``features``: features of each device's user, shape (n, d1), from Table I of the FedRec paper.
+    ``streams``: one random stream per device, new in every round.
+    ``linear_streams``: one random stream per device, equal in every round, for the coefficients of
+        the linear term that is added to the loss (objective perturbation). None means that
+        ``streams`` are used.
+    ``user_emb``: each device's own array "user.E" of the model, shape (n, d, d1), if it never
+        leaves the device; None if the server broadcasts "user.E".
     """
 
     interactions: Interactions
@@ -52,7 +57,7 @@ class Clients:
         return self.interactions.n_users
 
     def subset(self, devices: NDArray[np.integer[Any]]) -> Clients:
-        """Selects the devices with the indices ``devices``."""
+        """Returns a copy with only the devices at the row indices ``devices``, in this order."""
         return Clients(
             interactions=self.interactions.take_users(devices),
             features=self.features[devices],
@@ -65,27 +70,33 @@ class Clients:
 
 
 class EpochNoise(Randomizer, Protocol):
-    """Noise that a device adds to the entries of a component at the end of a local epoch."""
+    """Function that a device uses to add noise to one array of its model between two local
+    epochs.
+    """
 
     def noisy_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Adds noise to selected rows of the devices' tables.
+        """Adds noise to selected rows of each device's table, and returns the noisy rows, shape
+        (nnz, d).
 
-        ``values``: the rows of all devices (nnz, d).
-        ``streams``: random streams of the devices.
-        ``indptr``: the rows of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
-        ``ids``: position of each row in its table.
+        ``values``: the selected rows of all devices, shape (nnz, d).
+        ``streams``: one random stream per device.
+        ``indptr``: device i has the rows ``values[indptr[i] : indptr[i + 1]]``.
+        ``ids``: index of each row in the full table of its device, shape (nnz,).
 
-        The result equals these rows of the noisy full tables, because the noise of an entry depends
-        on its position in the table.
+        The noise of an entry depends on its position in the full table. The result is therefore
+        equal to the selected rows of a full table to which noise was added.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """Settings of a device's local training on minibatches of positives and sampled negatives.
+    """Settings of a device's local training on minibatches of positives (the user's own items) and
+    sampled negatives.
+
+    A component is a named array of the model.
 
     ``epochs``: passes over all examples, each in a new order.
     ``batch``: examples per minibatch.
@@ -95,9 +106,9 @@ class LocalTraining:
     ``linear_scales``: scale of the Laplace noise from which the coefficients of a linear term in
         the loss are drawn (objective perturbation), by component. The loss of each example contains
         this term, divided by the number of examples.
-    ``epoch_noise``: noise on all entries after every epoch except the last, by component. It is
-        added on every device, even on one without examples. The protection adds the noise of the
-        last epoch.
+    ``epoch_noise``: noise on all entries after every epoch except the last, by component. Every
+        device adds this noise, even one without examples. The ``Protection`` adds the noise after
+        the last epoch, when it makes the upload.
     """
 
     epochs: int = 5
@@ -110,38 +121,48 @@ class LocalTraining:
 
 
 class Learner(Protocol):
-    """A model with named components, trained on devices and averaged on the server.
+    """A model with named arrays (components), trained on devices and averaged on the server.
 
-    Learners are frozen dataclasses whose fields are the paper's settings. The name of a component
-    begins with its group, followed by a dot if the group has several components: "user.W1", "item"
-    (one row per item), "mlp1.weight".
+    Learners are frozen dataclasses whose fields are settings from a paper. Components form groups,
+    because a protection may give each group its own epsilon. A component's name begins with the
+    name of its group, followed by a dot if the group has several components: "user.W1", "item" (one
+    row per item), "mlp1.weight".
     """
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the groups of components, in order, such as ("user", "item", "mlp1", "mlp2")."""
+        """Names of the groups to which the model's named arrays (components) belong, in order, such
+        as ("user", "item", "mlp1", "mlp2").
+        """
         ...
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Settings of a ``Composition`` with which an unprotected model recommends well.
+        """Settings of the whole system (fields of ``Composition``), by name, with which the
+        unprotected model recommends well.
 
-        They are used if the user sets ``learns``.
+        They are used only if an audit sets ``learns`` to true. By default there are none.
         """
         return {}
 
     def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every component, by name."""
+        """Returns the shape of every component (named array of the model), by name, for these
+        numbers of items and features.
+        """
         ...
 
     def init_model(
         self, catalogue: ModelSizes, rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
-        """Draws the initial model, as float32 arrays by component."""
+        """Draws the initial model with ``rng``, as float32 arrays by name."""
         ...
 
     def init_user(self, streams: Streams) -> NDArray[np.float32]:
-        """Draws the initial private "user.E" (n, d, 1) of each device, whose only feature is 1."""
+        """Draws the initial user vector of each device, shape (n, d, 1), for systems in which this
+        vector never leaves the device.
+
+        The vector replaces the broadcast array "user.E", for a user whose only feature is 1.
+        """
         ...
 
     def train(
@@ -149,34 +170,39 @@ class Learner(Protocol):
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the devices' models by component.
 
-        Components are ``Dense``, except the item table, which is stored as ``Rows`` over the
-        broadcast. A device's result depends only on its own row of ``clients`` and on the
-        broadcast. A device without positives returns the broadcast, and its ``user_emb`` "user.E"
-        if it has one. If ``local.noise`` has noise for the items, the item table is stored as
-        ``OverlaidTables`` over a table of noise.
+        A component is one named array of the model, for all devices. Components are stored in full
+        (``Dense``), except the item table, of which only trained rows are stored (``Rows`` over the
+        broadcast table). If ``local.epoch_noise`` has noise for the items, the trained rows are
+        stored over a noisy table (``OverlaidTables``). A device's result depends only on its own
+        row of ``clients`` and on the broadcast. A device without interactions returns the
+        broadcast, and its ``user_emb`` as "user.E" if it has one.
         """
         ...
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes user vectors (n, d) that are comparable with item rows of ``model``."""
+        """Computes one vector per user, shape (n, d), from ``model`` and the user's data; d is the
+        length of an item's row.
+        """
         ...
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the scores of all items (n, n_items) on each device from ``model``."""
+        """Computes the scores of all items for each device's user, shape (n, n_items), from
+        ``model`` and the device's data.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A claim that the authors of a protection make for one round, in this project's words.
+    """A privacy claim of a protection's authors about one round, in this project's words.
 
-    ``epsilon``: epsilon of the claim; infinite if the authors promise no number.
-    ``unit``: unit that the promise hides.
-    ``statement``: the promise in one or two sentences.
-    ``further_delta``: a delta above 0 at which the claim is also judged; 0 if it is judged at delta
-        0 only.
-    ``outside_model``: a part of the audited protection that the authors do not state, such as a
-        distribution that they do not print. No bound on the protection then refutes the claim.
+    ``epsilon``: epsilon of the claim; infinite if the authors state no number.
+    ``unit``: the data that the claim protects, such as one interaction.
+    ``statement``: the claim in one or two sentences.
+    ``further_delta``: a second delta, above 0, at which the claim is compared with bounds; 0 if the
+        claim is compared only at delta 0.
+    ``outside_model``: a part of the audited protection that the authors do not state and this
+        project chose, such as a distribution. If not empty, no bound refutes the claim.
     """
 
     epsilon: float
@@ -187,9 +213,10 @@ class Promise:
 
 
 class Protection(Protocol):
-    """Protection on the device: of its features, its local training, and its upload.
+    """Privacy measures of a device: changes of its user's features, its local training, and its
+    upload.
 
-    Protections are frozen dataclasses whose fields are the paper's settings. The default methods
+    Protections are frozen dataclasses whose fields are settings from a paper. The default methods
     leave features, training and upload unchanged, return no randomizer, and return an infinite
     epsilon.
     """
@@ -199,94 +226,115 @@ class Protection(Protocol):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Changes to the learner's ``learning`` settings that the protection requires.
+        """Settings of the whole system, by name, that replace those of ``Learner.learning``,
+        because the protection requires other values.
 
-        Perturbed features, for example, require a learner that trains on features.
+        By default ``private_user`` is false if features are perturbed, because the model must then
+        use features.
         """
         return {} if self.attribute_event() is None else {"private_user": False}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Prepares the data that the clients train on; called once, before the first round."""
+        """Returns the data on which the clients train, such as perturbed features; called once,
+        before the first round.
+        """
         return clients
 
     def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Returns the settings of the local training, as the protection changes them.
+        """Returns the settings of the local training, changed as the protection requires.
 
         ``local``: settings without the protection.
-        ``shapes``: shapes of the model's components.
+        ``shapes``: shapes of the model's components (named arrays), by name.
         """
         return local
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Computes the messages that replace the trained models in ``upload``.
+        """Computes the messages that devices send in place of their trained models ``upload``, such
+        as noisy copies.
 
-        Randomness comes from ``clients.streams``.
+        ``upload``: trained models of all devices, one component per named array of the model.
+        ``broadcast``: the model that the devices received.
+
+        The messages have the names of ``upload``. Randomness comes from ``clients.streams``.
         """
         return dict(upload)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns the authors' claims on a model with these groups of components."""
+        """Returns the authors' privacy claims for a model with these ``groups`` of arrays, such as
+        "user" and "item".
+        """
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
-        """Returns the randomizer of one entry of a component of ``group``, or None.
-
-        None means that entries of this group are sent without noise.
+        """Returns the randomizer of one entry of an array in ``group``, such as "item"; None if
+        such entries are sent without noise.
         """
         return None
 
     def randomizer(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Returns the randomizer of a whole upload, or None.
+        """Returns the randomizer of a whole upload; None if no single randomizer covers every pair
+        of uploads.
 
-        The randomizer must cover every pair of uploads; the result is None if no randomizer does.
-        ``sizes`` is the number of entries of an upload, by group.
+        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
+        "item".
         """
         return None
 
     def upload_cost(self, sizes: Mapping[str, int]) -> float:
-        """Computes the pure epsilon of a whole upload; infinite if it has none.
+        """Computes the epsilon of a whole upload at delta 0; infinite if no finite epsilon holds.
 
-        ``sizes`` is the number of entries of the upload, by group.
+        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
+        "item".
         """
         return math.inf
 
     def moved_row_chance(self, n_items: int) -> float:
-        """Probability that the protection changes an item's row that training left unchanged."""
+        """Returns the probability that the protection changes an item's row that training left
+        unchanged.
+
+        ``n_items`` is the number of items in the catalogue.
+        """
         return 0.0
 
     def attribute_event(self) -> dp.DpEvent | None:
-        """Returns the privacy event of one attribute of the user in a whole training, or None.
+        """Returns the accounting event of one attribute of the user, such as gender, in a whole
+        training.
 
-        None means that the event of an upload applies.
+        None means that only the upload's protection covers the attribute, so that the upload's
+        event applies.
         """
         return None
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Public settings for the transcript, by name: all fields that are numbers."""
+        """Settings that the adversary knows, by name: all fields that are numbers or booleans."""
         return float_fields(self)
 
 
 class Route(Protocol):
-    """Way in which uploads reach the server. It determines the vantage and the privacy event."""
+    """Way of uploads to the server (direct, shuffled or summed), which determines what an adversary
+    sees of them.
+    """
 
     @property
     def vantage(self) -> Vantage:
-        """Strongest vantage among all parties that follow the protocol."""
+        """View of the strongest party that follows the protocol, such as every upload or only their
+        sum.
+        """
         ...
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Returns the privacy event of one round at this route's vantage.
+        """Returns the accounting event of one round, for an adversary who sees what this route lets
+        the server see.
 
         ``local``: event of every sender's own upload.
-        ``epsilon``: pure epsilon of one whole upload; infinite if it has none.
+        ``epsilon``: epsilon of one whole upload at delta 0; infinite if no finite epsilon holds.
         ``n_senders``: number of senders in the round.
 
-        By default, the result is the local event, because the adversary sees a function of the
-        uploads.
+        By default, the result is ``local``, because the adversary sees at most the uploads.
         """
         return local

@@ -1,4 +1,6 @@
-"""A federated recommender composed of parts: its settings, claims and privacy events."""
+"""Base class of a federated recommender composed of a learner, a protection and a route: settings,
+claims and accounting events.
+"""
 
 from __future__ import annotations
 
@@ -41,20 +43,23 @@ _MANY = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(System):
-    """System composed of a learner, a protection and a route, with its claims and privacy events.
+    """A federated recommender composed of a learner, a protection and a route, with its claims and
+    accounting events.
 
-    Defaults are those of Zhang et al. (section 5.4), for settings that the paper of a system does
-    not state. ``share`` is the share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1
-    for more. The number of ``negatives`` per interaction is not printed there; 4 is common. With
+    Settings that a system's own paper does not state have the defaults of Zhang et al. (section
+    5.4). ``share`` is the share of users per round; 0 means 0.5 for up to 1,000 users, and 0.1 for
+    more. Zhang et al. do not print the number of ``negatives`` per interaction; 4 is common. With
     the ``optimizer`` "adam" at this learning rate, the training converges in ``rounds`` = 12; with
-    "sgd", plain gradient descent, it takes hundreds of rounds. ``best`` is the highest rating of
-    the scale, by which the users' features divide ratings; higher ratings count as this rating.
+    "sgd", plain gradient descent, convergence takes hundreds of rounds. ``best`` is the highest
+    rating of the scale, by which ratings are divided in the users' features; higher ratings count
+    as this rating.
 
     With ``private_user``, the user vector z_u stays on the device from round to round, as in the
-    papers of MF, NCF and LightGCN. It replaces E_U x_u, whose matrix E_U is sent, and no feature
-    enters the model. ``server`` is the server's use of the uploads: their "mean", as in federated
-    averaging, their "sum", or a step by "adam" towards their mean (``FedAdam``). If one device in a
-    hundred trained an item, the mean moves by a hundredth of that device's change.
+    papers of MF, NCF and LightGCN. The vector replaces E_U x_u, the product of a broadcast matrix
+    E_U and the user's features x_u, and no feature enters the model. ``server`` is the server's use
+    of the uploads: their "mean", as in federated averaging, their "sum", or a step by "adam"
+    towards their mean (``FedAdam``). The mean changes rarely trained items little: if one device in
+    a hundred trained an item, the mean moves by a hundredth of that device's change.
     """
 
     learner: Annotated[Learner, "model that a device trains"] = Gcn()
@@ -89,28 +94,34 @@ class Composition(System):
 
     @property
     def noise_setting(self) -> NoiseSetting | None:  # type: ignore[override]
-        """Settings of the protection that determine how much noise it adds; None without noise."""
+        """Names of the protection's settings that determine how much noise it adds; None if it adds
+        no noise.
+        """
         knob = self.protection.privacy
         return None if knob is None else knob.prefix_paths("protection")
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Settings with which the model recommends well, as the protection changes them."""
+        """Settings with which the model recommends well, by name; values of the protection replace
+        those of the learner.
+        """
         return {**self.learner.learning, **self.protection.learning}
 
     def shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every component of the model that is broadcast, trained and sent."""
+        """Returns the shape of every component (named array of the model) that is broadcast,
+        trained and sent, by name.
+        """
         shapes = self.learner.param_shapes(catalogue)
         return {n: s for n, s in shapes.items() if not (self.private_user and n == "user.E")}
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the groups of the sent components, in order, such as "user" and "item"."""
+        """Names of the groups of arrays in an upload, in order, such as "user" and "item"."""
         names = self.shapes(ModelSizes(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def count_entries(self, population: Population) -> dict[str, int]:
-        """Counts the entries of an upload, by group of components."""
+        """Counts the entries of one upload, by group of arrays, such as "user" and "item"."""
         catalogue = ModelSizes(n_items=population.n_items, n_user_features=population.n_features)
         sizes = dict.fromkeys(self.groups, 0)
         for name, shape in self.shapes(catalogue).items():
@@ -118,11 +129,12 @@ class Composition(System):
         return sizes
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the sizes from which the cost of a training is estimated.
+        """Returns the arguments of ``Cost.estimate``, by name, from which the cost of a training is
+        estimated.
 
-        ``count_senders``: users per round.
+        ``senders``: users per round.
         ``width``: entries per item row.
-        ``dense``: entries of all other components.
+        ``dense``: entries of all other components (named arrays of the model).
         ``negatives``: negatives per interaction.
         ``passes``: local epochs per user in a training.
         """
@@ -138,14 +150,18 @@ class Composition(System):
         }
 
     def count_senders(self, n_users: int) -> int:
-        """Returns the number of users in one round, which is at least one if there are users."""
+        """Returns the number of users that take part in one round, at least one if there are
+        users.
+        """
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
     def user_features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """Computes the features of users that their devices know, shape (n_users, d1).
+        """Computes the features of each user, shape (n_users, d1), which only the user's device
+        knows.
 
-        With ``private_user``, the only feature is 1, so that E_U x_u is the vector E_U.
+        With ``private_user``, the only feature is 1, so that the product E_U x_u of matrix and
+        features is the vector E_U.
         """
         if self.private_user:
             return np.ones((interactions.n_users, 1), dtype=np.float32)
@@ -157,10 +173,11 @@ class Composition(System):
         return user_features(interactions, best=self.best).values
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the protection's promises, in their own scopes and in wider scopes.
+        """Returns the claims of the protection's authors, each in its own scope and in wider
+        scopes.
 
-        The wider scopes are those in which readers may assume that a promise holds. The scope of a
-        promise itself covers one round.
+        A scope is what a claim protects, against whom, and how long. Readers of the paper may
+        assume that a claim also holds in the wider scopes. Its own scope covers one round.
         """
         claims = []
         for promise in self.protection.promises(self.groups):
@@ -187,7 +204,9 @@ class Composition(System):
     def _wider(
         self, promise: Promise, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
-        """Scopes in which a reader may assume that a promise holds, with delta and the reason."""
+        """Yields the wider scopes in which a reader may assume that a claim holds, each with delta
+        and an explanation.
+        """
         counts = self.count_entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
         if promise.unit is Unit.COORDINATE:
@@ -229,13 +248,14 @@ class Composition(System):
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomizer of the scope's unit, as the server sees it, or None.
+        """Returns the randomized function from the protected data (the unit of ``scope``) to what
+        the server sees; None if no such function covers every pair of data.
 
-        None means that no randomizer covers every pair of values of the unit. The randomizer of an
-        entry is that of the component with the largest epsilon, and the randomizer of a user covers
-        all entries. If uploads have no noise, an interaction is visible in a row of the item table
-        (``row_mechanism``). With a share of users per round, the randomizer of a training is exact
-        only at delta 0, because a user may, but need not, be drawn for all rounds.
+        For one entry, the function is that of the group of arrays with the largest epsilon; for a
+        user, it covers all entries. If uploads have no noise, an interaction is visible in a row of
+        the item table (``row_mechanism``). If only a share of users takes part in a round, the
+        function for a training is exact only at delta 0, because a user may, but need not, be drawn
+        for all rounds.
         """
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
             return None
@@ -252,12 +272,13 @@ class Composition(System):
         return Repeated(randomizer, self.rounds)
 
     def row_mechanism(self, population: Population) -> Mechanism | None:
-        """Returns the randomizer of one bit: whether an uploaded item row was changed.
+        """Returns the randomizer of one bit: whether an item's uploaded row differs from its
+        broadcast row.
 
-        The row always differs from the broadcast if the user has the item; otherwise it differs if
-        the item is drawn as a negative. The neighbouring inputs are a user of this item alone and a
-        user of one other item alone. The result is None if noise covers all rows, or if all other
-        items are negatives.
+        The row always differs if the user has the item. Otherwise the row differs if the item is
+        drawn as a negative, or if the protection changes the row. The neighbouring inputs are a
+        user whose only item is this one, and a user whose only item is another one. The result is
+        None if noise covers all rows, or if all other items are negatives.
         """
         if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None
@@ -268,10 +289,13 @@ class Composition(System):
         return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the privacy event of an entry's noise, or of a whole upload on its route.
+        """Returns the accounting event of an entry's noise, or of a whole upload on its route to
+        the server.
 
-        In a training, the event occurs once per round. A user may be drawn for every round, and the
-        server knows the users of a round, so sampling does not amplify privacy.
+        In a training, the event occurs once per round. Sampling of users does not amplify privacy:
+        a user may be drawn for every round, and the server knows the users of a round. The event is
+        ``NonPrivateDpEvent`` if uploads have no noise, or if the claim is about whether a user
+        takes part.
         """
         protection = self.protection
         whole = protection.attribute_event() if scope.unit is Unit.ATTRIBUTE else None
@@ -293,7 +317,8 @@ class Composition(System):
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
-        """The randomizer of an entry of the group with the largest epsilon, and this epsilon.
+        """Returns the randomizer of one entry in the group of arrays with the largest epsilon, and
+        this epsilon.
 
         The randomizer is None if one of the groups has none.
         """
@@ -304,13 +329,19 @@ class Composition(System):
 
 
 def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
-    """The mechanism's event, or a pure epsilon if a positive delta would hardly reduce epsilon.
+    """Returns the accounting event of a mechanism: its own event, or only its epsilon at delta 0
+    (``PureDpEvent``).
 
-    One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
-    has an epsilon of at least 1, no delta reduces a sum of hundreds by more than two thirds,
-    because the mean privacy loss of an entry is eps - 1 + e^-eps. Exact accounting of up to 10^7
-    noises would take a minute.
+    ``mechanism``: the randomizer.
+    ``spent``: the mechanism's epsilon at delta 0.
+    ``once``: whether the mechanism is applied once only.
+
+    The simpler event is used if a delta above 0 would hardly lower epsilon.
     """
+    # One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
+    # has an epsilon of at least 1, no delta lowers their sum by more than two thirds, because the
+    # mean privacy loss of an entry is eps - 1 + e^-eps. Exact accounting of up to 10^7 noises would
+    # take a minute.
     if isinstance(mechanism, ComponentLaplace):
         least = min(part.epsilon for part in mechanism.components)
         plain = mechanism.output_shape[0] >= _MANY and least >= 1.0

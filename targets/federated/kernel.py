@@ -1,18 +1,20 @@
 """Local training of devices one after another, compiled by numba, with each device's data in cache.
 
-Plain gradient descent is lazy: it keeps three sums, and applies them to the arrays at the end.
+Plain gradient descent is lazy: instead of changing whole arrays at every step, a device keeps three
+running sums. The sums are applied to the arrays after the last step:
 
-- Every step adds one vector to all rows of the device's own items; ``shift`` is the sum of these
-    vectors.
-- The linear term subtracts its coefficients from the rows; ``spent`` is the sum of their weights.
-- Every step subtracts a vector times the features from E; ``taken`` is the sum of these vectors.
+- ``shift``: every step adds one vector to all rows of the device's own items; sum of these vectors.
+- ``spent``: every step subtracts the coefficients of the loss's linear term (objective
+  perturbation), times a weight, from the item rows; sum of the weights.
+- ``taken``: every step subtracts a vector times the user's features from the matrix E, which maps
+  features to the user's vector; sum of these vectors.
 
 Adam moves every parameter of the device at every minibatch, including item rows, as torch's dense
 Adam does: a row keeps moving after the minibatch that contains it. The moments start at zero in
-every round, because a device keeps nothing between rounds. They persist from epoch to epoch, even
-if noise is added between two epochs.
+every round, because a device keeps nothing between rounds. Within a round they persist from epoch
+to epoch, even if noise is added between two epochs.
 
-A device's result is the same to the bit in any batch of devices and with any number of threads.
+A device's result is equal to the last bit in any batch of devices and with any number of threads.
 """
 
 from __future__ import annotations
@@ -55,12 +57,13 @@ _vectorized = compiled(kept=False, fastmath=REORDERED_MATH, error_model="numpy")
 
 
 class DeviceBlock(NamedTuple):
-    """Devices to train together, and the order in which each visits its examples.
+    """The m devices that are trained together, and the order in which each visits its examples.
 
-    ``devices``: indices of the devices.
-    ``first_rows``: first row of each device in the tables.
-    ``row_counts``: number of rows of each device.
-    ``visit_order``: example that device i visits at each step of an epoch, ``order[epoch, i]``.
+    ``devices``: row index of each device in ``DeviceTables.dense_theta``, shape (m,).
+    ``first_rows``: index of each device's first row in ``DeviceTables.item_rows``, shape (m,).
+    ``row_counts``: number of each device's rows, one per example, shape (m,).
+    ``visit_order``: index of the example that the i-th device of the block visits at each step of
+        an epoch, as ``visit_order[epoch, i]``, shape (epochs, m, largest row count).
     """
 
     devices: Int64Array
@@ -70,17 +73,20 @@ class DeviceBlock(NamedTuple):
 
 
 class DeviceTables(NamedTuple):
-    """Arrays of all devices; training changes ``dense_theta`` and ``item_rows`` in place.
+    """Data and parameters of all n devices; training changes ``dense_theta`` and ``item_rows`` in
+    place.
 
-    ``is_positive``: whether an example is one of the device's own items (nnz,).
-    ``features``: features of each device's user.
-    ``dense_theta``: E, W1, W2, b, then the MLP's weights and biases, as the learner has them (n,
-    P).
-    ``item_rows``: item rows of the examples (nnz, d).
-    ``linear_theta``: coefficients of the linear term for ``dense_theta``, of the same shape; empty
-        without such a term.
-    ``row_coefficients``: coefficients of the linear term for ``item_rows``, of the same shape;
-        empty without such a term.
+    An example is an item with its label; nnz is the number of examples of all devices.
+
+    ``is_positive``: whether an example is one of the device's own items, shape (nnz,).
+    ``features``: features of each device's user, shape (n, d1).
+    ``dense_theta``: all parameters of each device except item rows, shape (n, P): E, W1, W2, b of
+        the user's embedding, then the MLP's weights and biases; only those that the model has.
+    ``item_rows``: item embeddings of the examples, shape (nnz, d).
+    ``linear_theta``: coefficients of the linear term of the loss for ``dense_theta``, of equal
+        shape; empty without such a term.
+    ``row_coefficients``: coefficients of the linear term of the loss for ``item_rows``, of equal
+        shape; empty without such a term.
     """
 
     is_positive: BoolArray
@@ -92,10 +98,13 @@ class DeviceTables(NamedTuple):
 
 
 class AdamMoments(NamedTuple):
-    """Moments of Adam after ``done`` epochs: ``dense_theta`` (2, n, P) and ``item_rows`` (2, nnz,
-    d).
+    """First and second moments of Adam for the parameters of all n devices, after ``done`` epochs.
 
-    The first dimension is 0 if no moments are kept between calls.
+    ``dense_theta``: moments of ``DeviceTables.dense_theta``, shape (2, n, P).
+    ``item_rows``: moments of ``DeviceTables.item_rows``, shape (2, nnz, d).
+    ``done``: number of finished epochs.
+
+    The first dimension is 0 instead of 2 if no moments are kept between calls.
     """
 
     dense_theta: F32
@@ -104,13 +113,15 @@ class AdamMoments(NamedTuple):
 
 
 class Device(NamedTuple):
-    """Data of one device during its training.
+    """Data of one device with k examples (items with labels) during its training.
 
-    ``item_rows``: item rows of its examples, trained in place.
-    ``is_positive``: whether an example is one of the device's own items.
-    ``features``: features of its user.
-    ``linear_rows``: linear coefficients of the rows.
-    ``visit_order``: order in which it visits its examples, per epoch.
+    ``item_rows``: item embeddings of the examples, shape (k, d), trained in place.
+    ``is_positive``: whether an example is one of the device's own items, shape (k,).
+    ``features``: features of the device's user, shape (d1,).
+    ``linear_rows``: coefficients of the linear term of the loss for ``item_rows``, of equal shape;
+        empty without such a term.
+    ``visit_order``: index of the example visited at each step, per epoch, shape (epochs, k or
+        more).
     """
 
     item_rows: F32
@@ -122,7 +133,11 @@ class Device(NamedTuple):
 
 @_part
 def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: BoolArray) -> np.float32:
-    """Writes the means of own rows and of their coefficients; returns 1 / (number of own rows)."""
+    """Computes two means over the device's own items, and returns 1 / (number of own items).
+
+    ``mean`` receives the mean of the item rows ``own``, and ``mean_drawn`` that of the rows'
+    coefficients ``drawn`` in the linear term of the loss.
+    """
     mean[:] = 0
     mean_drawn[:] = 0
     held = 0
@@ -151,7 +166,11 @@ def _gather(
     shift: F32,
     spent: np.float32,
 ) -> None:
-    """Copies the rows of a minibatch, and adds the lazy sums to them."""
+    """Copies the item rows of a minibatch into ``z``, and adds the running sums ``shift`` and
+    ``spent``.
+
+    The rows ``own`` of the device do not yet contain these sums (see the module).
+    """
     for e in range(len(visit)):
         at = visit[e]
         for k in range(z.shape[1]):
@@ -177,7 +196,13 @@ def _move_rows(
     part: np.float32,
     neighbours: int,
 ) -> None:
-    """Moves the rows of a minibatch, and the mean and the shift of the device's own rows."""
+    """Takes a gradient step of the item rows in a minibatch, and updates ``mean`` and ``shift``
+    accordingly.
+
+    ``mean`` is the mean of the rows of the device's own items, and ``shift`` a running sum that is
+    not yet in these rows. ``dz`` and ``d_mean`` are the gradients of the minibatch's rows and of
+    the mean.
+    """
     for e in range(len(visit)):
         at = visit[e]
         for k in range(len(mean)):
@@ -203,7 +228,9 @@ def _norm(vector: F32) -> np.float32:
 
 @_part
 def _settle_layer(e: F32, taken: F32, features: F32) -> None:
-    """Subtracts the lazy sum of all steps from E."""
+    """Subtracts the running sum ``taken`` of all steps, times the features, from the matrix
+    ``e``.
+    """
     for h in range(len(taken)):
         for k in range(len(features)):
             e[h, k] -= taken[h] * features[k]
@@ -211,7 +238,9 @@ def _settle_layer(e: F32, taken: F32, features: F32) -> None:
 
 @_part
 def _settle_rows(own: F32, drawn: F32, positive: BoolArray, shift: F32, spent: np.float32) -> None:
-    """Adds the lazy sums of all steps to the rows."""
+    """Adds the running sums ``shift`` and ``spent`` of all steps to the device's item rows
+    ``own``.
+    """
     for i in range(len(own)):
         if positive[i]:
             for k in range(len(shift)):
@@ -231,7 +260,11 @@ def _train_plainly(
     g: Layers,
     settings: KernelSettings,
 ) -> None:
-    """Trains one device by lazy gradient descent."""
+    """Trains one device by plain gradient descent with running sums (see the module).
+
+    ``term`` holds the coefficients of the linear term of the loss, if ``has_term``. ``s`` holds
+    temporary arrays, ``p`` the parameters, which change in place, and ``g`` their gradients.
+    """
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
     _, e, w_1, w_2, bias, from_user, from_item, tail = p
@@ -287,7 +320,11 @@ def _train_plainly(
 def _move(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
 ) -> None:
-    """One step of Adam. ``rate`` and ``scale`` include the bias corrections of its moments."""
+    """Takes one step of Adam: updates the parameters ``p`` and their moments ``m`` and ``v`` by the
+    gradient ``g``.
+
+    ``rate`` and ``scale`` include the bias corrections of the moments.
+    """
     keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
     new_1, new_2 = np.float32(1 - BETA_1), np.float32(1 - BETA_2)
     for k in range(len(p)):
@@ -300,7 +337,11 @@ def _move(
 def _look_up(
     z: F32, mean: F32, own: F32, positive: BoolArray, visit: Int32Array, part: np.float32
 ) -> None:
-    """Copies the rows of a minibatch, and computes the mean of own rows unless ``part`` is 0."""
+    """Copies the item rows of a minibatch into ``z``, and computes the mean of the device's own
+    item rows.
+
+    ``part`` is 1 / (number of own items), or 0 to leave ``mean`` unchanged.
+    """
     for e in range(len(visit)):
         for k in range(len(mean)):
             z[e, k] = own[visit[e], k]
@@ -323,7 +364,11 @@ def _gradient_rows(
     part: np.float32,
     share: np.float32,
 ) -> None:
-    """Gradients of all rows: through the mean of own rows, as examples, and of the linear term."""
+    """Computes the gradients of all item rows of the device into ``d_rows``.
+
+    A gradient is the sum of up to three gradients: of the row as an example (``dz``), of the mean
+    of the device's own rows (``d_mean``), and of the linear term of the loss (``drawn``).
+    """
     d = len(d_mean)
     for i in range(len(d_rows)):
         if positive[i] and part > 0:
@@ -354,9 +399,12 @@ def _train_by_adam(
     row_state: F32,
     done: int,
 ) -> None:
-    """Trains one device by Adam after ``done`` epochs, with the moments of its parameters and rows.
+    """Trains one device by Adam, beginning after ``done`` epochs with the given moments.
 
-    ``row_state`` (3, size * d) holds the gradients of rows and their two moments.
+    ``moments``: moments of the parameters ``p``, shape (2, P).
+    ``row_state``: gradients of the item rows and their two moments, shape (3, size * d).
+
+    The other arguments are those of ``_train_plainly``.
     """
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
@@ -409,7 +457,11 @@ def _train_by_adam(
 def train_block(
     block: DeviceBlock, tables: DeviceTables, settings: KernelSettings, adam: AdamMoments | None
 ) -> None:
-    """Trains the devices of ``block`` in place, by Adam if ``adam`` is given, else by plain SGD."""
+    """Trains the devices of ``block`` on their rows of ``tables``, in place.
+
+    The optimizer is Adam if moments ``adam`` are given, and otherwise plain gradient descent. The
+    moments also change in place.
+    """
     width, d, length = (
         tables.features.shape[1],
         tables.item_rows.shape[1],

@@ -1,8 +1,10 @@
-"""Learners: embeddings of users and items, combined by an MLP or a dot product.
+"""Learners, the models that devices train: embeddings of users and items, scored by an MLP or a dot
+product.
 
-A device has z_u = E_U x_u and the item table. It may aggregate the rows of its own items
-(``NeighbourUse``), and it scores an item by a two-layer MLP on both embeddings or by their product.
-It minimises the summed binary cross-entropy by minibatch SGD.
+A device has a user vector z_u = E_U x_u, made from the user's features x_u, and the item table,
+whose rows are z_v. To z_u the device may add the mean row of its own items (``NeighbourUse``). It
+scores an item by a two-layer MLP on both embeddings or by their dot product. It minimises the
+summed binary cross-entropy (or squared error) by minibatch SGD or Adam.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _BLOCK = 1 << 24  # numbers in memory per block of scores
 def _learning(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
-    """Settings of a ``Composition``, and of its learner, with which the model recommends well."""
+    """Returns the settings of a ``Composition``, and of its learner, with which the model
+    recommends well.
+    """
     return MappingProxyType(
         {
             "private_user": True,
@@ -52,13 +56,14 @@ class _Embeddings(Checked):
 
     The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001,
     the logits of the GCN are about 3,000 on MovieLens 100K, and its parameters are not finite after
-    one round. At rate 0.001 / 32, which corresponds to a mean as the loss, it learns nothing. The
-    default of 0.1 trains.
+    one round. At rate 0.001 / 32, which corresponds to a mean as the loss, the GCN learns nothing.
+    With the default of 0.1 the GCN learns.
 
-    The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
-    a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), and the last
-    batch of an epoch has the remaining examples. ``LocalTraining.linear_scales`` is divided equally
-    among all examples, so that an epoch adds it once.
+    The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)), where (+)
+    concatenates the embeddings u of the user and z_v of the item. The loss of a minibatch is the
+    sum over its examples (equation 8 of the FedRec paper is a sum), and the last batch of an epoch
+    has the remaining examples. The linear term of ``LocalTraining.linear_scales`` is divided
+    equally among all examples, so that an epoch adds it once.
     """
 
     dimension: Whole = 64
@@ -77,11 +82,11 @@ class _Embeddings(Checked):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the groups of components, in order, such as "user" and "item"."""
+        """Names of the groups of the model's arrays, in order, such as "user" and "item"."""
         return ("user", "item", "mlp1", "mlp2") if self.has_mlp else ("user", "item")
 
     def param_shapes(self, catalogue: ModelSizes) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every component, by name."""
+        """Returns the shape of every component (named array of the model), by name."""
         d = self.dimension
         shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
         if self.neighbours is NeighbourUse.CONVOLVED:
@@ -95,7 +100,7 @@ class _Embeddings(Checked):
     def init_model(
         self, catalogue: ModelSizes, rng: np.random.Generator
     ) -> dict[str, NDArray[Any]]:
-        """Draws entries from N(0, init_scale^2) in float32, component by component."""
+        """Draws the initial model, as arrays by name: float32 entries from N(0, init_scale^2)."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
@@ -103,7 +108,9 @@ class _Embeddings(Checked):
         }
 
     def init_user(self, streams: Streams) -> NDArray[np.float32]:
-        """Draws user vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
+        """Draws one user vector per device from N(0, init_scale^2), shape (n, d, 1), from the
+        device's random stream.
+        """
         drawn = self.init_scale * streams.normal(self.dimension)
         return drawn.astype(np.float32)[:, :, None]
 
@@ -112,9 +119,10 @@ class _Embeddings(Checked):
     ) -> dict[str, Component]:
         """Trains the broadcast model on every device, and returns the devices' models by component.
 
-        Computed in float32 by compiled code. The result of a device is the same to the bit in any
-        batch of devices. Raises InputError if the broadcast does not fit, or if a linear term names
-        an unknown component.
+        A component is one named array of the model, for all devices. The training runs in float32
+        in compiled code. The result of a device is equal to the last bit in any batch of devices.
+        Raises InputError if the shapes of the broadcast do not fit, or if ``local.linear_scales``
+        names an unknown component.
         """
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.linear_scales) - set(model))
@@ -134,10 +142,11 @@ class _Embeddings(Checked):
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the logits of all items, (n, n_items) float32.
+        """Computes the scores of all items on each device before the sigmoid (logits), shape (n,
+        n_items), float32.
 
-        Logits have the order of their sigmoids, without ties. Memory: with an MLP, 64 MiB in
-        addition to the result.
+        Logits rank the items as the sigmoids would, but large sigmoids round to 1 and would tie.
+        Memory: with an MLP, 64 MiB in addition to the result.
         """
         user = self.user_vectors(model, clients)
         model = self._received(model, clients)
@@ -155,7 +164,9 @@ class _Embeddings(Checked):
         return out
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Computes the user vectors (n, d), in float32, that enter the MLP or the product."""
+        """Computes each user's embedding, shape (n, d) in float32, as it enters the MLP or the dot
+        product.
+        """
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.user_emb is None:
@@ -171,7 +182,10 @@ class _Embeddings(Checked):
         return np.asarray(np.maximum(user, 0))
 
     def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
-        """The broadcast as float32 arrays, with the private "user.E"; InputError unless it fits."""
+        """Returns the broadcast as float32 arrays, with zeros as "user.E" if devices keep "user.E".
+
+        Raises InputError if the shapes do not fit.
+        """
         catalogue = ModelSizes(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
@@ -188,7 +202,11 @@ class _Embeddings(Checked):
 
 
 def mean_item_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Computes the mean item row of each device's own items, shape (n, d).
+    """Computes for each of n devices the mean of the rows of ``items`` at its own items, shape (n,
+    d).
+
+    ``ratings``: matrix of devices and items; its nonzero pattern gives the own items.
+    ``items``: item table, shape (n_items, d).
 
     The mean is zero for a device without items.
     """
@@ -200,14 +218,15 @@ def mean_item_rows(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDA
 
 @dataclass(frozen=True, kw_only=True)
 class Gcn(_Embeddings):
-    """FedRec's client: a graph convolution over the user's items, and an MLP.
+    """FedRec's client: a graph convolution over the user's items, and an MLP that scores items.
 
-    u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7 of
+    The user's embedding is u = ReLU(W2 (E_U x_u + W1 mean z_v) + b), with the user's features x_u
+    and the item rows z_v. A two-layer MLP scores the concatenation u (+) z_v (equations 4 to 7 of
     Zhang et al., section 3.1).
 
     The mean is over all of the user's items (equation 5), including the scored item, and the
-    gradient flows through it into their rows. z_v is a row of the item table: features x_v are
-    random in the paper, so E_V x_v is a free vector.
+    gradient flows through the mean into their rows. z_v is a row of the item table, not E_V x_v as
+    in the paper: the item features x_v are random there, so E_V x_v is a free vector.
     """
 
     neighbours = NeighbourUse.CONVOLVED
@@ -221,11 +240,13 @@ class Gcn(_Embeddings):
 class LightGcn(_Embeddings):
     """FedLightGCN's client: the sum of the user's vector and the mean of the user's item rows.
 
-    u = E_U x_u + mean z_v over the user's items, logit u . z_v (Zhang et al., section 5.10).
+    The embedding is u = E_U x_u + mean z_v over the user's items, with the user's features x_u and
+    the item rows z_v. The logit of an item is u . z_v (Zhang et al., section 5.10).
 
-    LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees. A device does not
-    know the degree of an item, so the sum is divided by the degree of the user. There is one layer,
-    and the sum of both layers replaces their mean, which differs by a constant factor.
+    LightGCN (He et al., SIGIR 2020) divides each row by the square roots of the degrees of user and
+    item in their graph. A device does not know the degree of an item, so the sum of rows is divided
+    by the user's degree alone. LightGCN also takes the mean of all layers. Here is one layer, and
+    its sum with the user's vector differs from their mean only by a constant factor.
     """
 
     neighbours = NeighbourUse.ADDED
@@ -234,14 +255,15 @@ class LightGcn(_Embeddings):
 
 @dataclass(frozen=True, kw_only=True)
 class Mf(_Embeddings):
-    """Client of FedMF and F-DPMF: matrix factorization with a user vector made from features.
+    """Client of FedMF and F-DPMF: matrix factorization, with user vectors made from features.
 
-    z_u = E_U x_u, logit z_u . z_v.
+    The user vector is z_u = E_U x_u, with the user's features x_u. The logit of an item is z_u .
+    z_v, with the item's row z_v.
 
-    As a FedRec client (Zhang et al., Figure 2), it shares E_U and the item table, so that averaging
-    models is meaningful for the user's part as well. ``loss`` "squared" is sum (r - z_u . z_v)^2,
-    the loss of F-DPMF, because DPMF (Hua et al. 2015) perturbs a squared error; "logistic" is the
-    loss of equation 8.
+    As a FedRec client (Zhang et al., Figure 2), the client shares E_U and the item table, so that
+    averaging models is meaningful for the user's part as well. ``loss`` "squared" is sum (r - z_u .
+    z_v)^2, with r = 1 for the user's items and 0 for negatives, the loss of F-DPMF, because DPMF
+    (Hua et al. 2015) perturbs a squared error; "logistic" is the loss of equation 8.
     """
 
     loss: Literal["logistic", "squared"] = "logistic"
@@ -259,10 +281,11 @@ class Mf(_Embeddings):
 class Ncf(_Embeddings):
     """FedNCF's client: user and item embeddings, scored by an MLP.
 
-    z_u = E_U x_u and a two-layer MLP on z_u (+) z_v (Zhang et al., section 5.10).
+    The user vector is z_u = E_U x_u, with the user's features x_u. A two-layer MLP scores the
+    concatenation z_u (+) z_v with the item's row z_v (Zhang et al., section 5.10).
 
-    The paper names only NCF (He et al., WWW 2017). This class implements its MLP branch, because
-    the FedRec protocol has a user component, an item component and an MLP.
+    Zhang et al. name only NCF (He et al., WWW 2017). This class implements NCF's MLP branch,
+    because the FedRec protocol has a user component, an item component and an MLP.
     """
 
     neighbours = NeighbourUse.IGNORED

@@ -1,10 +1,11 @@
-"""Local training of many devices in blocks: draws random numbers, then runs compiled code."""
+"""Local training of many devices: draws all random numbers, then runs compiled code on blocks of
+devices.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from fedrec_auditor.targets.components import (
     RandomizedMessages,
     Rows,
 )
-from fedrec_auditor.targets.compute import Compute, iter_blocks, one_thread
+from fedrec_auditor.targets.compute import Compute, iter_blocks, map_in_threads, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.base import Clients, LocalTraining
 from fedrec_auditor.targets.streams import Streams
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import KernelSettings
 
-# Before it trains, a device draws its negatives once, and an order of its examples per epoch.
+# Before the training, a device draws its negatives once, and one order of its examples per epoch.
 #
 # Every draw depends only on the device's own stream and items. A batch of devices therefore draws
 # the numbers that each device would draw alone, and every way of training uses the same draws.
@@ -44,11 +45,11 @@ _BLOCK = 1 << 21  # maximum number of keys in memory
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Training examples of devices: own items and negatives, in ascending order of items.
+    """Training examples of n devices: own items and negatives, in ascending order of items.
 
-    ``indptr``: the examples of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
-    ``ids``: item of each example (nnz,).
-    ``is_positive``: whether the device has an interaction with the item (nnz,).
+    ``indptr``: device i has the examples ``indptr[i]`` to ``indptr[i + 1]`` - 1, shape (n + 1,).
+    ``ids``: item index of each example, shape (nnz,).
+    ``is_positive``: whether the device has an interaction with the item, shape (nnz,).
     """
 
     indptr: NDArray[np.int64]
@@ -62,10 +63,12 @@ class Examples:
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
-    """Draws ``negatives`` negatives per interaction of each device, without replacement.
+    """Returns the training examples of each device: its own items, and ``negatives`` random other
+    items per interaction.
 
-    A device takes all its negatives if it has fewer (the paper downsamples them, section 2). Time
-    is proportional to devices times items. Memory is ``_BLOCK`` keys and the result.
+    Negatives are drawn without replacement from ``streams``, one per device. If too few other items
+    exist, all of them are negatives (Zhang et al. downsample them, section 2). Time is proportional
+    to devices times items. Memory is the result and ``_BLOCK`` numbers of 8 bytes.
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
@@ -94,10 +97,12 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 
 
 def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
-    """Draws a uniform permutation of positions 0 to size - 1 per device: (n, max(sizes)).
+    """Draws for each of n devices the order in which it visits its examples in ``epoch``, shape (n,
+    max(sizes)).
 
-    ``sizes`` (n,) is the number of examples of each device. Positions beyond a device's size
-    stay in place.
+    ``sizes`` (n,) is the number of examples of each device. Row i of the result is a uniform
+    permutation of 0 to sizes[i] - 1, followed by the unused positions from sizes[i] on in ascending
+    order.
     """
     width = int(sizes.max(initial=0))
     keys = _keys(streams.fold_in(2 * epoch + 1), width)
@@ -110,7 +115,15 @@ def draw_shuffles(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32
 def draw_linear_term(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of the linear term for the component ``name``: (n, *shape)."""
+    """Draws the coefficients of a random linear term of the loss (objective perturbation) for the
+    array ``name`` of the model.
+
+    ``streams``: random streams of the n devices.
+    ``local``: settings with the scale of the Laplace noise, by array.
+    ``shapes``: shape of each array.
+
+    The result has the coefficients of each device, shape (n, *shape).
+    """
     from fedrec_auditor.targets.noise_kernel import add_laplace
 
     seeds = _linear_streams(streams, shapes, name).seeds
@@ -123,10 +136,16 @@ def draw_linear_term(
 def draw_linear_rows(
     streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Draws the coefficients of the linear term for the item rows of the examples: (nnz, d).
+    """Draws the coefficients of the loss's random linear term for the item rows of all examples,
+    shape (nnz, d).
+
+    ``streams``: random streams of the devices.
+    ``local``: settings with the scale of the Laplace noise, by array of the model.
+    ``shapes``: shape of each array.
+    ``examples``: the devices' examples, each with its item.
 
     The coefficient of entry k of an item's row is draw item * d + k of the device's stream. The
-    result is empty, (0, d), if the items have no such term.
+    result is empty, (0, d), if item rows have no such term.
     """
     if "item" not in local.linear_scales:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -145,12 +164,17 @@ def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: 
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
-    """Distinct random keys (n, count). The low bits of each are its position."""
+    """Draws distinct random sort keys, shape (n, count); the low bits of each key are its
+    column.
+    """
     return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
 class NeighbourUse(IntEnum):
-    """Use of the rows of the device's own items in the embedding of its user."""
+    """Formula of a user's embedding from the own vector z_u and the rows z_v of the user's items.
+
+    IGNORED: z_u. ADDED: z_u + mean z_v. CONVOLVED: ReLU(W2 (z_u + W1 mean z_v) + b).
+    """
 
     IGNORED = 0  # u = z_u
     ADDED = 1  # u = z_u + mean z_v
@@ -159,16 +183,17 @@ class NeighbourUse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainJob:
-    """Devices to train in one call.
+    """Devices whose local training runs in one call, with their data, parameters and random
+    streams.
 
-    ``shapes``: shape of each component of the model.
+    ``shapes``: shape of each component (named array) of the model.
     ``local``: settings of the local training.
-    ``streams``: random streams of the devices.
+    ``streams``: one random stream per device.
     ``examples``: training examples of the devices.
     ``tables``: data of the devices, and their parameters, which are trained in place.
-    ``settings``: settings of the compiled kernel.
-    ``moments``: moments of Adam, empty if one call of the kernel runs all epochs; None without
-        Adam.
+    ``settings``: settings of the compiled code.
+    ``moments``: moments of Adam, kept between calls of the compiled code; arrays of length 0 if one
+        call runs all epochs; None without Adam.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -180,10 +205,11 @@ class TrainJob:
     moments: kernel.AdamMoments | None
 
     def iter_blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Yields blocks of devices of similar size, with at most ``bound`` examples after padding.
+        """Yields the row indices of devices in blocks, so that a block has devices with similar
+        numbers of examples.
 
-        A block's padded number of examples is its number of devices times the largest number of
-        examples. Devices without examples are left out. A block has at least one device.
+        In a block, the number of devices times the largest number of examples is at most ``bound``,
+        unless the block has only one device. Devices without examples are left out.
         """
         sizes = self.examples.n_examples
         order = np.argsort(sizes, kind="stable")[::-1]
@@ -197,9 +223,13 @@ class TrainJob:
 def named(
     theta: NDArray[np.float32], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns views of ``theta`` (n, P) by component.
+    """Splits the parameters ``theta`` of n devices into one array per component, shape (n, *shape),
+    by name.
 
-    ``theta`` holds all parameters of each device except the item rows.
+    ``theta``: all parameters of each device except the item rows, shape (n, P).
+    ``shapes``: shape of every component, in the order of the columns of ``theta``.
+
+    The arrays are views of ``theta``.
     """
     out, start = {}, 0
     for name, shape in shapes.items():
@@ -210,7 +240,8 @@ def named(
     return out
 
 
-# Purpose of a device's random stream for the noise after an epoch, unlike all others above.
+# Key from which a device's random streams for the noise after an epoch are derived. All other keys
+# are smaller.
 _NOISE = 1 << 32
 # Maximum number of entries in the visiting orders of a block of devices.
 _ORDERED = 1 << 18
@@ -226,19 +257,20 @@ def train_local(
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
-    """Trains the models of all devices: the item rows of their examples, and all other components.
+    """Trains the models of all devices, and returns them by component (named array).
 
     model: the broadcast model
     clients: the devices
     local: settings of the local training
-    compute: threads
-    neighbours: use of the item rows in a user's embedding
+    compute: number of threads
+    neighbours: formula by which a user's embedding uses the rows of the user's items
     deep: whether an MLP scores items, instead of a dot product
     squared: whether the loss is the squared error, instead of the cross-entropy
 
-    Memory: the result (twice with a linear term, three times with Adam and noise between epochs),
-    and the arrays of one block of devices. Between epochs, all parameters and trained rows pass
-    through ``local.noise``. The noise of the remaining rows is drawn again whenever it is read.
+    A device trains the item rows of its examples and all other components. Memory: the result
+    (twice with a linear term, three times with Adam and noise between epochs), and the arrays of
+    one block of devices. Between epochs, ``local.epoch_noise`` is applied to all parameters and
+    trained rows. The noise of untrained rows is drawn again whenever they are read.
     """
     work = _work(model, clients, local, int(neighbours), deep, squared)
     if local.epoch_noise:
@@ -275,7 +307,9 @@ def _work(
     deep: bool,
     squared: bool,
 ) -> TrainJob:
-    """Draws the random numbers of the devices before they train, and their initial parameters."""
+    """Draws the random examples and linear terms of the devices, and returns their data and initial
+    parameters.
+    """
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import KernelSettings
 
@@ -333,7 +367,9 @@ def _epoch_streams(work: TrainJob, name: str, epoch: int) -> Streams:
 
 
 def _disturb(work: TrainJob, epoch: int) -> None:
-    """Adds the noise at the end of ``epoch`` to all parameters and trained rows."""
+    """Applies the noise at the end of ``epoch`` to all parameters and to the trained item rows, in
+    place.
+    """
     for name, values in named(work.tables.dense_theta, work.shapes).items():
         if name in work.local.epoch_noise:
             values[:] = work.local.epoch_noise[name](values, _epoch_streams(work, name, epoch))
@@ -346,7 +382,9 @@ def _disturb(work: TrainJob, epoch: int) -> None:
 
 
 def _disturbed(work: TrainJob, rows: Rows) -> Component:
-    """The item table after the noise of all epochs except the last, without any training."""
+    """Returns the broadcast item table with the noise of all epochs except the last, without any
+    training.
+    """
     none = np.zeros(0, dtype=np.int64)
     table: Component = replace(
         rows, indptr=np.zeros_like(rows.indptr), row_ids=none, values=rows.values[none]
@@ -378,9 +416,5 @@ def _run(work: TrainJob, epochs: range, compute: Compute) -> None:
     # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.
     importlib.import_module("scipy.linalg.cython_blas")
     with one_thread():
-        if compute.threads == 1:
-            for devices in blocks:
-                run(devices)
-            return
-        with ThreadPoolExecutor(compute.threads) as pool:
-            list(pool.map(run, blocks))
+        for _ in map_in_threads(run, blocks, compute.threads):
+            pass

@@ -1,9 +1,10 @@
-"""Forward and backward pass of one device's minibatch, compiled by numba, for ``kernel``.
+"""Forward and backward pass of one device's minibatch, compiled by numba, for the module
+``kernel``.
 
 BLAS computes the three matrix products (in one thread, see ``local_training``). The layers of a
 device are views of one vector. In this vector, the two halves of the MLP's first weights are
-separate, and the item half is transposed. No product then sums along the rows of both its factors,
-which BLAS does at 0.6 times the speed.
+separate, and the half for the item is transposed. No product then sums along the rows of both its
+factors, in which case BLAS has only 0.6 times the speed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ _part = compiled(kept=False, fastmath=REORDERED_MATH)
 
 
 class KernelSettings(NamedTuple):
-    """Settings of a model and its training.
+    """Settings of a model and of its training, as the compiled code needs them.
 
-    ``neighbours``: a value of ``local_training.NeighbourUse``.
+    ``neighbours``: how the user's embedding uses the mean item row: 0 not at all, 1 as a summand, 2
+        by a convolution (``local_training.NeighbourUse``).
     ``has_mlp``: whether an MLP scores items; otherwise the score is a dot product.
     ``is_squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     ``learn_rate``: learning rate.
@@ -40,11 +42,14 @@ class KernelSettings(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Parameters of a device, or their gradients, as views of the vector ``flat``.
+    """Parameters of a device except item rows, or their gradients, as views of the vector ``flat``.
 
-    ``e``, ``w_1``, ``w_2``, ``bias``: parameters of the user's embedding: E, W1, W2 and b.
-    ``from_user``, ``from_item``: the two halves of the MLP's first weights.
-    ``mlp_tail``: the MLP's first bias, its last weight and its last bias.
+    ``flat``: all parameters, shape (P,).
+    ``e``, ``w_1``, ``w_2``, ``bias``: parameters E, W1, W2 and b of the user's embedding u =
+        ReLU(W2 (E x_u + W1 mean) + b).
+    ``from_user``, ``from_item``: the two halves of the MLP's first weights, applied to the user's
+        embedding and (transposed) to the item's, shape (d, d).
+    ``mlp_tail``: the MLP's first bias, its last weight and its last bias, shape (2d + 1,).
 
     A layer that the model does not have is an arbitrary view that is never read.
     """
@@ -60,10 +65,14 @@ class Layers(NamedTuple):
 
 
 class ScratchArrays(NamedTuple):
-    """Temporary arrays for one minibatch.
+    """Temporary arrays for one minibatch, with the sizes of a full batch.
 
-    ``z`` and ``dz`` are item rows and their gradients, ``layer`` is the hidden layer, and
-    ``logits`` are the scores. The remaining arrays are vectors (d,).
+    ``z``, ``dz``: item rows and their gradients, shape (batch, d).
+    ``layer``: the hidden layer of the MLP, shape (d * batch,).
+    ``logits``: the scores, shape (batch,).
+    ``mean``, ``z_u``, ``inner``, ``user``: steps of the user's embedding, as in ``embed_user``.
+
+    Names with ``d_`` are gradients. All arrays from ``mean`` on are vectors (d,).
     """
 
     z: F32
@@ -94,10 +103,12 @@ def make_scratch(batch: int, d: int) -> ScratchArrays:
 
 @_part
 def make_layers(flat: F32, d: int, width: int, settings: KernelSettings) -> Layers:
-    """Creates the layers as views of ``flat``, which has the length of one row of ``theta``.
+    """Returns the layers of a model as views of ``flat``, the vector of one device's parameters.
 
-    ``Tables.dense_theta`` in ``kernel`` has one row of parameters per device. ``d`` is the
-    dimension of embeddings, and ``width`` is the number of user features.
+    ``flat``: vector with the length of one row of ``kernel.DeviceTables.dense_theta``.
+    ``d``: dimension of embeddings.
+    ``width``: number of user features.
+    ``settings``: settings that determine which layers the model has.
     """
     end = d * width
     e = flat[:end].reshape(d, width)
@@ -126,7 +137,12 @@ def copy_into(out: F32, values: F32) -> None:
 
 @_part
 def load_theta(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copies a row ``theta`` of ``Tables.dense_theta`` into the layers."""
+    """Copies one device's parameters ``theta``, a row of ``kernel.DeviceTables.dense_theta``, into
+    ``layers``.
+
+    If the model has an MLP (``deep``), the first weights are split into their halves for user and
+    item.
+    """
     copy_into(layers.flat, theta)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
@@ -139,7 +155,12 @@ def load_theta(layers: Layers, theta: F32, deep: bool) -> None:
 
 @_part
 def store_theta(theta: F32, layers: Layers, deep: bool) -> None:
-    """Copies the layers back into a row ``theta`` of ``Tables.dense_theta``."""
+    """Copies ``layers`` back into ``theta``, one device's row of
+    ``kernel.DeviceTables.dense_theta``.
+
+    If the model has an MLP (``deep``), the halves of the first weights for user and item are
+    joined.
+    """
     copy_into(theta, layers.flat)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.mlp_tail)
@@ -180,9 +201,15 @@ def embed_user(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """Computes the embedding ``user`` from ``own`` (z_u) and the ``mean`` of the user's item rows.
+    """Computes the embedding of a user into ``user``, by the formula with code ``neighbours``.
 
-    ``inner`` receives the vector that W2 is applied to.
+    The formulas are ``own`` (0), ``own`` + ``mean`` (1), and ReLU(W2 (``own`` + W1 ``mean``) + b)
+    (2).
+
+    ``inner``: receives ``own`` + W1 ``mean`` in formula 2, and is unchanged otherwise.
+    ``own``: the user's own vector, shape (d,).
+    ``mean``: mean of the item rows of the user's own items, shape (d,).
+    ``matrix_1``, ``matrix_2``, ``bias``: the parameters W1, W2 and b.
     """
     if neighbours == 0:
         for k in range(len(user)):
@@ -210,9 +237,15 @@ def score_items(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Computes the MLP's scores ``logit`` of items, and its hidden layer ``hidden`` (d, b).
+    """Computes the MLP's scores of b items into ``logit``, and its hidden layer into ``hidden``,
+    shape (d, b).
 
-    ``tail`` holds the bias of the first layer, and the weight and the bias of the last layer.
+    ``z``: item rows, shape (b, d).
+    ``user``: the user's embedding, shape (d,).
+    ``from_user``, ``from_item``: the two halves of the first weights, the second one transposed.
+    ``tail``: the bias of the first layer, and the weight and the bias of the last layer, in one
+        vector.
+    ``scratch``: temporary vector, shape (d,).
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
@@ -235,9 +268,12 @@ def score_items(
 
 @_part
 def loss_grads(logit: F32, positive: BoolArray, visit: Int32Array, squared: bool) -> None:
-    """Replaces the scores ``logit`` by the derivatives of the loss at these scores.
+    """Replaces the scores ``logit`` of a minibatch by the derivatives of the loss at these scores.
 
-    The loss is the cross-entropy, or the squared error if ``squared``.
+    ``positive``: whether each of the device's examples is one of its own items (label 1, otherwise
+        0).
+    ``visit``: indices of the minibatch's examples.
+    ``squared``: whether the loss is the squared error; otherwise it is the cross-entropy.
     """
     for e in range(len(visit)):
         label = np.float32(1) if positive[visit[e]] else np.float32(0)
@@ -295,9 +331,16 @@ def mlp_gradients(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Computes the gradients of the MLP, the item rows and the user's embedding.
+    """Computes the gradients of the MLP's parameters, of the item rows and of the user's embedding.
 
-    If a ``rate`` is given, the MLP's parameters also take a gradient step.
+    ``slope``: derivative of the loss at each of the b scores.
+    ``hidden``: the hidden layer, shape (d, b), which is overwritten.
+    ``z``, ``user``: item rows, shape (b, d), and the user's embedding.
+    ``dz``, ``d_user``, ``d_first``: receive the gradients of ``z``, of ``user`` and of the first
+        bias.
+    ``p``, ``g``: the parameters, and the arrays that receive their gradients.
+    ``rate``: learning rate of a gradient step of ``p``, which leaves the gradient of ``from_user``
+        unwritten; None for no step.
     """
     d = len(hidden)
     total = np.float32(0)
@@ -329,7 +372,13 @@ def mlp_gradients(
 
 @_part
 def product_gradients(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
-    """Computes the gradients of item rows and user embedding if the score is their dot product."""
+    """Computes the gradients of item rows and of the user's embedding, if scores are their dot
+    products.
+
+    ``slope``: derivative of the loss at each of the b scores.
+    ``z``, ``user``: item rows, shape (b, d), and the user's embedding, shape (d,).
+    ``dz``, ``d_user``: receive the gradients of ``z`` and of ``user``.
+    """
     d_user[:] = 0
     for e in range(len(slope)):
         for k in range(len(user)):
@@ -349,10 +398,14 @@ def embed_backward(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Computes the gradients of the layers that produce the user's embedding, and of their inputs.
+    """Computes the gradients of the user's embedding ReLU(W2 (z_u + W1 ``mean``) + b) by its
+    parameters and inputs.
 
-    The inputs are z_u and the mean of the user's item rows. If a ``rate`` is given, these
-    layers also take a gradient step.
+    ``d_user``: gradient of the loss by the embedding ``user``; is overwritten.
+    ``d_z_u``, ``d_mean``: receive the gradients of the inputs z_u and ``mean``, the mean item row.
+    ``inner``: the vector z_u + W1 ``mean``.
+    ``p``, ``g``: the parameters, and the arrays that receive their gradients if ``rate`` is None.
+    ``rate``: learning rate of a gradient step of ``p``; None for no step.
     """
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)

@@ -1,4 +1,6 @@
-"""Clipping and noise on every entry of every component, shared by protections with local noise."""
+"""Clipping and noise on every entry of an upload, shared by protections that add noise on the
+device.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,16 @@ _BLOCK = 1 << 14  # numbers per block, which fit into the cache of one core
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Clips every entry to [-clip, clip], then adds Laplace (or ``is_normal``) noise of ``scale``.
+    """Function that clips every entry to [-clip, clip], then adds Laplace or normal noise.
 
-    This class is a ``Randomizer``. The noise of an entry is the draw at its position in its
-    client's stream, so that blocks of any size get the same noise. Messages begin at entry
-    ``first_entry`` of the streams. Memory is the result and a few blocks.
+    ``clip``: the clipping bound.
+    ``scale``: scale of the Laplace noise, or standard deviation of the normal noise.
+    ``is_normal``: whether the noise is normal; otherwise it is Laplace.
+    ``first_entry``: position in the clients' random streams at which their noise begins; one
+        number, or one per client.
+
+    The noise of an entry is the draw at its position in its client's stream, so that an array has
+    equal noise whether it is processed whole or in blocks. Memory is the result and a few blocks.
     """
 
     clip: float
@@ -41,7 +48,11 @@ class ClippedNoise:
     first_entry: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Returns the noisy messages (n, *shape), in the data type of ``values``."""
+        """Returns the clipped and noisy copies of ``values``, shape (n, *shape), in its data type.
+
+        ``values``: one array per client, shape (n, *shape).
+        ``streams``: one random stream per client.
+        """
         size = math.prod(values.shape[1:])
         flat = np.ascontiguousarray(values).reshape(len(values), size)
         out, streams = np.empty_like(flat), streams.skip_words(self.first_entry)
@@ -54,25 +65,29 @@ class ClippedNoise:
         return out.reshape(values.shape)
 
     def limit(self, largest: float) -> float:
-        """Returns a bound on the absolute value of every noisy entry.
+        """Returns an upper bound on the absolute value of every noisy entry.
 
-        The noise is bounded because uniform draws are at least 2^-53 away from 0 and 1.
+        ``largest``, a bound on the entries before clipping, is not used. The noise is bounded
+        because the uniform numbers from which it is computed are at least 2^-53 away from 0 and 1.
         """
         return self.clip + self.scale * (_TAIL_NORMAL if self.is_normal else MAX_DRAW)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
-        """Returns a copy for messages that begin ``count`` entries later."""
+        """Returns a copy whose noise begins ``count`` entries later in the random streams;
+        ``count`` is one number, or one per client.
+        """
         return replace(self, first_entry=self.first_entry + count)
 
     def noisy_rows(
         self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints
     ) -> NDArray[Any]:
-        """Clips rows of the clients' tables, and adds noise according to their positions.
+        """Returns the clipped and noisy ``values``, with the noise that these rows would get in the
+        full table.
 
-        ``values``: the rows of all clients (nnz, d).
-        ``streams``: random streams of the clients.
-        ``indptr``: the rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
-        ``ids``: position of each row in its table.
+        ``values``: selected rows of all clients' tables, shape (nnz, d).
+        ``streams``: one random stream per client.
+        ``indptr``: client i has the rows ``values[indptr[i] : indptr[i + 1]]``.
+        ``ids``: index of each row in its client's table, shape (nnz,).
         """
         out, streams = np.empty_like(values), streams.skip_words(self.first_entry)
         if not self.is_normal:
@@ -103,18 +118,22 @@ class ClippedNoise:
 
 
 class NoiseBase(Checked, Protection):
-    """Base class of protections that clip every component and add noise to it."""
+    """Base class of protections that clip every array of an upload and add noise to all entries."""
 
     @abstractmethod
     def group_noise(self, group: str) -> ClippedNoise:
-        """Returns the clipping and noise of an entry of ``group``."""
+        """Returns the function that clips an entry of ``group`` and adds noise; a group is a part
+        of the model such as "user" or "item".
+        """
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Clips all entries of every component and adds noise, even to rows without a change.
+        """Returns the ``upload`` with every entry clipped and noisy, even in rows that training did
+        not change.
 
-        Each component draws noise from separate streams, derived from the component's name.
+        The result has the messages by component (named array). Each component draws noise from
+        separate streams, derived from the component's name.
         """
         return {
             name: RandomizedMessages(

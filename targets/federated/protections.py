@@ -1,4 +1,6 @@
-"""Protections of an upload: no protection, clipping and noise, or noise in the objective."""
+"""Protections on the device: none, clipping and noise on the upload, or noise in the training
+objective.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,16 @@ from fedrec_auditor.targets.streams import Streams
 
 @dataclass(frozen=True, kw_only=True)
 class Unprotected(Protection):
-    """No protection: the device sends its trained model unchanged.
+    """No protection: the device sends its trained model, neither clipped nor noisy.
 
-    The upload is neither clipped nor noisy. The paper offers only that data stay on the device.
+    The paper offers only that data stay on the device.
 
     A row of the item table on which the device did not train is sent as it was broadcast, to the
-    last bit. The upload alone therefore shows items that are not in the history.
+    last bit. The upload alone therefore reveals items that the user does not have.
     """
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns one promise, with an infinite epsilon."""
+        """Returns one claim with an infinite epsilon, because the paper states no number."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -53,13 +55,14 @@ class Unprotected(Protection):
 class _LaplaceNoise(NoiseBase):
     """Base class: Laplace noise of scale 2 clip / epsilon on entries clipped to [-clip, clip].
 
-    epsilon is that of the entry's group. With ``every_epoch``, entries are clipped and noise is
-    added after each local epoch, and the next epoch starts from the noisy entries (Algorithm 2).
-    The epsilon of the upload does not grow: the upload is a function of the data and of earlier
-    noise, and the last noise covers any values of both. The epsilon does not shrink either, against
-    the worst pair of models. The states between epochs do not leave the device; if they were all
-    sent, each epoch would cost one epsilon. An entry that training does not change is sent with the
-    noise of all epochs, whose standard deviation is sqrt(epochs) times that of one epoch.
+    epsilon is that of the entry's group, a part of the model (``Learner.groups``). With
+    ``every_epoch``, entries are clipped and noise is added after each local epoch, and the next
+    epoch starts from the noisy entries (Algorithm 2). The epsilon of the upload does not grow: the
+    upload is a function of the data and of earlier noise, and the last noise covers any values of
+    both. The epsilon does not shrink either, against the worst pair of models. The states between
+    epochs do not leave the device; if they were all sent, each epoch would cost one epsilon. An
+    entry that training does not change is sent with the noise of all epochs, whose standard
+    deviation is sqrt(epochs) times that of one epoch.
     """
 
     clip: float
@@ -68,7 +71,9 @@ class _LaplaceNoise(NoiseBase):
     def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Adds the noise of all epochs except the last, whose noise ``protect`` adds."""
+        """Returns the training settings with noise after all epochs except the last; ``protect``
+        adds the last noise.
+        """
         if not self.every_epoch or local.epochs == 1:
             return local
         return replace(
@@ -77,10 +82,14 @@ class _LaplaceNoise(NoiseBase):
 
     @abstractmethod
     def budget(self, group: str) -> float:
-        """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
+        """Returns the epsilon of one entry of ``group``; raises InputError if the group has no
+        epsilon.
+        """
 
     def group_noise(self, group: str) -> ClippedNoise:
-        """Returns clipping, and Laplace noise of scale 2 clip / epsilon."""
+        """Returns the function that clips an entry of ``group`` and adds Laplace noise of scale 2
+        clip / epsilon.
+        """
         return ClippedNoise(self.clip, 2.0 * self.clip / self.budget(group))
 
     def coordinate(self, group: str) -> Clipped:
@@ -89,27 +98,36 @@ class _LaplaceNoise(NoiseBase):
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
     def randomizer(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """Returns the randomizer of all entries, with the budget of each entry's group."""
+        """Returns the randomizer of a whole upload: Laplace noise on all entries, each with the
+        epsilon of its group.
+
+        ``sizes`` is the number of entries of an upload, by group of arrays, such as "user" and
+        "item".
+        """
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
     def upload_cost(self, sizes: Mapping[str, int]) -> float:
-        """Computes the sum of the epsilons of all entries."""
+        """Computes the epsilon of a whole upload: the sum of the epsilons of all entries.
+
+        ``sizes`` is the number of entries, by group of arrays.
+        """
         return self.randomizer(sizes).epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceProtection(_LaplaceNoise):
-    """Clipping and Laplace noise with one budget for every entry (FedNews).
+    """Clipping and Laplace noise with one epsilon for every entry (FedNews).
 
     Entries are clipped to [-clip, clip] and get Laplace noise of scale 2 clip / epsilon.
 
     The epsilon of one entry is exactly ``epsilon``, and that of an upload is ``epsilon`` times its
-    number of entries. The paper prints neither number for FedNews and "+LDP": ``clip`` is that of
-    section 5.4, and the default epsilon is the lower end of section 5.7's interval [40, 60] (noise
-    factor 0.025). With ``every_epoch`` the noise is added after each local epoch, as in the paper's
-    Algorithm 2 and its FixRec. Otherwise it is added once per upload, because no algorithm states
-    more (FedNews, "+LDP").
+    number of entries. For FedNews and "+LDP", the paper prints neither clipping bound nor epsilon:
+    ``clip`` is that of section 5.4, and the default ``epsilon`` is the lower end of section 5.7's
+    interval [40, 60] (a noise scale of 0.025, the paper's noise factor). With ``every_epoch`` the
+    noise is added after each local epoch, as in the paper's Algorithm 2 and its FixRec. Otherwise
+    the noise is added once per upload, because the paper has no algorithm for FedNews and "+LDP"
+    that states more.
 
     Source: Zhang et al., equation 12 and section 5.3 (FedNews, after Qi et al. 2020).
     """
@@ -121,11 +139,11 @@ class LaplaceProtection(_LaplaceNoise):
     privacy = NoiseSetting(budgets=("epsilon",))
 
     def budget(self, group: str) -> float:
-        """Returns the epsilon of an entry, which is the same in every group."""
+        """Returns the epsilon of one entry, which is equal in every ``group`` of arrays."""
         return self.epsilon
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns one promise: the epsilon of every parameter."""
+        """Returns the paper's one claim: the epsilon of every parameter of an upload."""
         return (
             Promise(
                 epsilon=self.epsilon,
@@ -140,17 +158,17 @@ class LaplaceProtection(_LaplaceNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveLaplace(_LaplaceNoise):
-    """Clipping and Laplace noise with a separate budget for each group of components (APM).
+    """Clipping and Laplace noise with a separate epsilon for each group of components (APM).
 
-    Entries are clipped to [-clip, clip] and get Laplace noise of scale 2 clip / epsilon, with the
-    epsilon of their group.
+    A component is a named array of the model. Entries are clipped to [-clip, clip] and get Laplace
+    noise of scale 2 clip / epsilon, with the epsilon of their group.
 
-    The epsilon of one entry is exactly that of its group: the range is 2 clip, and so is the
-    sensitivity. The epsilon of an upload is the sum over all its entries. The defaults are those of
-    section 5.7 and differ from equation 11, which ``by_resistance`` computes. ``user``, ``item``,
-    ``mlp1`` and ``mlp2`` are the epsilons of the groups. The budget of a group that the model does
-    not have is not used. ``every_epoch`` adds the noise after each local epoch (Algorithm 2; see
-    ``_LaplaceNoise``).
+    ``user``, ``item``, ``mlp1`` and ``mlp2`` are the epsilons of the groups. The epsilon of a group
+    that the model does not have is not used. The epsilon of one entry is exactly that of its group,
+    because entries range over 2 clip, which is thus the sensitivity. The epsilon of an upload is
+    the sum over all its entries. The defaults are those of section 5.7 and differ from equation 11,
+    which ``by_resistance`` computes. ``every_epoch`` adds the noise after each local epoch
+    (Algorithm 2).
 
     Source: Zhang et al., Algorithm 2, equations 11 and 12, section 5.7.
     """
@@ -166,16 +184,18 @@ class AdaptiveLaplace(_LaplaceNoise):
 
     @classmethod
     def by_resistance(cls, *, least: float, most: float, clip: float = 0.5) -> Self:
-        """Creates the protection with the budgets of equation 11.
+        """Creates the protection with the epsilons of equation 11 of Zhang et al.
 
-        Budgets rise in equal steps from ``least`` to ``most``, in the order user, item, MLP 1, MLP
-        2.
+        The epsilons rise in equal steps from ``least`` to ``most``, in the order user, item, MLP 1,
+        MLP 2.
         """
         step = (most - least) / 3.0
         return cls(user=least, item=least + step, mlp1=least + 2 * step, mlp2=most, clip=clip)
 
     def budget(self, group: str) -> float:
-        """Returns the epsilon of an entry of ``group``; InputError if the group has no budget."""
+        """Returns the epsilon of one entry of ``group``; raises InputError for a group other than
+        "user", "item", "mlp1" and "mlp2".
+        """
         budgets = float_fields(self)
         del budgets["clip"], budgets["every_epoch"]
         if group not in budgets:
@@ -186,7 +206,9 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns one promise for every parameter, with the largest epsilon of the groups."""
+        """Returns the paper's one claim, for every parameter of an upload, with the largest epsilon
+        of the ``groups``.
+        """
         budgets = {group: self.budget(group) for group in groups}
         listed = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
@@ -214,8 +236,8 @@ class GaussianProtection(NoiseBase):
     Gaussian mechanism with mu = 2 clip / sigma, and the curve of an upload of n entries is that of
     sqrt(n) times this mu. The paper states that Gaussian noise is added to the uploaded parameters,
     and prints no sigma, no clipping and no delta. This class assumes the clipping of section 5.4,
-    and a ``sigma`` equal to the standard deviation of the Laplace noise of noise factor 0.025.
-    Claims are judged at delta 1e-5.
+    and a ``sigma`` equal to the standard deviation of Laplace noise of scale 0.025 (the paper's
+    noise factor). Claims are compared with bounds at delta 1e-5.
 
     Source: Zhang et al., section 5.3 (FedRec-GN).
     """
@@ -230,11 +252,13 @@ class GaussianProtection(NoiseBase):
         self.coordinate("")  # raises InputError if no accountant can handle the noise
 
     def group_noise(self, group: str) -> ClippedNoise:
-        """Returns clipping and normal noise, which are the same in every group."""
+        """Returns the function that clips an entry and adds normal noise, which is equal in every
+        ``group`` of arrays.
+        """
         return ClippedNoise(self.clip, self.sigma, is_normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns the paper's statement about the noise, which claims no epsilon."""
+        """Returns the paper's statement about the noise, as a claim of an infinite epsilon."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -248,13 +272,17 @@ class GaussianProtection(NoiseBase):
         )
 
     def coordinate(self, group: str) -> Clipped:
-        """Returns the randomizer of one entry: clipping to [-clip, clip], then normal noise."""
+        """Returns the randomizer of one entry, in any ``group``: clipping to [-clip, clip], then
+        normal noise.
+        """
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
     def randomizer(self, sizes: Mapping[str, int]) -> Clipped:
-        """Returns the randomizer of all entries: clipping to [-clip, clip], then normal noise.
+        """Returns the randomizer of a whole upload: clipping to [-clip, clip], then normal noise,
+        on all entries.
 
-        Two uploads may lie in opposite corners of the range.
+        Its sensitivity assumes two uploads in opposite corners of the range. ``sizes`` is the
+        number of entries by group of arrays.
         """
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
@@ -262,7 +290,7 @@ class GaussianProtection(NoiseBase):
 
 # Absolute derivative of one example's loss with respect to its prediction, at 0.
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
-# Purpose of a device's random stream for the objective, different from that for the features.
+# Key from which a device's random stream for the noise in the objective is derived.
 _OBJECTIVE = 1
 _BEYOND = (
     "a distribution and a budget that the paper does not print: here only the rows on which the "
@@ -279,25 +307,26 @@ class Objective(Checked, Protection):
 
     Each device draws the coefficients once per training, because an objective is perturbed before
     it is minimised. ``every_round`` draws new coefficients whenever a device takes part. The paper
-    prints neither choice. |a| is the linear coefficient of the loss of one example at 0 (1/2 for
-    the logistic loss, 2 for the squared loss), and d is the dimension of embeddings, whose entries
-    are assumed to be in [-1, 1]: the linear coefficients of two examples differ by at most 2 |a| d
-    in the L1 norm. ``loss`` "logistic" (F-GERAI) adds the term to every component, and "squared"
-    (F-DPMF, whose learner has that loss) adds it to the item rows. The paper prints no ``epsilon``
-    and no distribution; the default of 10 is this project's choice.
+    does not state which of the two is meant. |a| is the linear coefficient of the loss of one
+    example at 0 (1/2 for the logistic loss, 2 for the squared loss), and d is the dimension of
+    embeddings, whose entries are assumed to be in [-1, 1]: the linear coefficients of two examples
+    differ by at most 2 |a| d in the L1 norm. ``loss`` "logistic" (F-GERAI) adds the term to every
+    array of the model, and "squared" (F-DPMF, whose learner has that loss) adds the term to the
+    item rows. The paper prints no ``epsilon`` and no distribution; the default of 10 is this
+    project's choice.
 
     The noise does not protect the upload. The functional mechanism (Zhang, Zhang, Xiao, Yang and
     Winslett 2012) publishes the minimiser of an objective whose coefficients are all noisy,
     including the quadratic ones. The client instead follows gradients of its data. Item rows on
-    which it did not train are sent as they were broadcast, and the row of an item in the history
-    never is.
+    which the client did not train are sent as they were broadcast, and the row of an item in the
+    history is always sent changed.
 
     With ``features`` (F-GERAI, not F-GERAI-NL), each entry of the user's features passes through
     the piecewise mechanism once, before the training, with epsilon ``feature_epsilon``, and is
-    clipped to its range. Entries are scaled from [0, 1], and logarithms of counts from [0, log(1 +
-    items)]. An attribute is one-hot, and two entries distinguish any two categories, so the epsilon
-    of an attribute in the whole training is twice ``feature_epsilon``. The paper does not state how
-    the budget is divided among features.
+    clipped to its range. The range is [0, 1], or [0, log(1 + items)] for logarithms of counts. An
+    attribute is one-hot, and two categories differ in two entries, so the epsilon of an attribute
+    in the whole training is twice ``feature_epsilon``. The paper does not state how the budget is
+    divided among features.
 
     Source: Zhang et al., section 5.3, after GERAI (Zhang et al. 2021) and DPMF (Hua et al. 2015).
     """
@@ -312,17 +341,20 @@ class Objective(Checked, Protection):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """A smaller learning rate if features are perturbed or if the loss is logistic.
+        """Smaller learning rate for the learner if features are perturbed or if the loss is
+        logistic; otherwise empty.
 
-        Perturbed features are long vectors. The logistic loss grows linearly, so a steeper linear
-        term removes its minimum.
+        Perturbed features are long vectors, which make steps long. The logistic loss grows only
+        linearly, so that a steeper linear term leaves it without a minimum.
         """
         if self.features:
             return {**super().learning, "learning_rate": 0.001}
         return {"learning_rate": 0.005} if self.loss == "logistic" else {}
 
     def prepare_data(self, clients: Clients) -> Clients:
-        """Sets the random stream of the coefficients, and perturbs the features if required."""
+        """Returns the clients with random streams for the linear term's coefficients, unless
+        ``every_round``, and with perturbed features if ``features``.
+        """
         if not self.every_round:
             clients = replace(clients, linear_streams=clients.streams.fold_in(_OBJECTIVE))
         if not self.features:
@@ -335,13 +367,19 @@ class Objective(Checked, Protection):
     def adapt_training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Adds a linear term to every component, or only to item rows if the loss is squared."""
+        """Returns the training settings with a random linear term in the loss.
+
+        The term has coefficients for every array of the model (``shapes``), or only for item rows
+        if the loss is squared.
+        """
         scale = 2.0 * _LOSSES[self.loss] * shapes["item"][-1] / self.epsilon
         named = ("item",) if self.loss == "squared" else tuple(shapes)
         return replace(local, linear_scales=dict.fromkeys(named, scale))
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Returns a promise for one interaction; with perturbed features also for an attribute."""
+        """Returns the claim for one interaction, and with perturbed features also a claim for one
+        attribute.
+        """
         objective = Promise(
             epsilon=self.epsilon,
             unit=Unit.INTERACTION,
@@ -366,10 +404,11 @@ class Objective(Checked, Protection):
         return objective, attribute
 
     def attribute_event(self) -> dp.DpEvent | None:
-        """Returns the event of two feature entries, randomized once per training, or None.
+        """Returns the accounting event of one attribute in a whole training; None if features are
+        not perturbed.
 
-        All uploads are computed from the perturbed features. The result is None if features are not
-        perturbed.
+        Two categories of an attribute differ in two entries of the features, each randomized once
+        per training. All uploads are computed from the perturbed features.
         """
         if not self.features:
             return None
@@ -377,11 +416,16 @@ class Objective(Checked, Protection):
 
 
 def perturb(share: NDArray[Any], epsilon: float, streams: Streams) -> NDArray[np.float64]:
-    """Applies the piecewise mechanism to entries ``share`` in [0, 1], clipped to [0, 1] afterwards.
+    """Applies the piecewise mechanism to each entry of ``share``, and clips the results to [0, 1],
+    shape (n, d).
 
-    The shape is (n, d). The mechanism acts on x = 2 share - 1, as ``Piecewise`` does: the result is
-    uniform on [-C, C] with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1)
-    x/2 - (C - 1)/2.
+    ``share``: entries in [0, 1], shape (n, d).
+    ``epsilon``: epsilon of one entry.
+    ``streams``: n random streams, one per row.
+
+    The mechanism acts on x = 2 share - 1, as ``Piecewise`` does: the result is uniform on [-C, C]
+    with probability e^(-eps/2), and otherwise on [l, l + C - 1] with l = (C + 1) x/2 - (C - 1)/2,
+    for C = (e^(eps/2) + 1) / (e^(eps/2) - 1). Before the clipping, results y become (y + 1) / 2.
     """
     n, d = share.shape
     x = 2.0 * np.clip(share, 0.0, 1.0) - 1.0

@@ -1,4 +1,6 @@
-"""Training and worst-case inputs of systems composed of a learner, a protection and a route."""
+"""Systems composed of a learner, a protection and a route: their training, their messages and their
+worst-case inputs.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,15 @@ _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 
 @dataclass(slots=True)
 class FedAdam:
-    """Server optimizer FedAdam with step size ``rate`` (eta); ``moments`` persist between rounds.
+    """Server optimizer FedAdam, which moves the model by Adam towards the mean of the uploads.
 
-    In every round, an entry moves by about ``rate`` in the direction of the mean upload's change,
-    however few devices trained the entry. The server needs only the mean of the uploads.
+    ``rate``: step size (eta in the paper).
+    ``moments``: first and second moment of each array's change, by array name; they persist between
+        rounds.
+
+    In every round, an entry moves by about ``rate`` in the direction in which the mean upload
+    changed it, however few devices trained the entry. The server needs only the mean of the
+    uploads.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
     and beta_2. Both moments start at 0, and tau only prevents a division by zero.
@@ -50,7 +57,12 @@ class FedAdam:
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def next_model(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """Returns the next model, in float32, from the ``mean`` of the uploads under ``model``."""
+        """Returns the next model, in float32, after one step from ``model`` towards ``mean``, and
+        updates ``moments``.
+
+        ``model``: the broadcast model, as arrays by name.
+        ``mean``: mean of the models that devices trained from ``model`` and uploaded.
+        """
         after = {}
         for name, table in model.items():
             change = mean[name] - np.asarray(table, np.float64)  # float64: squares stay finite
@@ -68,16 +80,22 @@ _ITEMS = 12
 
 
 def first_item_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Returns the first entry of the item table in each message, shape (n, 1)."""
+    """Returns the first entry of the item table (row 0, column 0) in each of n messages, shape (n,
+    1).
+
+    ``sent`` has the messages by component (named array).
+    """
     item = sent["item"]
     return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
 def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
-    """Returns worst-case neighbouring inputs for the system's protection and learner.
+    """Returns worst-case neighbouring inputs for the system's protection and learner, from which an
+    audit measures epsilon.
 
-    The result is empty if no finite epsilon is promised. The learner must have a ``dimension`` and
-    the components of the paper's learners: an MLP or a product.
+    The result is empty if no finite epsilon is claimed, if the learner has no ``dimension``, or if
+    no such inputs are known. The learner must have the arrays of the paper's learners: an MLP or a
+    product.
     """
     promises = system.protection.promises(system.groups)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -98,15 +116,16 @@ def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
 
 
 def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
-    """Two users of two items, with one item each: training moves the first item's row up or down.
+    """Returns a pair of users with one item each, item 0 or 1: training moves the row of item 0 up
+    or down.
 
     The malicious broadcast gives every item the score 0 with an enormous slope in its row. The
     single step of training then moves the row of the positive item far up and that of the negative
-    item far down. The step is one of plain SGD. A step of Adam would not be longer than the
-    learning rate, so a server that cannot choose the rate would move the entry by less than the
-    noise hides. If the score is a product with a vector that the device keeps, the server cannot
-    choose the slope, and no pair is returned.
+    item far down. No pair is returned if the score is a product with a vector that the device
+    keeps, because the server then cannot choose the slope.
     """
+    # The step is one of plain SGD. A step of Adam would not be longer than the learning rate, so a
+    # server that cannot choose the rate would move the entry by less than the noise hides.
     small = replace(small, optimizer="sgd")
     profiles = Interactions.create(np.eye(2), name="game")
     broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
@@ -127,7 +146,11 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
 
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
-    """A model of dimension 1 with item scores of 0, whose derivative in the item is ``slope``."""
+    """Returns a model of dimension 1 that scores every item 0, and in which the derivative of a
+    score by the item's row is ``slope``.
+
+    None if the score is a product with a vector that the device keeps.
+    """
     shapes = small.shapes(
         ModelSizes(n_items=profiles.n_items, n_user_features=small.user_features(profiles).shape[1])
     )
@@ -146,11 +169,11 @@ def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadc
 
 
 def _row(small: Composition) -> tuple[DesignedPair, ...]:
-    """Two users, one with item 0 and one without it. Both have item 1.
+    """Returns a pair of users who both have item 1; only the first user also has item 0.
 
-    The first user always trains the row of item 0; the second user trains it only if the item is
-    drawn as a negative. No pair is returned if a device draws all items as negatives, because its
-    rows then hide the history.
+    The first user always trains the row of item 0; the second user trains the row only if the item
+    is drawn as a negative. No pair is returned if a device draws all items as negatives, because
+    its rows then hide the history.
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
@@ -178,9 +201,10 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
 #
 # Algorithm 1 of Zhang et al.: in every round some users download the model, train it on their own
 # interactions and features, and upload all of its parameters. The server computes the mean. A named
-# system declares the composition; its training, claims, events and games follow from the parts.
+# system declares its learner, protection and route, from which its training, claims, accounting
+# events and worst-case inputs follow.
 
-# Purposes of a client's random streams.
+# Keys from which a client's random streams are derived, one key per purpose.
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
 # Component of the scoring model that holds the private user vectors (n_users, d, 1).
 _OWN = "own"
@@ -188,20 +212,24 @@ _OWN = "own"
 
 @dataclass(frozen=True, kw_only=True)
 class Federated(Composition):
-    """Federated recommender made of parts, with its training, messages and worst-case inputs."""
+    """A federated recommender composed of a learner (model), a protection and a route of uploads,
+    with its training and worst-case inputs.
+    """
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns worst-case neighbouring inputs for a game.
+        """Returns pairs of neighbouring users whose uploads differ the most; an audit measures
+        epsilon on them.
 
-        If uploads are clipped and noisy, they move one entry of the item table as far as possible.
-        Otherwise they differ in whether an item's row is trained.
+        If uploads are clipped and noisy, the uploads of a pair differ as far as possible in one
+        entry of the item table. Otherwise they differ in whether an item's row is trained.
         """
         return designed_pairs(self)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs federated averaging (Algorithm 1 of Zhang et al.), and yields every round.
+        """Runs federated averaging (Algorithm 1 of Zhang et al.): yields the messages of every
+        round, and returns the final model.
 
-        The users of each round are drawn at random.
+        The users of each round are drawn at random by ``rng``.
         """
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.init_model(_catalogue(everyone), rng)
@@ -225,7 +253,9 @@ class Federated(Composition):
         return TrainingResult(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
-        """Returns the public knowledge: numeric settings of system and parts, and the route."""
+        """Returns what the adversary knows and sees: the numeric settings of system, learner and
+        protection, and the route's vantage, such as every upload.
+        """
         return replace(
             super().public(interactions),
             settings={
@@ -237,7 +267,12 @@ class Federated(Composition):
         )
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Trains the broadcast model locally, and returns the protected parameters by component."""
+        """Trains the broadcast model on every device that ``calls`` names, and returns the
+        protected parameters.
+
+        The result has one component per named array of the model. Raises InputError without a
+        broadcast.
+        """
         if calls.broadcast is None:
             raise InputError(
                 "Expected the model's components as the broadcast, got none. Send the learner's "
@@ -247,10 +282,10 @@ class Federated(Composition):
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
     def next_model(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
-        """Computes the next model, in float32, from the uploads of a round.
+        """Computes the next model, in float32, from the ``uploads`` of a round.
 
         The next model is the mean of the uploads (Algorithm 1), their sum (equation 9), or the
-        result of a step of Adam.
+        result of a step of ``moments``, the server's Adam. Without uploads, ``model`` is returned.
         """
         if not len(uploads.users):
             return model
@@ -259,7 +294,9 @@ class Federated(Composition):
         return moments.next_model(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes scores of all items from the final model and each device's own data."""
+        """Computes scores of all items for ``users`` (row indices), from the final model and each
+        user's own data, shape (len(users), n_items).
+        """
         own = interactions.take_users(users)
         clients = Clients(
             interactions=own,
@@ -271,7 +308,10 @@ class Federated(Composition):
         return self.learner.score(arrays, clients)
 
     def local_setup(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
-        """Returns the settings of the local training, as the protection changes them."""
+        """Returns the settings of the local training, changed as the protection requires.
+
+        ``shapes`` is the shape of every component (named array of the model), by name.
+        """
         plain = LocalTraining(
             epochs=self.epochs,
             batch=self.batch,
@@ -284,7 +324,9 @@ class Federated(Composition):
     def _devices(
         self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
-        """The devices of ``users`` (by default of all), with data prepared by the protection."""
+        """Returns the devices of ``users`` (row indices; by default all), with data prepared by the
+        protection, such as perturbed features.
+        """
         features = self.user_features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take_users(users), features[users]
@@ -297,7 +339,11 @@ class Federated(Composition):
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
     ) -> tuple[dict[str, Component], Floats | None]:
-        """Messages, and private user vectors (n, d, 1) after training (None if there are none)."""
+        """Trains and protects the devices' models; returns the messages and the user vectors that
+        devices keep.
+
+        The user vectors after training have the shape (n, d, 1), and are None if devices keep none.
+        """
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
@@ -331,10 +377,12 @@ _PARTS = ("learner", "protection", "route")
 
 
 def composed(module: str) -> Callable[[str], type[Federated]]:
-    """Returns a function that builds the classes of a paper's table by their names.
+    """Returns a function that builds a system's class by the class's name, from the table of
+    systems in a paper's folder.
 
-    The function is the ``__getattr__`` of ``module``, the name of the paper's ``systems`` module,
-    where pickle also looks for these classes.
+    The function serves as the ``__getattr__`` of ``module``, the name of the paper's ``systems``
+    module, where pickle also looks for these classes. The function raises AttributeError for an
+    unknown name, and InputError for unknown parts or settings.
     """
 
     @functools.cache
@@ -380,7 +428,9 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
 
 
 def _part(kind: str, given: Any) -> Any:
-    """The learner, protection or route given by its name, or by a table of name and settings."""
+    """Returns the learner, protection or route that is given by its name, or by a table of name and
+    settings.
+    """
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {

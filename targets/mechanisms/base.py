@@ -1,4 +1,6 @@
-"""Protocol of a mechanism: domain, sampling, exact log-probabilities and accounting event."""
+"""Interface of a mechanism (local randomizer): inputs, sampling, log-probabilities, accounting
+event.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Domain:
     values: tuple[float, ...] | None = None
 
     def check(self, value: ArrayLike) -> NDArray[Any]:
-        """Returns ``value`` as an array; raises InputError if an entry lies outside the domain."""
+        """Returns ``value`` as an array; InputError if its shape or an entry is outside the
+        domain.
+        """
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise InputError(f"Expected a numeric input, got {value!r}. Encode it as numbers.")
@@ -52,10 +56,11 @@ class Domain:
         return array
 
     def expand_batch(self, value: ArrayLike, size: Size) -> NDArray[Any]:
-        """Checks ``value`` and broadcasts it to shape (*size, *shape); ``size`` defaults to the
-        value's batch shape.
+        """Checks ``value`` and broadcasts its batch axes to ``size``; returns shape (*size,
+        *shape).
 
-        Raises InputError if the batch of ``value`` does not broadcast to ``size``.
+        ``size`` defaults to the value's own batch shape. Raises InputError if the batch of
+        ``value`` does not broadcast to ``size``.
         """
         array = self.check(value)
         batch = array.shape[: array.ndim - len(self.shape)]
@@ -75,7 +80,11 @@ class Domain:
 
 
 def value_text(value: Any) -> str:
-    """Returns an input or output as text, for mechanisms that have no wording of their own."""
+    """Returns an input or an output of a mechanism as text.
+
+    Reports use the text to describe an event that distinguishes two inputs, if the mechanism has no
+    wording of its own.
+    """
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         return str(array.tolist())
@@ -90,20 +99,23 @@ def value_text(value: Any) -> str:
 class WorstCase:
     """Inputs and outputs among which a mechanism attains its largest log-ratio of probabilities.
 
+    The log-ratio is that of the probabilities of one output under two inputs. A mechanism may
+    consist of several independent randomizations by one simpler mechanism, called copies.
+
     ``inputs``: inputs of one copy, shape (a, *domain shape).
     ``outputs``: outputs of one copy, shape (b, *output shape).
-    ``copies``: number of independent randomizations by ``one_copy``. All copies may have the worst
-        pair of inputs together, so that their log-ratios add up.
+    ``copies``: number of copies. All copies may have the worst pair of inputs together, so that
+        their log-ratios add up.
     ``groups``: number of groups of equal size into which the copies are divided. Copies in one
         group have the same pair of inputs. Different groups may have different pairs, or the same
         pair in exchanged order. The exchanged order is worse at delta > 0 if the two directions of
         the pair are not equally distinguishable.
     ``one_copy``: the mechanism of one copy; None if the mechanism has a single copy, itself.
-    ``exhaustive``: whether ``outputs`` lists all outputs of positive probability, and every ordered
-        pair of inputs of one copy is, at every epsilon, at most as distinguishable as some ordered
-        pair among ``inputs``.
-    ``name_input``, ``name_output``: functions that describe an input or an output as text, for the
-        description of a distinguishing event.
+    ``exhaustive``: whether ``outputs`` lists all outputs whose probability is positive as a double,
+        and no ordered pair of inputs of one copy is, at any epsilon, easier to distinguish than all
+        pairs among ``inputs``.
+    ``name_input``, ``name_output``: functions that describe an input or an output as text, for
+        reports.
     """
 
     inputs: NDArray[Any]
@@ -135,38 +147,48 @@ class Mechanism(Protocol):
         ...
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws an output for every input; raises InputError if ``value`` is outside the domain."""
+        """Draws an output for every input, shape (*size, *output_shape).
+
+        Raises InputError if ``value`` is outside the domain.
+        """
         ...
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the exact log-probability or log-density of ``output`` given ``value``; arguments
-        broadcast.
+        """Returns the exact log-probability or log-density of ``output`` given the input ``value``.
+
+        The batches of the two arguments broadcast to the shape of the result.
         """
         ...
 
     def worst_case(self) -> WorstCase | None:
-        """Returns inputs and outputs that attain the largest log-ratio; None if the log-ratio is
-        unbounded.
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+
+        The log-ratio is that of one output under two inputs. None if it is unbounded.
         """
         ...
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event from which accountants compute the epsilon of one use; it
-        covers every pair of inputs.
+        """Returns the accounting event, from which accountants compute the epsilon of one use.
+
+        This epsilon holds for every pair of inputs.
         """
         ...
 
 
 @runtime_checkable
 class PrivacyCurve(Protocol):
-    """A mechanism with an exact privacy curve, delta as a function of epsilon, though its outputs
-    are infinitely many.
+    """Interface of a mechanism that computes its privacy curve: the delta at every epsilon, exact
+    or from below.
+
+    The interface is for mechanisms whose outputs cannot all be listed, such as those with
+    infinitely many outputs.
     """
 
     def delta(self, epsilon: float) -> float:
-        """Returns the smallest delta that holds at ``epsilon`` for all ordered pairs of inputs,
-        exactly.
+        """Returns the smallest delta at ``epsilon`` for all ordered pairs of inputs, or a lower
+        bound of this delta.
 
-        This is the largest hockey-stick divergence over the pairs. It never rises with epsilon.
+        The smallest delta is the largest hockey-stick divergence over the pairs. The result never
+        rises with epsilon.
         """
         ...

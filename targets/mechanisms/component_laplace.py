@@ -1,4 +1,4 @@
-"""Laplace noise on an upload of several components, each with its own epsilon per coordinate."""
+"""Laplace noise on an upload of several named parts, each with its own epsilon per coordinate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.settings import Checked, PositiveFloat, Range, Whole
 
 @dataclass(frozen=True, slots=True)
 class NoisyComponent(Checked):
-    """One named component of an upload.
+    """One named part of an upload, such as an item table, with its epsilon per coordinate.
 
     name: name of the component.
     size: number of coordinates.
@@ -34,18 +34,19 @@ class NoisyComponent(Checked):
 class ComponentLaplace(LaplaceNoise):
     """Clips each coordinate to [-c, c] and adds Laplace noise, with one scale per component.
 
-    The noise on the coordinates of component i has the scale 2c/eps_i.
-    The epsilon of one coordinate is eps_i, and that of an upload is the sum over its coordinates.
+    The noise on the coordinates of component i (a named part of an upload) has the scale 2c/eps_i,
+    where c is ``clip`` and eps_i the component's epsilon per coordinate. The epsilon of one
+    coordinate is eps_i, and that of an upload is the sum over its coordinates.
 
     Clipping bounds a coordinate to a range of width 2c, so that a scale of c/eps_i would spend 2
     eps_i. A user sends all coordinates, and all may depend on the same secret. The upload therefore
-    spends exactly ``epsilon`` = sum of size_i eps_i, which opposite corners of the box attain. The
-    noise covers every row of an item table. If only touched rows had noise, an untouched row would
-    equal the broadcast and reveal with certainty that it was not touched.
+    spends exactly ``epsilon`` = sum of size_i eps_i, which opposite corners of the box [-c, c]^n
+    attain. The noise covers every row of an item table. If only touched rows had noise, an
+    untouched row would equal the broadcast and reveal with certainty that it was not touched.
 
-    ``components`` are the components with their sizes and eps_i; ``clip`` is c. Inputs and outputs
+    ``components`` are the components with their sizes size_i and epsilons eps_i. Inputs and outputs
     are the concatenated components, (*batch, total size). Source: Zhang et al., Algorithm 2 and eq.
-    11-12 (noise factor 2 delta/p(theta), delta = c).
+    11-12 (noise factor 2 delta/p(theta), where delta is c and p(theta) is eps_i).
     """
 
     components: tuple[NoisyComponent, ...]
@@ -70,27 +71,35 @@ class ComponentLaplace(LaplaceNoise):
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Noise scale 2c/eps_i of every coordinate, shape (total size,)."""
+        """Noise scale of every coordinate, shape (total size,).
+
+        The scale is 2 ``clip`` divided by the coordinate's epsilon.
+        """
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Returns the input, clipped elementwise to [-c, c]."""
+        """Returns the input, clipped elementwise to [-clip, clip]."""
         return np.asarray(np.clip(value, -self.clip, self.clip))
 
     def split(self, upload: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Returns views of the components of ``upload`` by name, each of shape (*batch, size)."""
+        """Splits ``upload`` into its components by name, as views of shape (*batch, size)."""
         ends = np.cumsum([component.size for component in self.components])[:-1]
         parts = np.split(upload, ends, axis=-1)
         return {c.name: part for c, part in zip(self.components, parts, strict=True)}
 
     def worst_case(self) -> WorstCase:
-        """Returns two opposite corners of the box as inputs and as outputs."""
+        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
+
+        Inputs and outputs are the vectors with all entries ``clip`` and all entries -``clip``.
+        """
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
         return WorstCase(inputs=corners, outputs=corners)
 
     def event(self) -> dp.DpEvent:
-        """Returns the composition of one Laplace mechanism per coordinate of every component."""
+        """Returns the accounting event: one Laplace mechanism per coordinate of every component,
+        composed.
+        """
         return dp.ComposedDpEvent(
             [
                 dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0 / component.epsilon), component.size)

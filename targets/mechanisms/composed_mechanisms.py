@@ -35,13 +35,13 @@ from fedrec_auditor.targets.settings import PositiveFloat, Range, Whole, check
 class Clipped:
     """Clips the input to the interval of an inner mechanism and then applies this mechanism.
 
-    Every entry is clipped to [low, high] of the domain of ``mechanism``; epsilon does not change.
-
-    Clipping maps all real numbers onto the inner domain, so that the worst pair is that of the
-    inner mechanism. Clipping must come before the noise, and its bounds must not depend on the
-    data: clipping after the noise does not bound the input. "Laplace noise with clipping" (eq. 12
-    of Zhang et al.; FedNews) is ``Clipped(Product(Laplace(...), d))``. Its claimed epsilon is that
-    of one coordinate, while the user sends all d coordinates and spends d epsilon.
+    Every entry is clipped to [low, high], the domain of the inner ``mechanism``. Epsilon does not
+    change: clipping maps all real numbers onto the inner domain, so that the pair of inputs with
+    the largest log-ratio is that of the inner mechanism. Clipping must come before the noise, and
+    its bounds must not depend on the data: clipping after the noise does not bound the input.
+    "Laplace noise with clipping" (eq. 12 of Zhang et al.; FedNews) is
+    ``Clipped(Product(Laplace(...), d))``. The epsilon that the paper claims for this is that of one
+    coordinate, while the user sends all d coordinates and spends d epsilon.
 
     Inputs are any real numbers, (*batch, *inner domain shape). A clipped mechanism has a privacy
     curve (``PrivacyCurve``) if the inner mechanism has one.
@@ -50,7 +50,7 @@ class Clipped:
     mechanism: Mechanism
 
     def __new__(cls, mechanism: Mechanism) -> Self:
-        """Returns an instance with a privacy curve if ``mechanism`` has one."""
+        """Returns an instance that has a privacy curve if ``mechanism`` has one."""
         kind = _Curved if isinstance(mechanism, PrivacyCurve) else Clipped
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
@@ -69,9 +69,7 @@ class Clipped:
 
     @property
     def domain(self) -> Domain:
-        """All real numbers, in the shape of the inner domain; numbers outside its range are
-        clipped.
-        """
+        """All real numbers, in the shape of the inner domain."""
         return replace(self.mechanism.domain, low=-math.inf, high=math.inf)
 
     @property
@@ -84,21 +82,22 @@ class Clipped:
         return self.mechanism.randomize(self._clip(value), rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability of ``output`` under the inner mechanism at the clipped
+        """Returns the inner mechanism's log-probability of ``output`` given the clipped
         ``value``.
         """
         return self.mechanism.log_prob(output, self._clip(value))
 
     def worst_case(self) -> WorstCase | None:
-        """Returns the worst case of the inner mechanism, because clipping reaches every input of
-        its domain.
+        """Returns inputs and outputs of the inner mechanism among which its largest log-ratio
+        occurs.
+
+        The log-ratio is that of the probabilities of one output under two inputs; None if it is
+        unbounded. Clipping reaches every input of the inner domain, and no others.
         """
         return self.mechanism.worst_case()
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of the inner mechanism, whose epsilon clipping does not
-        change.
-        """
+        """Returns the accounting event of the inner mechanism; clipping does not change epsilon."""
         return self.mechanism.event()
 
     def _clip(self, value: ArrayLike) -> NDArray[Any]:
@@ -123,10 +122,11 @@ class Product(Repetition):
     The epsilon of the vector is exactly ``count`` times the epsilon of one entry.
 
     Two vectors may differ in every entry, so that all entries may have the worst pair of one entry
-    together. The sum of epsilons is exact at delta 0. At delta > 0 the worst pair of vectors may
-    have the worst pair of one entry in some positions and the exchanged pair in others, such as two
-    bits (0, 1) against (1, 0). Gaussian noise has a privacy curve, whose mu is sqrt(count) times
-    the mu of one entry.
+    (the inputs with the largest log-ratio) together. The sum of epsilons is exact at delta 0. At
+    delta > 0 the worst pair of vectors may have the worst pair of one entry in some positions and
+    the exchanged pair in others, such as two bits (0, 1) against (1, 0). With Gaussian noise the
+    mechanism has a privacy curve, whose mu (sensitivity in standard deviations) is sqrt(count)
+    times the mu of one entry.
 
     Inputs have shape (*batch, count, *inner domain), outputs (*size, count, *inner output).
     """
@@ -141,8 +141,12 @@ class Product(Repetition):
         return values
 
     def worst_case(self) -> WorstCase | None:
-        """Returns the worst case of one entry, with ``count`` times as many copies, each in its own
-        group.
+        """Returns inputs and outputs of one entry among which its largest log-ratio of
+        probabilities occurs.
+
+        ``copies`` (independent randomizations) and ``groups`` (of copies with one common pair of
+        inputs) are ``count`` times as many as for one entry, because entries may have different
+        pairs. None if the log-ratio of one entry is unbounded.
         """
         one = Repetition.worst_case(self)
         return None if one is None else replace(one, groups=one.groups * self.count)
@@ -163,8 +167,8 @@ class Repeated(Repetition):
     """Draws several independent outputs for the same input, as a client does in several rounds.
 
     The epsilons of the ``count`` outputs add up. The sum is attained, because all outputs may be
-    the same worst output. With Gaussian noise the mechanism has a privacy curve, whose mu is
-    sqrt(count) times the mu of one output.
+    the same worst output. With Gaussian noise the mechanism has a privacy curve, whose mu
+    (sensitivity in standard deviations) is sqrt(count) times the mu of one output.
 
     Inputs have shape (*batch, *inner domain), outputs (*size, count, *inner output).
     """
@@ -200,24 +204,25 @@ class Shuffled(UnitNumber):
     The input is the entry of one user, and all other users have the entry -1.
 
     Each user reports +B with probability (1 + v (e^eps - 1)/(e^eps + 1))/2 for the entry v in [-1,
-    1], else -B; eps is ``epsilon``. The output is the number of +B reports, from 0 to n. A shuffle
-    of binary reports reveals only this number. The number is also a sufficient statistic for
-    one-coordinate reports of users at the corners, because all users draw coordinates from the same
-    distribution. The entries of the other users are fixed. A lower bound of epsilon for this
-    distribution is therefore also a lower bound for the shuffle, but an upper bound is not.
+    1], else -B; eps is ``epsilon``. The output is the number of +B reports, from 0 to ``n_users``.
+    A shuffle of binary reports reveals only this number. For reports of one random coordinate of a
+    vector (``OneCoordinate``), the number is also a sufficient statistic if all entries of a user's
+    vector are 1 or all are -1, because all users draw coordinates from the same distribution. The
+    entries of the other users are fixed. A lower bound of epsilon for this distribution is
+    therefore also a lower bound for the shuffle, but an upper bound is not.
     """
 
     epsilon: PositiveFloat
     n_users: Whole
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws numbers of positive reports, int64 of shape ``size``."""
+        """Draws the number of +B reports for each input ``value``, int64 of shape ``size``."""
         values = self.domain.expand_batch(value, size)
         others = rng.binomial(self.n_users - 1, expit(-self.epsilon), size=values.shape)
         return np.asarray(others + self._report.draw_bits(values, rng))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-probability that ``output`` reports are positive if one user's entry is
+        """Returns the log-probability that ``output`` users report +B if one user has the entry
         ``value``.
 
         The result is -inf for an impossible number.
@@ -231,11 +236,12 @@ class Shuffled(UnitNumber):
         )
 
     def worst_case(self) -> WorstCase:
-        """Returns the entries 1 and -1 as inputs, and the numbers of positive reports as outputs.
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
 
-        Above a million users, numbers with a probability below e^-745, the smallest double, are
-        left out (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included,
-        because they have the largest log-ratio.
+        The inputs are the entries 1 and -1, and the outputs are the numbers of +B reports. Above a
+        million users, numbers with a probability below e^-745, the smallest double, are left out
+        (by Bernstein's inequality). The numbers 0 and ``n_users`` are always included, because they
+        have the largest log-ratio.
         """
         outputs = np.arange(self.n_users + 1) if self.n_users <= _MANY else self._likely()
         return WorstCase(
@@ -251,7 +257,7 @@ class Shuffled(UnitNumber):
         return dp.ShuffledDpEvent(self.epsilon, self.n_users, binary=True)
 
     def _others(self, count: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns ln P(number of +B reports of the other users is ``count``).
+        """Returns the log-probability that ``count`` of the other users report +B.
 
         Above a million users, the logarithm of the probability is computed, because differences of
         log-factorials lose too many digits.
@@ -266,7 +272,9 @@ class Shuffled(UnitNumber):
         return np.asarray(found)
 
     def _likely(self) -> NDArray[np.int64]:
-        """Returns the numbers of +B reports that are likely, and 0 and n."""
+        """Returns the numbers of +B reports that are not extremely improbable, and 0 and
+        ``n_users``.
+        """
         others = stats.binom(self.n_users - 1, expit(-self.epsilon))
         width = math.sqrt(2.0 * _RARE * others.var()) + _RARE
         low = max(1, math.floor(others.mean() - width))
@@ -282,28 +290,36 @@ class Shuffled(UnitNumber):
 class PrivateAverage(RealVectorInput, NormalNoise):
     """Noisy average of clipped updates, and noisy share of clients whose update was not clipped.
 
-    One round of DP-PrivRec releases both: step * (average of updates clipped to S), and the share
-    b.
+    One round of DP-PrivRec releases both numbers: the average times the server's step size, and the
+    share.
 
-    One of ``batch`` = M clients is replaced. The other clients are fixed at update 0, without loss
-    of generality, because they only shift the output. The sensitivity of the average is 2S/M. The
-    sensitivity of the share is 1/M, because b lies in {0, 1} for one client; the paper states 2/M.
-    With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) and sigma_b = (2/M) z / sqrt(h),
-    the two distances in standard deviations are step sqrt(1 - h)/z and sqrt(h)/(2z). An update of
-    norm S and an opposite update of larger norm attain both. So
+    ``multiplier``: noise multiplier z of the paper.
+    ``clip``: clipping norm S.
+    ``batch``: number M of clients in the round.
+    ``dimension``: number of entries of an update.
+    ``balance``: fraction h of the intended mu^2, 1/z^2, that the share of clients spends.
+    ``step``: step size alpha3 of the server.
+    ``counts_clipped``: whether the share is computed after clipping, as the paper's algorithm does.
+
+    One of the M clients is replaced. The other clients are fixed at update 0, without loss of
+    generality, because they only shift the output. The sensitivity of the average is 2S/M. The
+    sensitivity of the share is 1/M, because one client counts as b in {0, 1}; the paper states 2/M.
+    With the paper's noise, sigma_Delta = (2S/M) z / sqrt(1 - h) on the average and sigma_b = (2/M)
+    z / sqrt(h) on the share, the two sensitivities in standard deviations are step sqrt(1 - h)/z
+    and sqrt(h)/(2z). An update of norm S and an opposite update of larger norm attain both. The
+    mechanism is therefore a Gaussian mechanism whose sensitivity in standard deviations is
 
         mu = sqrt(step^2 (1 - h) + h/4) / z,
 
     while the paper's doubled sensitivity of the share gives 1/z at step 1, which is larger and
-    therefore safe. The symbols are S = ``clip``, z = ``multiplier``, h = ``balance``. The paper is
-    wrong in three places:
+    therefore a valid bound. The paper is wrong in three places:
 
-    * Line 9 adds the noise after the step alpha3, so that a larger step is not accounted for: the
-    multiplier is no longer z once step^2 (1 - h) + h/4 > 1.
+    * Line 9 of Algorithm 2 adds the noise after the step alpha3, so that a larger step is not
+      accounted for: the multiplier is no longer z once step^2 (1 - h) + h/4 > 1.
     * The proof's z1 = 1/(z sqrt(1 - h)), z2 = 1/(z sqrt(h)) make a joint multiplier of 1/z, which
-    equals the algorithm's z only at z = 1.
+      equals the algorithm's z only at z = 1.
     * Lines 22-23 compute b after clipping, where it is 1 for every update (``counts_clipped``):
-    then the share is not informative, mu = step sqrt(1 - h)/z, and S drifts through zero.
+      then the share is not informative, mu = step sqrt(1 - h)/z, and S drifts through zero.
 
     The server adds the noise. Clients see these outputs in its broadcast, while the server itself
     sees every update without noise. Inputs are updates before clipping, (*batch, dimension); an
@@ -325,21 +341,21 @@ class PrivateAverage(RealVectorInput, NormalNoise):
 
     @property
     def mu(self) -> float:
-        """Distance of the worst pair in standard deviations, for the average and the share
-        together.
-        """
+        """Sensitivity of average and share together, in standard deviations of the noise."""
         share = 0.0 if self.counts_clipped else 0.25 * self.balance
         return math.sqrt(self.step**2 * (1.0 - self.balance) + share) / self.multiplier
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (dimension + 1,): the noisy average, followed by the noisy share."""
+        """Shape (dimension + 1,): noisy average, followed by the noisy share of updates not
+        clipped.
+        """
         return (self.dimension + 1,)
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """Standard deviations of the noise, shape (dimension + 1,): of the average, and last of the
-        share.
+        """Standard deviations of the noise on the average and, last, on the share, shape (dimension
+        + 1,).
         """
         scale = np.full(self.output_shape, self.clip / math.sqrt(1.0 - self.balance))
         scale[-1] = 1.0 / math.sqrt(self.balance)
@@ -348,7 +364,9 @@ class PrivateAverage(RealVectorInput, NormalNoise):
     def noiseless(self, value: NDArray[Any]) -> NDArray[np.float64]:
         """Returns the output without noise: the average of updates times ``step``, then the share.
 
-        With M = ``batch`` it is [step * clipped update / M, (M - 1 + b) / M].
+        The share is that of clients whose update was not clipped. With M = ``batch`` the output is
+        [step * clipped update / M, (M - 1 + b) / M], where b is 1 if the update was not clipped,
+        else 0.
         """
         clipped = clip_norm(value, self.clip)
         kept = np.all(clipped == value, axis=-1) | self.counts_clipped
@@ -362,8 +380,7 @@ class Identity(BitInput):
 
     The output equals the input, so that epsilon is infinite.
 
-    The mechanism acts elementwise on arrays of bits, and outputs are bool. Bits suffice as inputs
-    to show that epsilon is infinite.
+    The mechanism acts elementwise on arrays of bits, and outputs are bool.
     """
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
@@ -375,7 +392,10 @@ class Identity(BitInput):
         return np.where(np.asarray(output) == self.domain.check(value), 0.0, -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns both bits as inputs and both bits as outputs."""
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+
+        The inputs are both bits, and the outputs are both bits.
+        """
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -385,5 +405,5 @@ class Identity(BitInput):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the non-private event, because the output equals the input."""
+        """Returns the accounting event of a mechanism with infinite epsilon."""
         return dp.NonPrivateDpEvent()

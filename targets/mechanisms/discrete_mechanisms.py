@@ -25,13 +25,14 @@ _TAIL = 12.0
 class DiscreteGaussian(GridNoise):
     """Adds discrete Gaussian noise on a grid, which does not leak through floating-point rounding.
 
-    P(k steps) is proportional to e^(-(k step)^2/(2 sigma^2)); no epsilon holds at delta 0.
+    The noise is k grid steps with a probability proportional to e^(-(k step)^2/(2 sigma^2)); no
+    epsilon holds at delta 0.
 
-    The log-ratio of two inputs grows without bound. With the sensitivity D = width step the
-    mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is (Canonne, Kamath and Steinke
-    2020, Theorem 4). Its privacy curve at delta > 0 differs from the Gaussian one and is above it
-    at some deltas. The input is rounded to the grid, see ``GridNoise``; the output is unbiased
-    about the rounded input.
+    The log-ratio of two inputs grows without bound. With the sensitivity D, the distance of the
+    rounded ends of the range, the mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian mechanism is
+    (Canonne, Kamath and Steinke 2020, Theorem 4). Its privacy curve at delta > 0 differs from the
+    Gaussian one and is above it at some deltas. The input is rounded to the grid, see
+    ``GridNoise``; the output is unbiased about the rounded input.
 
     The noise is sampled by Algorithm 3 of the same paper. All steps use integers except for the
     acceptance probability, a double. The relative error of a probability is at most 1e-14, and no
@@ -48,12 +49,12 @@ class DiscreteGaussian(GridNoise):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
 
-        This is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P and Q
-        are the distributions for the two ends of the range. No term is negative, and the omitted
-        terms amount to less than rounding errors. Other pairs of inputs have smaller divergences,
-        because they are closer: the outputs of larger ratio are those below some k, so that the
-        divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the distance. F
-        is the cumulative distribution function of the noise.
+        The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
+        and Q are the output distributions for the two ends of the range. No term is negative, and
+        the omitted terms amount to less than rounding errors. Other pairs of inputs have smaller
+        deltas, because they are closer: the outputs with P/Q above e^epsilon are those below some
+        k, so that the delta is the largest F(k) - e^epsilon F(k - distance), which grows with the
+        distance. F is the cumulative distribution function of the noise.
         """
         sigma, width = self.sigma / self.step, self.n_steps
         last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
@@ -64,11 +65,16 @@ class DiscreteGaussian(GridNoise):
         return float(terms.sum())
 
     def worst_case(self) -> None:
-        """None, because the log-ratio of probabilities has no bound."""
+        """Returns None, because the log-ratio of one output's probabilities under two inputs has no
+        bound.
+        """
         return None
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of zCDP with rho = sensitivity^2/(2 sigma^2)."""
+        """Returns the accounting event of zCDP with rho = D^2/(2 sigma^2).
+
+        D is the sensitivity, the distance of the rounded ends of the range.
+        """
         return dp.ZCDpEvent((self.n_steps * self.step / self.sigma) ** 2 / 2.0)
 
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
@@ -94,8 +100,9 @@ class DiscreteGaussian(GridNoise):
 
 
 def _log_total(sigma: float) -> float:
-    """Returns ln of the sum of e^(-k^2/(2 sigma^2)) over all integers k; Poisson summation if sigma
-    >= 1.
+    """Returns ln of the sum of e^(-k^2/(2 sigma^2)) over all integers k.
+
+    Poisson summation is used if sigma >= 1.
     """
     k = np.arange(1.0, 40.0)
     if sigma < 1.0:
@@ -108,7 +115,8 @@ def _log_total(sigma: float) -> float:
 class DiscreteLaplace(PureEpsilon, GridNoise):
     """Adds discrete Laplace noise on a grid, which does not leak through floating-point rounding.
 
-    P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale); epsilon = width step/scale, exactly.
+    The noise is k grid steps with probability tanh(step/(2 scale)) e^(-|k| step/scale). The epsilon
+    of an entry is exactly D/scale, with D the distance of the rounded ends of the range.
 
     This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
     an integer, drawn by comparing integers, and its range has no end that depends on the input. The
@@ -125,8 +133,12 @@ class DiscreteLaplace(PureEpsilon, GridNoise):
 
     @classmethod
     def calibrate(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
-        """Returns the mechanism with the smallest scale, as a double, at which an entry's epsilon
-        is at most ``epsilon``.
+        """Returns the mechanism with the smallest scale at which an entry has at most ``epsilon``.
+
+        low, high: ends of the range of an entry.
+        step: step of the grid.
+
+        Raises InputError unless ``epsilon`` is in [1e-9, 700].
         """
         check_rate_epsilon(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).n_steps
@@ -135,18 +147,20 @@ class DiscreteLaplace(PureEpsilon, GridNoise):
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one entry, width step/scale."""
+        """Exact epsilon of one entry: the distance of the rounded ends of the range, divided by
+        ``scale``.
+        """
         return self.n_steps * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``.
 
-        This is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P and Q
-        are the distributions for the two ends of the range. All outputs up to the first end have
-        the ratio e^(self.epsilon). Beyond it, the log-ratio of each of the ``inner`` outputs is two
-        steps smaller than that of the previous output. Other pairs of inputs have smaller
-        divergences, because they are closer and the cumulative distribution function is shifted by
-        less.
+        The delta is the sum of P - e^epsilon Q over the outputs with P/Q above e^epsilon, where P
+        and Q are the output distributions for the two ends of the range. All outputs up to the
+        first end have the ratio e^(self.epsilon). Beyond that end, the log-ratio of each of the
+        next outputs is two steps (2 step/scale) smaller than that of the previous output. Other
+        pairs of inputs have smaller deltas, because they are closer and the cumulative distribution
+        function is shifted by less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
@@ -156,9 +170,10 @@ class DiscreteLaplace(PureEpsilon, GridNoise):
         return (outer + gained) / (1.0 + math.exp(-rate))
 
     def worst_case(self) -> WorstCase:
-        """Returns the two ends of the range as inputs, and the rounded ends as outputs.
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
 
-        Outputs beyond the ends have the same log-ratio.
+        The inputs are the two ends of the range, and the outputs the rounded ends. Outputs beyond
+        the ends have the same log-ratio.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)

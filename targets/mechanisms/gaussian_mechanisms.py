@@ -48,8 +48,9 @@ class Gaussian(IntervalInput, NormalNoise):
     The noise is N(0, sigma^2) on an entry in [low, high]; no epsilon holds at delta 0.
 
     The log-ratio of two inputs grows without bound towards large outputs. At delta > 0 the exact
-    privacy curve is that of mu = (high - low)/sigma (Balle and Wang 2018, Theorem 8). The mechanism
-    acts elementwise on arrays of any shape: every entry is a separate input.
+    privacy curve is that of mu = (high - low)/sigma, the sensitivity in standard deviations (Balle
+    and Wang 2018, Theorem 8). The mechanism acts elementwise on arrays of any shape: every entry is
+    a separate input.
     """
 
     sigma: PositiveFloat
@@ -63,10 +64,11 @@ class Gaussian(IntervalInput, NormalNoise):
 
     @classmethod
     def calibrate(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
-        """Returns the mechanism with the smallest sigma at which one entry has (epsilon,
-        delta)-differential privacy.
+        """Returns the mechanism with the smallest sigma at which one entry has (epsilon, delta)-DP.
 
-        The curve is exact, so that any epsilon is allowed, also above 1.
+        low, high: ends of the range of an entry.
+
+        The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
         """
         check_range(low, high)
         return cls(sigma=(high - low) / gaussian_mu(epsilon, delta), low=low, high=high)
@@ -83,13 +85,14 @@ class VectorGaussian(RealVectorInput, NormalNoise):
 
     The output is x min(1, C/|x|) + N(0, sigma^2 I); mu = 2C/sigma for the worst pair of vectors.
 
-    C is ``clip`` and ``dimension`` is the length of the vector. Two vectors of norm C may be
-    opposite, so that the sensitivity is 2C if one vector is replaced by another. The sensitivity is
-    C only if a vector is added or removed, that is, compared with 0. No epsilon holds at delta 0.
-    The unit is the whole vector: mu does not depend on its length, in contrast to noise that is
-    calibrated to one entry. The noise must cover every entry, also entries that are 0 because no
-    data touched them. An entry without noise distinguishes 0 from all other values with certainty,
-    and so reveals which rows of an item table a user touched.
+    C is ``clip``, ``dimension`` is the length of the vector, and mu is the sensitivity in standard
+    deviations. Two vectors of norm C may be opposite, so that the sensitivity is 2C if one vector
+    is replaced by another. The sensitivity is C only if a vector is added or removed, that is,
+    compared with 0. No epsilon holds at delta 0. The unit is the whole vector: mu does not depend
+    on its length, in contrast to noise that is calibrated to one entry. The noise must cover every
+    entry, also entries that are 0 because no data touched them. An entry without noise
+    distinguishes 0 from all other values with certainty, and so reveals which rows of an item table
+    a user touched.
 
     Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
     Zhang et al. (section 5), which prints neither C, sigma nor delta.
@@ -105,18 +108,20 @@ class VectorGaussian(RealVectorInput, NormalNoise):
 
     @classmethod
     def calibrate(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
-        """Returns the mechanism with the smallest sigma at which every pair of vectors has
-        (epsilon, delta)-privacy.
+        """Returns the mechanism with the smallest sigma at which a vector has (epsilon, delta)-DP.
 
-        The curve is exact, so that any epsilon is allowed, also above 1.
+        clip: bound on the norm of the vector.
+        dimension: length of the vector.
+
+        The exact privacy curve is inverted, so that any epsilon is allowed, also above 1.
         """
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:
-        """Distance of two opposite vectors of norm ``clip`` in standard deviations, 2
-        clip/sigma.
+        """Sensitivity in standard deviations: 2 clip/sigma, for opposite vectors of norm
+        ``clip``.
         """
         return 2.0 * self.clip / self.sigma
 
@@ -134,18 +139,21 @@ _RARE = 1e-30
 class RevealedGaussian(Checked):
     """Adds Gaussian noise to randomly sampled sums; the adversary sees which sums are sampled.
 
-    delta(eps) = E delta(eps; sqrt(K)/z): the mean over K ~ Binomial(count, q) of K composed
-    Gaussians.
+    ``noise_multiplier``: standard deviation z of the noise on a sum, in units of the sensitivity.
+    ``sampling_probability``: probability q with which the data row is drawn in one use.
+    ``count``: number of uses.
 
-    In each of ``count`` uses, the data row that contains the number is drawn with probability q =
-    ``sampling_probability``. The number lies in [0, 1], in units of the sensitivity. It enters the
-    noisy sum N(0, z^2), z = ``noise_multiplier``, only if the row is drawn. The adversary sees all
-    sums and all draws, because the row has other values of the same size, whose sums show whether
-    the row is drawn. The adversary therefore adds up the K sums of the drawn uses, which together
-    equal one Gaussian of mu = sqrt(K)/z. The draws do not depend on the number, so that the privacy
-    curve is exactly the mean of the curves given K. Sampling by rows does not amplify privacy for
-    one value in a row of several values. For a row of one value, or for whole rows, see
-    ``SampledGaussian``.
+    delta(eps) is the mean of the delta of one Gaussian with sensitivity mu = sqrt(K)/z in standard
+    deviations, over K ~ Binomial(count, q).
+
+    The input is a number in [0, 1], in units of the sensitivity. In each use, the data row that
+    contains the number is drawn with probability q, and the number enters a sum with noise N(0,
+    z^2) only if the row is drawn. The adversary sees all sums and all draws, because the row has
+    other values of the same size, whose sums show whether the row is drawn. The adversary therefore
+    adds up the K sums of the drawn uses, which together equal one Gaussian of mu = sqrt(K)/z. The
+    draws do not depend on the number, so that the privacy curve is exactly the mean of the curves
+    given K. Sampling by rows does not amplify privacy for one value in a row of several values. For
+    a row of one value, or for whole rows, see ``SampledGaussian``.
 
     An output holds [mark, sum] per use, shape (count, 2). The mark is N(0, 1), and is below its
     q-quantile if the row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied
@@ -167,19 +175,26 @@ class RevealedGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 2): the mark of the draw and the noisy sum of every use."""
+        """Shape (count, 2): per use, a mark that shows whether the data row is drawn, and the noisy
+        sum.
+        """
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws pairs [mark, sum], float64 of shape (*size, count, 2)."""
+        """Draws ``count`` pairs [mark, sum] for each input, float64 of shape (*size, count, 2).
+
+        The mark shows whether the input's data row is drawn in this use; the noisy sum contains the
+        input only then.
+        """
         values = self.domain.expand_batch(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
         sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
         return np.stack([marks, sums], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the marks and sums in ``output`` given ``value``; arguments
-        broadcast.
+        """Returns the log-density of the marks and sums in ``output`` given the number ``value``.
+
+        The two arguments broadcast.
         """
         outputs, values = np.asarray(output, dtype=np.float64), self.domain.check(value)
         marks, sums = outputs[..., 0], outputs[..., 1]
@@ -188,14 +203,17 @@ class RevealedGaussian(Checked):
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None, because the log-ratio of probabilities has no bound."""
+        """Returns None, because the log-ratio of one output's densities under two inputs has no
+        bound.
+        """
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta at ``epsilon``: the mean over the number K of drawn uses.
+        """Returns the exact delta at ``epsilon``: the mean over the number K of uses that draw the
+        row.
 
-        Given K it is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu =
-        sqrt(K)/noise_multiplier.
+        Given K it is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with mu =
+        sqrt(K)/noise_multiplier and the normal distribution function Phi.
         """
         counts = np.arange(1, self.count + 1)
         weights = stats.binom.pmf(counts, self.count, self.sampling_probability)
@@ -206,9 +224,7 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Returns the composition of randomly sampled Gaussians, with the draws known to the
-        adversary.
-        """
+        """Returns the accounting event of sampled Gaussians whose draws the adversary knows."""
         one = dp.GaussianDpEvent(self.noise_multiplier)
         return dp.SelfComposedDpEvent(
             dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
@@ -228,17 +244,22 @@ _RARE_LOG = -92.0
 class SampledGaussian(Checked):
     """Adds Gaussian noise to sums in which a unit takes part in secret, randomly drawn steps.
 
-    ``rounds`` is the number of sums, and ``local_steps`` the number of noisy steps per sum. The
-    unit is drawn in each step with probability q = ``sampling_probability``.
+    The unit is the part of the data that is protected, such as one user or one row.
 
-    The noise of a step is N(0, z^2), z = ``noise_multiplier``. If the unit is present, a step in
-    which it is drawn adds 1. If the unit is absent, the same step subtracts ``opposite``. This is 0
-    for a unit that is added or removed, and above 0 for a change after which the remaining data
-    shift the sum in the opposite direction. The adversary sees only the sum of each round. With K ~
-    Binomial(local_steps, q) the sum is a mixture of N(K, local_steps z^2) if the unit is present,
-    or of N(-K opposite, local_steps z^2) if it is absent. Rounds are independent. With one step per
-    round and ``opposite`` 0 this is the Poisson-sampled Gaussian for both directions of adding and
-    removing. The rows of one unit have the same distribution if a fixed number of rows is drawn.
+    ``noise_multiplier``: standard deviation z of the noise of one step.
+    ``sampling_probability``: probability q with which the unit is drawn in one step.
+    ``rounds``: number of sums that the adversary sees.
+    ``local_steps``: number of noisy steps per sum.
+    ``opposite``: amount that a drawn step subtracts if the unit is absent, see below.
+
+    If the unit is present, a step in which it is drawn adds 1. If the unit is absent, the same step
+    subtracts ``opposite``. ``opposite`` is 0 for a unit that is added or removed, and above 0 for a
+    change after which the remaining data shift the sum in the opposite direction. The adversary
+    sees only the sum of each round. With K ~ Binomial(local_steps, q) the sum is a mixture of N(K,
+    local_steps z^2) if the unit is present, or of N(-K opposite, local_steps z^2) if it is absent.
+    Rounds are independent. With one step per round and ``opposite`` 0 the mechanism is the
+    Poisson-sampled Gaussian for both directions of adding and removing. The draws of one unit have
+    the same distribution if a fixed number of rows is drawn.
 
     ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are rounded to a
     grid (``lower_curve``). The ratio of the two densities increases with the sum, so that the bound
@@ -261,31 +282,38 @@ class SampledGaussian(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (rounds,): one normalized sum per round."""
+        """Shape (rounds,): one noisy sum per round, in standard deviations of its noise."""
         return (self.rounds,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws normalized sums, float64 of shape (*size, rounds)."""
+        """Draws one sum per round, float64 of shape (*size, rounds), in standard deviations of its
+        noise.
+        """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.rounds)
         drawn = rng.binomial(self.local_steps, self.sampling_probability, shape)
         return np.asarray(rng.standard_normal(shape) + drawn * self._shift(values)[..., None])
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of the sums in ``output`` given ``value``; arguments
-        broadcast.
+        """Returns the log-density of the sums in ``output``; ``value`` is 1 if the unit is present,
+        else 0.
+
+        The two arguments broadcast.
         """
         outputs = np.asarray(output, dtype=np.float64)
         shift = self._shift(self.domain.check(value))[..., None]
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None, because the log-ratio of probabilities has no bound."""
+        """Returns None, because the log-ratio of one output's densities under two inputs has no
+        bound.
+        """
         return
 
     def delta(self, epsilon: float) -> float:
-        """Returns a lower bound of delta at ``epsilon``, for presence against absence over all
-        rounds together.
+        """Returns a lower bound of the delta at ``epsilon`` of all rounds together.
+
+        The two inputs are the presence and the absence of the protected unit (a user or a row).
         """
         return _composed(
             1.0 / self._unit,
@@ -296,8 +324,10 @@ class SampledGaussian(Checked):
         ).delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of sampled Gaussians whose draws the adversary sees, which
-        dominates secret draws.
+        """Returns the accounting event of sampled Gaussians for an adversary who also sees the
+        draws.
+
+        This adversary learns more than that of the mechanism, whose draws are secret.
         """
         one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps
@@ -318,9 +348,7 @@ class SampledGaussian(Checked):
 
 
 def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Returns the possible numbers of draws of the unit in a round, and the logarithms of their
-    probabilities.
-    """
+    """Returns the possible numbers of draws of the unit in a round, and their log-probabilities."""
     counts = np.arange(steps + 1)
     return counts, stats.binom.logpmf(counts, steps, rate)
 
@@ -328,8 +356,10 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 def _log_mixture(
     x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the log-density at ``x`` of a mixture of unit normals centered at ``counts`` times
-    ``shift``.
+    """Returns the log-density at ``x`` of a mixture of unit normals with centers ``counts *
+    shift``.
+
+    ``log_weights`` are the logarithms of the weights.
     """
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
@@ -340,8 +370,10 @@ def _log_mixture(
 
 @lru_cache(maxsize=8)
 def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> LowerCurve:
-    """Computes the privacy curve of all rounds, for presence against absence, with one output per
-    cell.
+    """Computes a lower bound of the privacy curve of all rounds, with one output per cell of sums.
+
+    The two inputs are the presence of the unit, which shifts a sum by ``up`` per draw, and its
+    absence, which shifts the sum by -``down``.
     """
     counts, log_weights = _draws(steps, rate)
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
@@ -355,8 +387,9 @@ def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> L
 def _log_masses(
     edges: NDArray[np.float64], shift: float, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the log-probabilities of the cells between ``edges`` under a mixture of unit
-    normals.
+    """Returns the log-probabilities of the cells between ``edges`` under a mixture of unit normals.
+
+    The centers are ``counts * shift``, and ``log_weights`` are the logarithms of the weights.
     """
     found = np.full(len(edges) - 1, -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
@@ -365,8 +398,9 @@ def _log_masses(
 
 
 def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
-    """Projects an embedding, along the last axis, to the vectors without negative entries and with
-    |.|^2 <= ``bound``.
+    """Replaces negative entries of embeddings by 0, and clips the squared norm to ``bound``.
+
+    Embeddings lie along the last axis. They are scaled down if their norm is too large.
     """
     positive = np.maximum(np.asarray(embedding, dtype=np.float64), 0.0)
     return clip_norm(positive, math.sqrt(bound))
@@ -384,16 +418,17 @@ class EmbeddingGaussian(NormalNoise):
     (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
     (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Orthogonal u and v
     of norm sqrt(R) attain both bounds at x = R (``at_worst``). At given embeddings a rating may
-    also be replaced by another rating. The centers are then |w| 2R apart, with w = u or (u, v). The
-    worst addition of a rating moves the center as far, so that every pair of inputs has at most the
-    paper's sensitivity.
+    also be replaced by another rating. The outputs without noise are then |w| 2R apart, with w = u
+    or (u, v). The worst addition of a rating moves this output as far, so that every pair of inputs
+    has at most the paper's sensitivity.
 
-    ``mu`` and the privacy curve are those of the given embeddings. ``event`` uses the worst
-    embeddings, because embeddings change from step to step. It assumes that the embeddings do not
-    depend on the rating. This holds for noisy, published embeddings. It does not hold for user
-    embeddings that were pre-trained without noise: one rating changes u, and with it every row of
-    that user. The noise must be on every row of the item table. If only touched rows had noise, a
-    row without a rating would be exactly 0, and a row with a rating almost never.
+    ``mu``, the sensitivity in standard deviations, and the privacy curve are those of the given
+    embeddings. ``event`` uses the worst embeddings, because embeddings change from step to step. It
+    assumes that the embeddings do not depend on the rating. This holds for noisy, published
+    embeddings. It does not hold for user embeddings that were pre-trained without noise: one rating
+    changes u, and with it every row of that user. The noise must be on every row of the item table.
+    If only touched rows had noise, a row without a rating would be exactly 0, and a row with a
+    rating almost never.
 
     Outputs are the item row's gradient in v, of length p, or [in u, in v], of length 2p. Source: Li
     et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
@@ -421,21 +456,27 @@ class EmbeddingGaussian(NormalNoise):
 
     @classmethod
     def at_worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
-        """Returns the mechanism at embeddings that attain the largest sensitivity."""
+        """Returns the mechanism at user and item embeddings that attain the largest sensitivity.
+
+        sigma: standard deviation of the noise.
+        bound: best rating R of the scale.
+        joint: whether the gradient is in both embeddings, not only in the item's.
+        """
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
 
     @property
     def sensitivity(self) -> float:
-        """Largest sensitivity over all embeddings, with R = ``bound``: 2 R^(3/2), or 2 sqrt(2)
-        R^(3/2) if ``joint``.
+        """Largest sensitivity over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) if ``joint``.
+
+        R is ``bound``, the best rating of the scale.
         """
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
     @property
     def mu(self) -> float:
-        """Distance between the noiseless outputs of the lowest and the highest rating, in standard
-        deviations.
+        """Sensitivity in standard deviations: distance of lowest and highest rating's noiseless
+        outputs.
 
         No added or removed rating moves the output farther at these embeddings.
         """
@@ -458,14 +499,16 @@ class EmbeddingGaussian(NormalNoise):
         return np.asarray(-2.0 * error[..., None] * self._factors)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise at the sensitivity of the worst
+        """Returns the accounting event of Gaussian noise at the largest sensitivity over all
         embeddings.
         """
         return dp.GaussianDpEvent(self.sigma / self.sensitivity)
 
     @property
     def _factors(self) -> NDArray[np.float64]:
-        """Vector w by which the error is multiplied: u for the gradient in v, (v, u) jointly."""
+        """Vector by which the error of the rating is multiplied: u for the gradient in v, (v, u)
+        jointly.
+        """
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         return np.concatenate([v, u]) if self.joint else u
 
@@ -474,24 +517,24 @@ class EmbeddingGaussian(NormalNoise):
 class NoiseReplacement(NoiseShares, GaussianCurve):
     """Secure aggregation in two rounds, in which clients replace their Gaussian noise by less.
 
-    An output holds all messages of one iteration of LFL-SGDMF at the server; mu =
-    sensitivity/(sigma sqrt(v)).
-
-    ``NoiseShares`` describes the messages, their senders and v, ``variance``. The noise of the two
-    rounds has variance zeta1 sigma^2 and zeta2 sigma^2. An output is [S, R_1, R_2, ...], with one R
-    for every honest user of round 2.
+    An output holds all messages of one iteration of LFL-SGDMF that the server sees: the sum S of
+    round 1, in which each client adds noise to its gradient, and one message R_i per honest user of
+    round 2, which exchanges that user's noise for smaller noise. The privacy curve is that of a
+    Gaussian with sensitivity mu = sensitivity/(sigma sqrt(v)) in standard deviations, where v is
+    ``variance``. The base class ``NoiseShares`` describes the messages and their senders. The noise
+    of the two rounds has variance zeta1 sigma^2 and zeta2 sigma^2.
 
     The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
     (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
-    1/(2 - omega) < 1 without dropout. A server that announces too many survivors, and users who
-    reveal their noise, make v smaller. With ``repaired`` v is ``claimed_variance``, which is at
-    least 1 if all are honest.
+    1/(2 - omega) < 1 without dropout, where omega is the largest share of users who may drop out. A
+    server that announces too many survivors, and users who reveal their noise, make v smaller. With
+    ``repaired`` v is ``claimed_variance``, which is at least 1 if all are honest.
 
     The input is one user's gradient along the direction in which it can change, in [0,
     sensitivity]. The value 0 stands for a missing rating: the paper's neighbouring inputs add or
-    remove one rating, so that the sensitivity is 2 R^(3/2). The gradients of the other users are
-    fixed at 0. The noise across that direction is independent of all messages. Source: Li et al.
-    2021, section 6.1, Theorem 5 and its proof.
+    remove one rating, so that the sensitivity is 2 R^(3/2) for ratings up to R. The gradients of
+    the other users are fixed at 0. The noise across that direction is independent of all messages.
+    Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
     """
 
     sigma: PositiveFloat
@@ -508,24 +551,28 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
 
     @property
     def mu(self) -> float:
-        """Sensitivity in standard deviations of the noise that hides the input from the server."""
+        """Sensitivity in standard deviations of the noise that hides a user's gradient from the
+        server.
+        """
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
     def domain(self) -> Domain:
-        """A number in [0, sensitivity]."""
+        """A gradient in [0, sensitivity], along the direction in which it can change."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (1 + replaced - colluding,): the sum of round 1, and one message per honest
-        survivor of round 2.
+        """Shape (1 + honest users in round 2,): the sum of round 1, then one message of round 2 per
+        user.
         """
         return (1 + self.replaced - self.colluding,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Simulates both rounds with independent noise per survivor, float64 of shape (*size,
-        *output_shape).
+        """Draws all that the server sees, float64 of shape (*size, *output_shape).
+
+        These are the sum of round 1, and one message of round 2 per honest user, with independent
+        noise.
         """
         values = self.domain.expand_batch(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
@@ -541,8 +588,9 @@ class NoiseReplacement(NoiseShares, GaussianCurve):
         return np.concatenate([total[..., None], messages], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of all messages in ``output`` given the gradient ``value``;
-        arguments broadcast.
+        """Returns the log-density of all messages in ``output`` given the gradient ``value``.
+
+        The two arguments broadcast.
         """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]

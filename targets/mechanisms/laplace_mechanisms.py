@@ -1,4 +1,4 @@
-"""Laplace noise on one number, and a variant that is safe against floating-point leaks."""
+"""Laplace noise on one number, and a variant without leaks through floating-point rounding."""
 
 from __future__ import annotations
 
@@ -49,13 +49,14 @@ class Laplace(IntervalInput, LaplaceNoise):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise, the setting ``scale``."""
+        """Scale of the Laplace noise, equal to ``scale``."""
         return self.scale
 
     def worst_case(self) -> WorstCase:
-        """Returns the two ends of the range, as inputs and as outputs.
+        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
 
-        Outputs beyond the ends have the same log-ratio.
+        Inputs and outputs are the two ends of the range. Outputs beyond the ends have the same
+        log-ratio.
         """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=ends)
@@ -63,7 +64,7 @@ class Laplace(IntervalInput, LaplaceNoise):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``, which the two ends of the range attain.
 
-        This is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon.
+        The value is 1 - e^((epsilon - self.epsilon)/2), or 0 if epsilon is above self.epsilon.
         """
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 
@@ -85,8 +86,8 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
 
     The step of the grid is the smallest power of two that is at least ``scale``. Rounding and
     clamping lose information, so that epsilon is at most (high - low)/scale. It equals that value
-    if the clamp leaves outputs on both sides of [low, high]. The property ``epsilon`` is exact in
-    all cases.
+    if possible outputs lie on both sides of [low, high]. The property ``epsilon`` is exact in all
+    cases.
 
     Source: Mironov 2012 (the snapping mechanism). The noise of that paper is the logarithm of a
     double, which costs slightly more epsilon. This class draws the rounded sum directly from its
@@ -119,7 +120,7 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
 
     @property
     def grid_step(self) -> float:
-        """Distance between neighbouring outputs: the smallest power of two that is at least
+        """Distance between neighbouring outputs: the least power of two that is at least
         ``scale``.
         """
         mantissa, exponent = math.frexp(self.scale)
@@ -133,8 +134,9 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         return float(np.abs(first - second).max())
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws multiples of ``grid_step`` exactly from the distribution of ``log_prob``, float64
-        of shape ``size``.
+        """Draws multiples of ``grid_step``, float64 of shape ``size``.
+
+        The draws follow the distribution of ``log_prob`` exactly.
         """
         values = self.domain.expand_batch(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))
@@ -147,8 +149,10 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         return np.asarray(out.reshape(values.shape))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(output | value); -inf for an output that is not a multiple of ``grid_step``
-        within the clamp.
+        """Returns ln P(output | value).
+
+        The result is -inf for an output that is not a multiple of ``grid_step`` within [-bound,
+        bound].
         """
         out = np.asarray(output, dtype=np.float64) / self.grid_step
         cell, offset = self._cell(self.domain.check(value))
@@ -168,7 +172,9 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns the two ends of the range as inputs, and every possible output.
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+
+        The inputs are the two ends of the range. The outputs are all possible outputs.
 
         The distribution is log-concave in the distance from the input. The outputs whose ratio
         exceeds a threshold are therefore all outputs on one side of some point, and no pair of
@@ -191,8 +197,9 @@ class SnappedLaplace(PureEpsilon, IntervalInput):
         return math.ceil(self.bound / self.grid_step)
 
     def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the index of the nearest grid point, and the entry's offset from it in 2^-20 of a
-        step.
+        """Returns the index of the nearest grid point, and the entry's offset from this point.
+
+        The offset is in units of 2^-20 of a step.
         """
         fine = np.asarray(np.rint(value / self.grid_step * _FINE), dtype=np.int64)
         cell = (fine + _FINE // 2) // _FINE

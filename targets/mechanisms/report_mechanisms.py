@@ -1,4 +1,4 @@
-"""Mechanisms with bounded reports: flipped bits, one coordinate's sign, three values, intervals."""
+"""Mechanisms with bounded outputs: flipped bits, one coordinate's sign, three values, intervals."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ class BitFlip(BitInput):
 
     @classmethod
     def symmetric(cls, epsilon: float) -> Self:
-        """Returns randomized response with p = 1 - q = e^eps/(1+e^eps), which has exactly
-        ``epsilon`` per bit.
+        """Returns randomized response: P(1 | 1) = P(0 | 0) = e^eps/(1+e^eps), with ``epsilon`` per
+        bit.
 
-        p is rounded down, so that the epsilon of the stored rates never exceeds ``epsilon``. It is
-        lower by 1e-12 at epsilon 10 and by 1e-7 at 20. Doubles near 1 allow no epsilon above 36.7.
+        P(1 | 1) is rounded down, so that the epsilon of the stored rates never exceeds ``epsilon``.
+        It is lower by 1e-12 at epsilon 10 and by 1e-7 at 20. Doubles near 1 allow no epsilon above
+        36.7.
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -64,24 +65,25 @@ class BitFlip(BitInput):
 
     @classmethod
     def asymmetric(cls, epsilon: float) -> Self:
-        """Returns the mechanism of Gao et al. 2020, eq. 11, p = 1 and q = e^-epsilon; its exact
-        epsilon is infinite.
+        """Returns the mechanism of Gao et al. 2020, eq. 11: P(1 | 1) = 1 and P(1 | 0) = e^-epsilon.
+
+        Contrary to the paper, its epsilon is infinite, because a reported 0 proves a 0.
         """
         return cls(1.0, math.exp(-check_epsilon(epsilon)))
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one bit; infinite if some output is possible for only one of the two
-        bits.
+        """Exact epsilon of one bit; infinite if an output is possible for only one of the bits 0
+        and 1.
         """
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
         """Flips bits, bool of shape ``size``.
 
-        Each bit uses one random byte and, if the byte does not decide, one random double. The rates
-        are exact up to rounding up to a multiple of 2^-61: the probability of an output differs
-        from p or q by less than 4.4e-19.
+        A bit is flipped or kept by one random byte and, if this byte leaves it open, one random
+        double. The probability of an output differs from p or q by less than 4.4e-19, because rates
+        are rounded up to a multiple of 2^-61.
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
@@ -91,12 +93,13 @@ class BitFlip(BitInput):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def flip_by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Flips the bits of n clients, shape (n, M), with each client's own random stream.
+        """Flips the bits of n clients, shape (n, M) for M bits each, by one random stream per
+        client.
 
-        The distribution is that of ``randomize``. The j-th bit of a client uses byte j of its
-        stream and, if the byte does not decide, a word of a separate stream. The output of a client
-        therefore depends only on its bits and its seed. Memory beyond the result is about 3 bytes
-        per bit: pass clients in blocks.
+        The distribution is that of ``randomize``. The j-th bit of a client is flipped or kept by
+        byte j of its stream and, if this byte leaves it open, by a word of a separate stream. The
+        output of a client therefore depends only on its bits and its seed. Memory beyond the result
+        is about 3 bytes per bit: pass clients in blocks.
         """
         bits = self._bits(value)
         width = bits.shape[1]
@@ -119,7 +122,10 @@ class BitFlip(BitInput):
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
     def worst_case(self) -> WorstCase:
-        """Returns both bits as inputs and both bits as outputs."""
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+
+        The inputs are both bits, and the outputs are both bits.
+        """
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -129,12 +135,11 @@ class BitFlip(BitInput):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of randomized response if p + q = 1 exactly, otherwise the
-        event of bit flips at p and q.
-
-        The rounded sum of doubles is not used, because 1 + 1e-17 rounds to 1: a bit that proves a 0
-        would then be accounted for as a bit that makes a 0 only likely.
+        """Returns the accounting event: randomized response if p + q = 1 exactly, else asymmetric
+        bit flips.
         """
+        # The sum is not rounded, because 1 + 1e-17 rounds to 1: a bit that proves a 0 would then be
+        # accounted for as a bit that makes a 0 only likely.
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return dp.RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
         return dp.BitFlipDpEvent(self.p, self.q)
@@ -188,10 +193,11 @@ class OneCoordinate(Checked):
 
     A report has exactly the given ``epsilon``, whatever the vector and its ``dimension``.
 
-    The coordinate c is uniform for every input. Then P(bit = 1 | v) = (v_c (e^eps - 1) + e^eps + 1)
-    / (2 e^eps + 2). The server decodes the bit as +B or -B with B = (e^eps + 1)/(e^eps - 1)
-    dimension, whose mean is v. The formula requires entries in [-1, 1] (see ``clip_entries``): for
-    entries beyond (e^eps+1)/(e^eps-1) its value is not a probability.
+    The coordinate c is uniform for every input vector v. Then P(bit = 1 | v) = (v_c (e^eps - 1) +
+    e^eps + 1) / (2 e^eps + 2), where eps is ``epsilon``. The server decodes the bit as +B or -B
+    with B = (e^eps + 1)/(e^eps - 1) dimension, at coordinate c of a vector of zeros, whose mean is
+    v. The formula requires entries in [-1, 1] (see ``clip_entries``): for entries beyond
+    (e^eps+1)/(e^eps-1) its value is not a probability.
 
     Inputs have shape (*batch, dimension); an output is int64 [coordinate, bit]. Source: Minto et
     al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
@@ -202,8 +208,10 @@ class OneCoordinate(Checked):
 
     @property
     def magnitude(self) -> float:
-        """Value B that the server assigns to a positive bit in its unbiased estimate; infinite at
-        epsilon 0.
+        """Value B of a report: the server estimates the vector as +B or -B at the reported
+        coordinate.
+
+        The estimate, with zeros elsewhere, is unbiased. B is infinite at epsilon 0.
         """
         if self.epsilon == 0:
             return math.inf
@@ -216,7 +224,7 @@ class OneCoordinate(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (2,): the coordinate and its bit."""
+        """Shape (2,): the index of the reported coordinate, and its randomized bit."""
         return (2,)
 
     def clip_entries(self, value: ArrayLike) -> NDArray[np.float64]:
@@ -224,35 +232,42 @@ class OneCoordinate(Checked):
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
     def draw_coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draws coordinates to report, uniformly; the caller then computes only the entries at
-        these coordinates.
+        """Draws the coordinates to report, uniformly, int64 of shape ``size``.
+
+        The caller then computes only the entries at these coordinates.
         """
         return rng.integers(0, self.dimension, size=size)
 
     def draw_bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
-        """Draws the reported bits of entries ``value_at``, in any shape; raises InputError for
-        entries outside [-1, 1].
+        """Draws the randomized bits for entries ``value_at`` of vectors, in the shape of
+        ``value_at``.
+
+        Raises InputError for entries outside [-1, 1].
         """
         shape = np.shape(value_at)
         return self.report_bits(value_at, flip=rng.random(shape), corner=rng.random(shape))
 
     def to_coordinates(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Maps uniform draws from [0, 1) to coordinates, each with probability 1/dimension up to
-        2^-53.
+        """Maps uniform draws from [0, 1) to coordinates (indices), each with probability
+        1/dimension.
+
+        The probabilities are exact up to 2^-53.
         """
         return (draw * self.dimension).astype(np.int64)
 
     def report_bits(
         self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Computes the reported bits of entries ``value_at`` from two uniform draws in [0, 1) per
-        entry.
+        """Computes the randomized bits for entries ``value_at`` of vectors from given uniform
+        draws.
 
-        ``corner`` rounds the entry to -1 or 1 at random, and ``flip`` decides whether the resulting
-        bit is flipped. The code flips at the smaller rate, rounded up to a multiple of 2^-53. A
-        rate close to 1 would round to 1 above epsilon 37, and a bit would then prove a corner.
+        ``corner`` and ``flip`` hold one draw in [0, 1) per entry. ``corner`` rounds the entry to -1
+        or 1 at random, and ``flip`` decides whether the resulting bit is flipped. The flip rate is
+        rounded up to a multiple of 2^-53.
         """
         share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
+        # Bits are flipped at the smaller rate. A rate close to 1 would round to 1 above epsilon 37,
+        # and a bit would then prove to which of -1 and 1 the entry was rounded.
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
@@ -275,8 +290,10 @@ class OneCoordinate(Checked):
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """Returns two opposite corners as inputs, all entries +1 and all entries -1, and every
-        output.
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs.
+
+        The inputs are the vectors with all entries +1 and all entries -1. The outputs are all
+        reports.
         """
         inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
         coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
@@ -289,14 +306,16 @@ class OneCoordinate(Checked):
         )
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of randomized response on one bit, because the coordinate
-        does not depend on the input.
+        """Returns the accounting event of randomized response on one bit.
+
+        The coordinate does not count, because its distribution does not depend on the input.
         """
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
-        """Returns P(bit = 1) as a mixture of the two corners, which loses no digits at large
-        epsilon.
+        """Returns P(bit = 1) for entries ``value_at``.
+
+        The mixture of the probabilities at entries 1 and -1 loses no digits at large epsilon.
         """
         share = (1.0 + np.asarray(value_at, dtype=np.float64)) / 2.0
         return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))
@@ -310,15 +329,15 @@ class Ternary(NumberOutput):
     it is unbiased.
 
     B is ``bound`` and r is ``size``. Without a ``share`` no epsilon is finite: +r is impossible for
-    x <= 0, so that a report other than 0 proves a sign. Its probability is at most B/r, which is
-    the smallest delta, at every epsilon. With a ``share`` above B/r all three reports are always
-    possible: the report is +r or -r with probability ``share`` for every x, and it is +r with
-    probability share/2 + x/(2r). Then epsilon is ln((share + B/r)/(share - B/r)), and the report is
-    also unbiased.
+    x <= 0, so that a report other than 0 proves a sign. The probability of such a report is at most
+    B/r, which is the smallest delta, at every epsilon. With a ``share`` above B/r all three reports
+    are always possible: the report is +r or -r with probability ``share`` for every x, and it is +r
+    with probability share/2 + x/(2r). Then epsilon is ln((share + B/r)/(share - B/r)), and the
+    report is also unbiased.
 
     The mechanism acts elementwise on arrays of any shape; outputs are float64. Source: ternary
     quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in the released
-    code of VerticalGNN (entry 37 of the catalogue). The variant with a ``share`` was designed for
+    code of VerticalGNN (entry 37 of docs/claims.csv). The variant with a ``share`` was designed for
     this package.
     """
 
@@ -341,12 +360,15 @@ class Ternary(NumberOutput):
 
     @property
     def min_delta(self) -> float:
-        """Largest difference between two inputs in the probability of one sign, bound/size."""
+        """Smallest possible delta without a ``share``: bound/size.
+
+        This is the largest difference between two inputs in the probability of one sign.
+        """
         return self.bound / self.size
 
     @property
     def epsilon(self) -> float:
-        """Exact epsilon of one number; infinite without a ``share``."""
+        """Exact epsilon of one number; infinite if ``share`` is 0."""
         if not self.share:
             return math.inf
         return math.log((self.share + self.min_delta) / (self.share - self.min_delta))
@@ -362,8 +384,8 @@ class Ternary(NumberOutput):
         return self.report(values, rng.random(values.shape))
 
     def report(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Computes the reports of ``values`` in the domain from one uniform draw in (0, 1) per
-        value.
+        """Computes the reports of ``values`` in [-bound, bound], from one uniform draw in (0, 1)
+        each.
         """
         plus, nonzero = self._chances(values)
         return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
@@ -380,7 +402,9 @@ class Ternary(NumberOutput):
             return np.asarray(np.log(chance))
 
     def worst_case(self) -> WorstCase:
-        """Returns the two ends of the interval as inputs, and all three reports as outputs."""
+        """Returns inputs and outputs among which the largest log-ratio of probabilities occurs: the
+        two ends of the interval, and all three reports.
+        """
         return WorstCase(
             inputs=np.array([self.bound, -self.bound]),
             outputs=np.array([self.size, 0.0, -self.size]),
@@ -390,9 +414,9 @@ class Ternary(NumberOutput):
     def event(self) -> dp.DpEvent:
         """Returns the accounting event of a sign that is revealed with some probability.
 
-        The sign is the input's sign or random. The event is exact for the two ends of the interval.
-        Without a ``share``, other pairs of inputs differ by at most bound/size in total variation,
-        which the ends attain at every epsilon.
+        The sign is the input's sign or random. The event is exact for the inputs ``bound`` and
+        -``bound``. If ``share`` is 0, other pairs of inputs differ by at most bound/size in total
+        variation, which these two attain at every epsilon.
         """
         nonzero, noise = self.share or self.min_delta, 0.0
         if self.share:
@@ -400,7 +424,9 @@ class Ternary(NumberOutput):
         return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
     def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the probability of +r, and the probability of either +r or -r."""
+        """Returns the probability of the report +size, and the probability of either +size or
+        -size.
+        """
         shift = np.asarray(values, dtype=np.float64) / self.size
         if self.share:
             return (self.share + shift) / 2.0, np.full_like(shift, self.share)
@@ -426,16 +452,16 @@ class Piecewise(PureEpsilon, UnitNumber):
     and draws a double between them, and this double can reveal the input. In this class [-C, C] has
     2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell. Every
     output is then possible under every input, with the probability that the density gives. The mean
-    is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so that the
-    epsilon of the stored number never exceeds ``epsilon``. The mechanism acts elementwise on arrays
-    of any shape; outputs are float64.
+    is x up to that rounding, 2^-48 C. The property ``noise_rate`` is rounded up, so that the true
+    epsilon never exceeds ``epsilon``. The mechanism acts elementwise on arrays of any shape;
+    outputs are float64.
     """
 
     epsilon: PiecewiseEpsilon
 
     @property
     def noise_rate(self) -> float:
-        """Probability that the output is drawn independently of the input, e^(-epsilon/2), rounded
+        """Probability that the output is drawn independently of the input: e^(-epsilon/2), rounded
         up.
         """
         return share_of_noise(self.epsilon, _CELLS, self._near)
@@ -446,14 +472,19 @@ class Piecewise(PureEpsilon, UnitNumber):
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise_rate)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws reports exactly from the distribution on the cells, float64 of shape ``size``."""
+        """Draws outputs with exact probabilities, float64 of shape ``size``.
+
+        An output is the middle of one of 2^48 cells of the range.
+        """
         first = self._first(self.domain.expand_batch(value, size))
         anywhere = bernoulli(self.noise_rate, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
         return self._middle(np.where(anywhere, rng.integers(0, _CELLS, first.shape), near))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the log-density of ``output`` given ``value``; -inf beyond ``magnitude``."""
+        """Returns the log-density of ``output`` given ``value``; -inf for |output| above
+        ``magnitude``.
+        """
         cell = (np.asarray(output, dtype=np.float64) / self.magnitude + 1.0) * (_CELLS / 2)
         first = self._first(self.domain.check(value))
         near = (cell >= first) & (cell <= first + self._near)
@@ -466,17 +497,19 @@ class Piecewise(PureEpsilon, UnitNumber):
     def delta(self, epsilon: float) -> float:
         """Returns the exact delta at ``epsilon``, which the inputs -1 and 1 attain.
 
-        The likely intervals [l, r] of these inputs are disjoint. The delta is high (1 - e^(epsilon
-        - eps)) times the length of one interval, where high is the density on it. For overlapping
-        intervals only the part that does not overlap counts.
+        The intervals [l, r] of likely outputs are disjoint for these inputs. The delta is h (1 -
+        e^(epsilon - self.epsilon)) times the length of one interval, where h is the density on it.
+        For inputs with overlapping intervals only the part that does not overlap counts.
         """
         near = 1.0 - self.noise_rate * (1.0 - self._near / _CELLS)
         own = math.log(near / self._near) - math.log(self.noise_rate / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:
-        """Returns the inputs -1 and 1, and one output from each region of constant density under
-        both inputs.
+        """Returns inputs and outputs among which the largest log-ratio of densities occurs.
+
+        The inputs are -1 and 1. The outputs are one per interval on which both densities are
+        constant.
         """
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
@@ -484,11 +517,15 @@ class Piecewise(PureEpsilon, UnitNumber):
 
     @property
     def _near(self) -> int:
-        """Number of cells of [l, r], a share (C - 1)/(2C) = 1/(e^(eps/2) + 1) of all cells."""
+        """Number of cells of the interval [l, r] of likely outputs: a share 1/(e^(epsilon/2) + 1)
+        of all.
+        """
         return round(_CELLS / (math.exp(self.epsilon / 2.0) + 1.0))
 
     def _first(self, value: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns the index of the first cell of [l(x), r(x)]."""
+        """Returns the index of the first cell of the interval of likely outputs, for the input
+        ``value``.
+        """
         return np.asarray(np.rint((_CELLS - self._near) * ((1.0 + value) / 2.0)), dtype=np.int64)
 
     def _middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:

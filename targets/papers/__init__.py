@@ -1,1 +1,3 @@
-"""Audited papers: each folder holds one paper's systems, privacy claims and printed numbers."""
+"""Audited papers: each folder holds one paper's systems, privacy claims, and numbers that the paper
+prints.
+"""

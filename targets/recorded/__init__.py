@@ -1,1 +1,1 @@
-"""Recordings of uploads: their format, their writer, and the target that reads them."""
+"""Recordings of a federated training's messages: file format, writer, and replay as a system."""

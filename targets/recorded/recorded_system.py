@@ -1,4 +1,4 @@
-"""A target whose training is a recording: it replays the recorded messages."""
+"""A system under audit that replays recorded messages instead of training."""
 
 from __future__ import annotations
 
@@ -49,15 +49,19 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessages(Component):
-    """One component of a round's n recorded messages, whose numbers stay in their files.
+    """One named part of the n messages of a recorded round, whose numbers stay in their files.
 
-    name: name of the component
+    name: name of the part, such as "item"
     files: the files of the messages
-    file, place: index of each message's file, and its position in this file (n,)
-    kind, rate, shape: as in ``Component``
-    broadcast: the model, which provides the rows that messages omit because they did not change
-    round_sums: sums over all messages by component, if they were recorded
-    n_items: number of items; item positions in lists must be smaller
+    file: index in ``files`` of each message's file (n,)
+    place: index of each message in its file (n,)
+    kind: type of the messages, such as gradients
+    rate: public learning rate r (an update is -r times the sender's gradient), or None
+    shape: shape of one message
+    broadcast: the model, which provides the rows that messages omit because they did not change;
+        None if it was not recorded
+    round_sums: sums over all messages by part; None if they were not recorded
+    n_items: number of items; item indices in lists must be smaller
     """
 
     name: str
@@ -75,13 +79,16 @@ class RecordedMessages(Component):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The common data type of the numbers in all files, with float32 instead of float16."""
+        """Common data type of the numbers in all files, with float32 instead of float16."""
         each = [file.layouts[self.name].dtype for file in self.files]
         common = np.result_type(*each) if each else np.dtype(np.float64)
         return np.dtype(np.float32) if common == np.float16 else common
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """Reads the messages of the clients at positions ``clients``: (len(clients), *shape)."""
+        """Reads the messages of some clients, as an array (len(clients), *shape).
+
+        ``clients`` holds the indices of these clients.
+        """
         out = np.zeros((len(clients), *self.shape), self.dtype)
         for index, file, sent in self.read_pieces(clients):
             if file.layouts[self.name].form is Form.FULL:
@@ -93,7 +100,9 @@ class RecordedMessages(Component):
         return out
 
     def sent_rows(self, clients: Ints) -> NDArray[np.bool_]:
-        """Returns flags of the rows that ``clients`` sent, shape (len(clients), *shape[:1])."""
+        """Returns which rows of their tables ``clients`` (indices) sent, bool (len(clients),
+        *shape[:1]).
+        """
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not Form.SENT_ROWS for each in self.files):
             return out
@@ -104,21 +113,22 @@ class RecordedMessages(Component):
         return out
 
     def total(self) -> NDArray[Any]:
-        """Returns the recorded sum, or else computes the sum over all clients by blocks."""
+        """Returns the recorded sum of all messages; if there is none, computes the sum."""
         if self.round_sums is not None and self.name in self.round_sums:
             return np.asarray(self.round_sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
-        """Selects the messages of the clients at positions ``clients``, in this order."""
+        """Returns the messages of ``clients`` (indices) alone, in this order."""
         return replace(super(RecordedMessages, self).take(clients), round_sums=None)
 
     def read_pieces(
         self, clients: Ints
     ) -> Iterator[tuple[NDArray[np.intp], MessageFile, StoredPart]]:
-        """Reads messages file by file.
+        """Reads the messages of ``clients`` (indices), file by file.
 
-        Yields indices into ``clients``, the file, and the messages of these clients in the file.
+        Yields, for each file: positions in ``clients``, the file, and the messages of the clients
+        at these positions.
         """
         files, places = self.file[clients], self.place[clients]
         order = np.lexsort((places, files))
@@ -133,7 +143,9 @@ class RecordedMessages(Component):
                 yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
-        """Values of rows that messages omit: for a model the broadcast's, otherwise zeros."""
+        """Returns the values of rows that messages omit: for a model the broadcast's,
+        otherwise 0.
+        """
         if self.kind is not Kind.MODEL:
             return 0
         base = (self.broadcast or {}).get(self.name)
@@ -159,20 +171,21 @@ NO_RETRAINING = (
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RecordedSystem(System):
-    """A recorded system as a target, whose training yields the recorded rounds.
+    """A recorded system, whose training yields the recorded rounds.
 
     recording: the recording
     sender_rows: row in the data of each sender in ``Recording.senders`` (n,); -1 for senders that
         the data do not contain. Messages of such senders are left out, like messages with numbers
         that are not finite
     users: identifiers of the data's rows; the training raises InputError for other users
-    simulator: a system whose clients send such messages, which adversaries may run; None if
-    unavailable
+    simulator: a system whose clients send such messages, which adversaries may run; None if there
+        is no such system
     rounds: number of rounds that are read, from the first round on
-    stated: the claims on the system
-    user_vectors: the system's true user vectors, if they were recorded
-    notes: notes on the recording
-    assumed, doubt: as in ``Origin``
+    stated: the privacy claims that the caller states for the system
+    user_vectors: the system's true user vectors (n_users, F); None if they were not recorded
+    notes: sentences on the recording
+    assumed: sentence that states an assumption about the messages
+    doubt: sentence on why a failed attack proves nothing
     """
 
     recording: Recording
@@ -194,12 +207,16 @@ class RecordedSystem(System):
 
     @property
     def name(self) -> str:
-        """The system's name in the manifest."""
+        """The system's name in the recording's manifest."""
         return self.recording.manifest.algorithm
 
     @property
     def origin(self) -> Origin:
-        """Origin of the recorded clients: somebody else's system, with or without its code."""
+        """Facts on the source of the messages: clients of another party, which cannot be run again.
+
+        ``client`` is a system that sends such messages, or None. ``n_dropped`` counts the messages
+        that were left out because of numbers that are not finite.
+        """
         return Origin(
             is_external=True,
             at_hand=False,
@@ -215,29 +232,33 @@ class RecordedSystem(System):
 
     @property
     def digest(self) -> str:
-        """Digest of the recording's files, computed from their names, sizes and times."""
+        """Digest of the recording, in hexadecimal, computed from the names, sizes and times of its
+        files.
+        """
         return self.recording.digest
 
     @property
     def why_unproved(self) -> str:
-        """Reason why no upper bound is proved: a recording does not state its noise."""
+        """Sentence for a report on why no upper bound on epsilon is proved."""
         return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
     def required_items(self) -> int:
-        """Number of items according to the manifest."""
+        """Number of items that the data must have, according to the recording's manifest."""
         return self.recording.manifest.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claims that the caller states."""
+        """Returns the privacy claims that the caller stated. ``population`` is not used."""
         return self.stated
 
     def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
-        """Returns the system itself, and the notes on the recording."""
+        """Returns the system that is audited, here unchanged, and sentences on the recording."""
         return self, self.notes
 
     def public(self, interactions: Interactions) -> Public:
-        """Returns the public knowledge according to the manifest."""
+        """Returns the public knowledge: the facts in the manifest, and the number of users in the
+        data.
+        """
         manifest = self.recording.manifest
         return Public(
             algorithm=manifest.algorithm,
@@ -252,13 +273,17 @@ class RecordedSystem(System):
 
     @property
     def max_vantage(self) -> Vantage:
-        """The strongest vantage whose view the recording contains."""
+        """Strongest position of an adversary (server, another client, ...) whose view was
+        recorded.
+        """
         return self.recording.max_vantage
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields the recorded rounds, whose messages stay in their files.
+        """Yields the recorded rounds, and returns the recorded release (the model published at the
+        end).
 
-        Raises InputError unless ``interactions`` has the recorded system's ``users``.
+        The messages stay in their files. ``rng`` is not used. Raises InputError unless
+        ``interactions`` has the recorded system's ``users``.
         """
         if not np.array_equal(interactions.users, self.users):
             raise InputError(NO_RETRAINING)
@@ -285,12 +310,14 @@ class RecordedSystem(System):
         )
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
-        """Names in the order of the manifest, then by name. Some attacks depend on this order."""
+        """Sorts names of message parts as in the manifest, then by name. Some attacks depend on
+        this order.
+        """
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
     def _summed(self, name: str, sums: Tensors, count: int) -> Component:
-        """A component for which only the sum was recorded."""
+        """Returns a message part of ``count`` senders, for which only the sum was recorded."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.find_part(name, str(place))
         shape = sums.heads[name].shape
@@ -304,7 +331,10 @@ class RecordedSystem(System):
         model: Broadcast | None,
         sums: Tensors | None,
     ) -> Uploads:
-        """Messages of some files, in the order of their senders' rows in the data."""
+        """Returns the messages in some files, in the order of their senders' rows in the data.
+
+        Messages of unknown senders and messages with numbers that are not finite are left out.
+        """
         counts = np.array([file.count for file in files], dtype=np.int64)
         which = np.repeat(np.arange(len(files)), counts)
         place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -332,7 +362,7 @@ class RecordedSystem(System):
         return Uploads(users, MappingProxyType(components))
 
     def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of senders in the data, or -1 for senders that the data do not contain."""
+        """Returns the rows of senders in the data; -1 for senders that the data do not contain."""
         return self.sender_rows[np.searchsorted(self.recording.senders, senders)]
 
     def _component(
@@ -381,7 +411,9 @@ class RecordedSystem(System):
 def _shape(
     name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
 ) -> tuple[int, ...]:
-    """The shape of a full message; InputError if files differ, or if no source states it."""
+    """Returns the shape of a full message; InputError if files differ, or if no source states
+    it.
+    """
     shape = part.shape
     for file in files:
         layout = file.layouts[name]
@@ -407,7 +439,7 @@ def _shape(
 
 
 def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
-    """Loads the recorded reports into memory, as coordinates and signs."""
+    """Loads recorded reports, signs of single coordinates, into memory."""
     assert part.magnitude is not None
     assert part.shape is not None
     matrix = (part.shape[0], part.shape[1])

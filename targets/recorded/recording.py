@@ -1,4 +1,4 @@
-"""A recording of uploads on disk: its manifest, which is checked first, and its rounds."""
+"""A recording of a federated training's messages on disk: its manifest and its rounds."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def _titled(value: str) -> str:
 
 
 class RecordedPart(BaseModel):
-    """Description of one component of the recorded messages.
+    """Description of one named part of the recorded messages, such as an item table.
 
-    kind: meaning of the component's numbers
-    rate: public learning rate, as in ``targets.components.Component``
+    kind: meaning of the numbers in this part
+    rate: public learning rate r (an update is -r times the sender's gradient); None if there is
+        none
     shape: shape of one client's message; required for reports, and if messages contain only some
         rows of a table; otherwise it is only checked
     magnitude: the number B of reports +B and -B; required for reports
@@ -80,11 +81,11 @@ class Manifest(BaseModel):
     format, version: identification of the format
     algorithm: the system's name
     n_items: number of items
-    items: identifiers of the items, in the same form as in the truth; by default 0, 1, 2, ...
-    components: descriptions of the messages' components by name; ``"*"`` describes all others
-    route: strongest vantage that the protocol gives to anybody; by default the strongest vantage
-        that the recording contains
-    parties: number of silos, if senders are silos and not users
+    items: identifiers of the items, in the same form as in the true data; by default 0, 1, 2, ...
+    components: descriptions of the named parts of messages; ``"*"`` describes all others
+    route: strongest position (server, behind a shuffler, ...) from which anybody sees messages in
+        the protocol; by default the strongest position that the recording contains
+    parties: number of silos (organisations), if senders are silos and not users
     rows: rows of each item in tables, or its codes in lists; equally many for every item
     settings: public numbers, by name
     channel: public distribution of the randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or
@@ -124,7 +125,8 @@ class Manifest(BaseModel):
 
     @classmethod
     def create(cls, place: str, **values: Any) -> Manifest:
-        """Creates a manifest from its values by key; InputError at the first invalid key.
+        """Creates a manifest from its fields, by name; InputError at the first invalid name or
+        value.
 
         ``place`` is the name of the manifest in error messages.
         """
@@ -147,9 +149,9 @@ class Manifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Reads the manifest in a folder.
+        """Reads ``manifest.json`` in the directory of a recording.
 
-        Raises InputError if it is missing, too large, not JSON, or invalid.
+        Raises InputError if the file is missing, too large, not JSON, or invalid.
         """
         path = folder / MANIFEST
         check_file(path, MAX_MANIFEST, "a recording's manifest")
@@ -166,7 +168,7 @@ class Manifest(BaseModel):
         return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
     def find_part(self, name: str, place: str) -> RecordedPart:
-        """Returns the description of the component ``name``; InputError if the manifest has none.
+        """Returns the description of the message part ``name``; InputError if there is none.
 
         ``place`` is the name of the manifest in error messages.
         """
@@ -180,19 +182,23 @@ class Manifest(BaseModel):
 
     @property
     def item_rows(self) -> NDArray[np.int64] | None:
-        """Rows or codes of all items (n_items, h); None if the manifest has none."""
+        """Rows of all items in tables, or their codes in lists (n_items, h); None if not stated."""
         if self.rows is None:
             return None
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
     def noise_channel(self) -> Channel | None:
-        """Public distribution of the randomizer; None if the manifest has none."""
+        """Public distribution of the randomizer; None if the manifest does not state it."""
         return None if self.channel is None else _channel(self.channel)
 
 
 def describe_channel(channel: Channel | None) -> dict[str, float | str] | None:
-    """Returns the description of a channel in a manifest; None if it cannot be described."""
+    """Returns the name and the parameters of a randomizer's distribution, as a manifest states
+    them.
+
+    None if ``channel`` is None or not of a type that a manifest can state.
+    """
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
             return {"name": name} | {f.name: getattr(channel, f.name) for f in fields(channel)}
@@ -233,10 +239,10 @@ class RecordedRound:
     """The files of one recorded round.
 
     number: number of the round
-    broadcast: the model that the server sent, if it was recorded
+    broadcast: the model that the server sent; None if it was not recorded
     uploads: files of the clients' messages
     cleartext: files of messages that stay linked to senders even under secure aggregation
-    aggregate: sums of the uploads, if they were recorded
+    aggregate: sums of the uploads; None if they were not recorded
     """
 
     number: int
@@ -247,16 +253,21 @@ class RecordedRound:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that the index of the round's messages uses in memory."""
+        """Number of bytes in memory for senders and row offsets of the round's messages."""
         return sum(file.nbytes for file in (*self.uploads, *self.cleartext))
 
 
 @dataclass(frozen=True)
 class Recording:
-    """All files of a recording, whose sizes and senders have been read.
+    """The files of a recording. Shapes and senders have been read, other numbers have not.
 
-    ``digest`` is computed from the names, sizes and times of all files, not from their content.
-    ``truth`` is the path of the file with the training data, if the recording has one.
+    path: directory of the recording
+    manifest: description of the recording
+    rounds: files of each round, in ascending order of the rounds' numbers
+    release: the model published at the end; None if it was not recorded
+    truth: path of the file with the training data; None if the recording has none
+    digest: digest in hexadecimal, from the paths, sizes and times of all files, not from their
+        content
     """
 
     path: Path
@@ -270,9 +281,9 @@ class Recording:
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
         """Opens the recording in the directory ``path``, and checks its files.
 
-        Raises InputError with the first error in the files, or as soon as the index of senders
-        exceeds ``memory`` bytes. The header of every file of arrays is read, which takes about 0.1
-        ms per file.
+        Raises InputError with the first error in the files, or as soon as the senders of the
+        messages need more than ``memory`` bytes. The header of every file of arrays is read, which
+        takes about 0.1 ms per file.
         """
         if not path.is_dir():
             raise InputError(
@@ -313,7 +324,11 @@ class Recording:
 
     @cached_property
     def max_vantage(self) -> Vantage:
-        """The strongest vantage whose view was recorded; InputError if nothing was recorded."""
+        """Strongest position of an adversary (server, another client, ...) whose view was recorded.
+
+        Raises InputError if no message or model was recorded, or if only some files of messages
+        name the senders.
+        """
         files = [file for recorded in self.rounds for file in recorded.uploads]
         if files:
             named = {file.senders is not None for file in files}
@@ -335,7 +350,10 @@ class Recording:
 
     @cached_property
     def senders(self) -> NDArray[Any]:
-        """Distinct names of all clients that sent messages or took part in sums, sorted."""
+        """Distinct names of all clients that sent messages or took part in sums, sorted.
+
+        The names are numbers or texts. Raises InputError if both occur.
+        """
         lists = []
         for recorded in self.rounds:
             named = [file.senders for file in (*recorded.uploads, *recorded.cleartext)]
@@ -348,11 +366,12 @@ class Recording:
         return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def drop_nonfinite(self) -> tuple[Recording, tuple[str, ...]]:
-        """Returns the recording without parts that contain NaN or infinities, and notes on them.
+        """Returns the recording without data that contain NaN or infinities, and notes on their
+        number.
 
         All numbers are read once. Models and sums that are not finite are removed; messages that
-        are not finite are left out of their rounds when these are read. Raises InputError if more
-        than half of the messages, of the models or of the sums are not finite.
+        are not finite are left out when their rounds are read. Raises InputError if more than half
+        of the messages, of the models or of the sums are not finite.
         """
         files = [
             file for recorded in self.rounds for file in (*recorded.uploads, *recorded.cleartext)
@@ -392,7 +411,10 @@ def _finite(stored: Tensors | None) -> Tensors | None:
 
 
 def _entries(folder: Path, digest: Any) -> Iterator[Path]:
-    """Entries of a folder, sorted, without drafts, whose names begin with a dot."""
+    """Yields the entries of a folder, sorted by name, and adds them to ``digest``.
+
+    Names that begin with a dot belong to drafts, which are left out.
+    """
     for entry in sorted(folder.iterdir()):
         if not entry.name.startswith("."):
             state = entry.lstat()
@@ -401,7 +423,7 @@ def _entries(folder: Path, digest: Any) -> Iterator[Path]:
 
 
 def _role(entry: Path) -> str:
-    """The beginning of a file's name if its format is known, or else ""."""
+    """Returns the file's name up to a hyphen, without suffix; "" if the format is not known."""
     return entry.stem.partition("-")[0] if entry.suffix in FILE_READERS else ""
 
 

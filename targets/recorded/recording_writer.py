@@ -1,4 +1,4 @@
-"""Writer of recordings of any system, and the true data of the recorded senders."""
+"""Writer of recordings of any system's messages, and the true data of the recorded clients."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _TABLE = ("indptr", "indices", "ratings")
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """The true data of a recording, with which inferences are compared.
+    """The true data of recorded clients, with which the guesses of attacks are compared.
 
     interactions: the training data
-    user_vectors: the users' vectors (n_users, F), if the system keeps them
+    user_vectors: the users' vectors (n_users, F); None if the system does not keep them
     """
 
     interactions: Interactions
     user_vectors: Floats | None = None
 
     def write(self, path: Path) -> None:
-        """Writes the data into an npz file of arrays without pickled objects."""
+        """Writes the data into a new npz file of arrays without pickled objects."""
         data = self.interactions
         ratings = data.ratings
         arrays: dict[str, NDArray[Any]] = {
@@ -143,11 +143,11 @@ class RecordingWriter:
     n_items : number of items in the catalogue.
     algorithm : name of the system: letters, digits, dots and hyphens.
     kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
-        "items", "codes", "vector"), one for all components or one per name.
-    rates, shapes, magnitudes : by component: the public learning rate; the shape, required for
-        partial tables and for reports; the magnitude B of reports.
-    manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel``
-        (docs/recorded-uploads.md).
+        "items", "codes", "vector"), one for all named parts of messages or one per name.
+    rates, shapes, magnitudes : by name of the part: the public learning rate; the shape, required
+        for partial tables and for reports; the magnitude B of reports +B and -B.
+    manifest : further facts for readers of the recording, as fields of ``Manifest``: ``items``,
+        ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/recorded-uploads.md).
 
     Raises InputError for an invalid setting, or if ``path`` contains another recording.
 
@@ -201,7 +201,10 @@ class RecordingWriter:
             )
 
     def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
-        """Begins the round ``number``; ``broadcast`` is the model that the server sends."""
+        """Begins the round ``number`` and writes ``broadcast``, the model that the server sends.
+
+        Raises InputError unless ``number`` is a whole number from 0 to 10^9 - 1.
+        """
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected a round's number from 0 on, got {number!r}. Count rounds.")
         self._round = self.path / ROUNDS / str(int(number))
@@ -213,8 +216,9 @@ class RecordingWriter:
             self._write(self._round, BROADCAST, model)
 
     def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
-        """Writes the message of one sender: for each component an array, or a pair (rows, values).
+        """Writes the message of one sender in the current round.
 
+        ``arrays`` has, for each named part of the message, an array or a pair (row indices, rows).
         A pair means that the sender sent only these rows of a table. Raises InputError if the
         sender has already sent a message in this round.
         """
@@ -235,10 +239,10 @@ class RecordingWriter:
         *,
         clear: bool = False,
     ) -> None:
-        """Writes all messages of a round, in files of about 64 MiB.
+        """Writes the messages of all senders in the current round, in files of about 64 MiB.
 
         senders: names of the senders, or None to write the messages without names
-        components: the messages by component
+        components: the named parts of the messages, each for all senders
         clear: whether the messages stay linked to their senders even under secure aggregation
         """
         size = sum(
@@ -264,12 +268,17 @@ class RecordingWriter:
     def aggregate(
         self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
     ) -> None:
-        """Writes the sums of a round's messages, and the ``senders`` of the messages if known."""
+        """Writes the sums of the current round's messages, by name of the message part.
+
+        ``senders`` are the clients whose messages are in the sums; None if they are not known.
+        """
         written = {name: _array(name, value) for name, value in sums.items()}
         self._messages(AGGREGATE, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
-        """Ends the recording; ``release`` is the model that is published at the end."""
+        """Ends the recording; if ``release``, the model published at the end, is given, writes this
+        model.
+        """
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
             self._write(self.path, RELEASE, model)
@@ -286,7 +295,11 @@ class RecordingWriter:
         self.close()
 
     def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
-        """Arrays of a file for messages (n, *shape): the few changed rows of a table, or all."""
+        """Returns the arrays of a file for messages (n, *shape): their few changed rows, or whole
+        messages.
+
+        ``sent`` flags the rows that were sent; None if all were sent.
+        """
         part = self.manifest.find_part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
             return _partial(
@@ -334,7 +347,9 @@ def _partial(name: str, form: Form, values: NDArray[Any], ids: Ints, counts: Int
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:
-    """The numbers of a component; InputError unless they are numbers with a valid name."""
+    """Returns the numbers of a message part; InputError unless they are numbers with a valid
+    name.
+    """
     if not name or ":" in name or name == SENDERS:
         raise InputError(
             f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "

@@ -1,4 +1,4 @@
-"""Arrays in files from others (safetensors, npz), which are checked and never unpickled."""
+"""Arrays in files of unknown origin (safetensors, npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from fedrec_auditor.targets.compute import iter_blocks
 
 
 def check_file(path: Path, max_size: float, what: str) -> None:
-    """Checks that ``path`` is a regular file (no link) of at most ``max_size`` bytes.
+    """Raises InputError unless ``path`` is a file, not a link, of at most ``max_size`` bytes.
 
-    Raises InputError if it is not. ``what`` is the name of the file in error messages.
+    ``what`` is the name of the file in error messages.
     """
     _check(path, what, stat.S_ISREG, "file")
     if (size := path.stat().st_size) > max_size:
@@ -38,7 +38,7 @@ def check_file(path: Path, max_size: float, what: str) -> None:
 
 
 def check_folder(path: Path, what: str) -> None:
-    """Checks that ``path`` is a folder, not a link; InputError if it is not.
+    """Raises InputError unless ``path`` is a folder, not a link.
 
     ``what`` is the name of the folder in error messages.
     """
@@ -91,7 +91,7 @@ RowReader = Callable[[str, slice], NDArray[Any]]
 class ArrayInfo:
     """Shape and data type of an array that has not been read yet.
 
-    ``is_fortran`` states whether its numbers are in Fortran order.
+    ``is_fortran`` states whether its numbers are in Fortran order, that is, column by column.
     """
 
     shape: tuple[int, ...]
@@ -103,12 +103,13 @@ class ArrayInfo:
 class Tensors(Mapping[str, NDArray[Any]]):
     """Named arrays of one file. Their shapes are read at once, and their numbers in slices.
 
-    As a mapping, it is a model: all arrays except the senders, read in full on access.
+    As a mapping, the object has all arrays except the senders, each read in full on access.
 
     path: the file
     heads: shapes and data types of the arrays, by name
-    index: the arrays with one entry per message, which are the senders and the counts of rows
-    largest: minimum number of numbers in memory while a slice is read
+    index: the arrays with one entry per message, which are read at once: the senders, and the
+        numbers of rows per message
+    largest: least number of array elements in memory while a slice is read
 
     Raises InputError if the file is not a regular file, is incomplete, or contains data that are
     not numbers.
@@ -138,7 +139,8 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @contextmanager
     def open_slices(self) -> Iterator[RowReader]:
-        """Opens the file: returns a context with a function that reads slices.
+        """Returns a context with a function that reads from the file a slice of the array with a
+        given name.
 
         Raises InputError if the file is damaged.
         """
@@ -151,7 +153,10 @@ class Tensors(Mapping[str, NDArray[Any]]):
             raise self._broken(error) from error
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Reads the whole array ``name``; InputError unless its numbers are finite."""
+        """Reads the whole array ``name``; float16 becomes float32.
+
+        Raises InputError unless its numbers are finite.
+        """
         if name not in self.heads or name == SENDERS:
             raise KeyError(name)
         with self.open_slices() as read:
@@ -160,7 +165,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @cached_property
     def is_finite(self) -> bool:
-        """Whether all numbers of the file are finite. They are read once."""
+        """Whether all numbers of the file are finite. The file is read once."""
         with self.open_slices() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
@@ -172,13 +177,15 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all arrays together."""
+        """Number of bytes of all arrays together, as if they were in memory."""
         heads = self.heads.values()
         return sum(int(np.prod(h.shape, dtype=np.int64)) * h.dtype.itemsize for h in heads)
 
     @property
     def senders(self) -> NDArray[Any] | None:
-        """Senders of the messages or of the sums, as numbers or texts; None if not in the file."""
+        """Senders of the messages or of the sums, numbers or texts (n,); None if the file has
+        none.
+        """
         return self.index.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
@@ -250,9 +257,9 @@ class SafeTensors(Tensors):
 
 
 class NumpyArchive(Tensors):
-    """A file .npz, whose arrays are read up to the end of the requested slice.
+    """A file .npz, in which an array is read from its start to the end of the requested slice.
 
-    max_bytes: maximum number of bytes of an array of the index
+    max_bytes: maximum number of bytes of an array with one entry per message
     only_names: names of the arrays that are read, by default all
     text_names: names of the arrays that may hold texts
     """
@@ -305,7 +312,10 @@ class NumpyArchive(Tensors):
 
 
 def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
-    """An array's head, and the offset of its first number; ValueError for arrays of objects."""
+    """Returns an array's shape and data type, and the offset of its first number in the file.
+
+    Raises ValueError for arrays of objects.
+    """
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -319,7 +329,7 @@ def _header(file: IO[bytes]) -> tuple[ArrayInfo, int]:
 
 
 def _slice(file: IO[bytes], head: ArrayInfo, rows: slice) -> NDArray[Any]:
-    """Rows of the array whose numbers begin at the file's position.
+    """Reads rows of the array whose numbers begin at the file's position.
 
     In Fortran order, the whole array is read.
     """
@@ -353,7 +363,11 @@ def check_finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """Raises InputError if a sender's name has more than ``MAX_NAME_LEN`` characters."""
+    """Raises InputError if the name of a sender has more than ``MAX_NAME_LEN`` characters.
+
+    senders: names or numbers of the senders; None if there are none
+    path: name of the file in the error
+    """
     if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * MAX_NAME_LEN:
         raise InputError(
             f"Expected senders of at most {MAX_NAME_LEN:,} characters in {path}, got a name of "
@@ -365,7 +379,7 @@ _BLOCK = 2**22  # numbers per block of messages that is checked at once
 
 
 class Form(StrEnum):
-    """Form in which a file stores a component: whole messages, or some rows of a table."""
+    """Form in which a file stores one part of messages: whole messages, or some rows of a table."""
 
     FULL = "whole"
     SENT_ROWS = "rows"  # the remaining rows were not sent
@@ -374,11 +388,11 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartLayout:
-    """Layout of a component in one file.
+    """Layout of one named part of messages in one file.
 
-    form: whether messages are stored in full or as rows
+    form: whether messages are stored whole or as rows
     dtype: data type of the numbers
-    shape: shape of a message if it is stored in full, or else of one row
+    shape: shape of a whole message, or of one row
     """
 
     form: Form
@@ -388,11 +402,11 @@ class PartLayout:
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """One component of k messages, in full or as rows.
+    """One named part of k messages as stored: whole messages, or some rows of tables.
 
-    values: the messages (k, *shape), or their rows (r, *shape)
-    ids: positions of the rows in their tables (r,); empty for messages in full
-    row_counts: numbers of rows per message (k,); empty for messages in full
+    values: the messages (k, *shape), or the r rows of all messages together (r, *shape)
+    ids: indices of the rows in their tables (r,); empty for whole messages
+    row_counts: number of rows of each message (k,); empty for whole messages
     """
 
     values: NDArray[Any]
@@ -407,14 +421,16 @@ class MessageFile:
     path: the file
     count: number n of messages
     senders: senders of the messages (n,); None if the file does not name them
-    layouts: layouts of the components, by name
+    layouts: layouts of the messages' named parts (such as an item table), by name
     tensors: the file's arrays
-    starts: offsets of each message's rows (n + 1,), by name of the component
+    starts: offsets of each message's rows (n + 1,), by name of a part that is stored as rows
 
-    A component is stored in full as ``NAME`` (n, *shape). As rows, it is stored as ``NAME`` (r,
-    *shape of a row), ``NAME:rows`` or ``NAME:moved`` (r,), and ``NAME:counts`` (n,). The array
-    ``senders`` (n,) contains numbers; senders that are texts are in the header of a safetensors
-    file. Raises InputError if the file is damaged or has a different layout.
+    A part stored as whole messages is the array ``NAME`` (n, *shape). A part stored as r rows is
+    ``NAME`` (r, *shape of a row), the row indices (r,), and the number of rows per message,
+    ``NAME:counts`` (n,). The indices are called ``NAME:rows`` if other rows were not sent, and
+    ``NAME:moved`` if other rows equal the broadcast. The array ``senders`` (n,) contains numbers;
+    senders that are texts are in the header of a safetensors file. Raises InputError if the file is
+    damaged or has a different layout.
     """
 
     path: Path
@@ -460,19 +476,21 @@ class MessageFile:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes in memory for the index: the senders, and offsets of their messages."""
+        """Number of bytes in memory for senders and row offsets of the file's messages."""
         return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
 
     def min_memory(self, name: str) -> int:
-        """Returns the least memory, in numbers, for one message of the component ``name``."""
+        """Returns the least number of array elements in memory while one message's part ``name`` is
+        read.
+        """
         rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> StoredPart:
-        """Reads the component ``name`` of the messages at positions ``places``.
+        """Reads one named part of the messages with the indices ``places`` in the file.
 
         If ``ordered``, the rows of each message are sorted, regardless of their order in the file.
-        Raises InputError if a message has the same row twice.
+        InputError is then raised if a message has the same row twice.
         """
         pieces = self._read(name, places)
         if not ordered:
@@ -490,7 +508,9 @@ class MessageFile:
 
     @cached_property
     def is_finite(self) -> NDArray[np.bool_]:
-        """Flags (n,) of messages whose numbers are all finite; all numbers are read once."""
+        """Whether all numbers of a message are finite, for each message, bool (n,). The file is
+        read once.
+        """
         out = np.ones(self.count, np.bool_)
         for name, layout in self.layouts.items():
             for block in iter_blocks(self.count, self.min_memory(name), _BLOCK):
@@ -502,7 +522,9 @@ class MessageFile:
         return out
 
     def file_error(self, expected: str, got: str) -> InputError:
-        """Creates an InputError with the ``expected`` content of this file, and its content."""
+        """Creates an InputError that states the ``expected`` and the actual (``got``) content of
+        this file.
+        """
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
     def _starts(self, tensors: Tensors, name: str, form: Form) -> NDArray[np.int64]:
@@ -537,7 +559,7 @@ class MessageFile:
 
 
 def _runs(places: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive positions: the first position, and the last position plus one."""
+    """Yields runs of consecutive numbers in ``places``: first number, and last number plus one."""
     cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
     for start, stop in pairwise(cuts):
         if stop > start:

@@ -1,1 +1,3 @@
-"""Base classes of the systems under audit: the protocol of a target, and the training loop."""
+"""Base classes of the systems under audit: the interface that each system implements, and the
+training loop.
+"""

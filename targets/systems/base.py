@@ -1,4 +1,6 @@
-"""Protocols of an audited system (``Claimant``, ``Target``), and the records of their methods."""
+"""Interfaces of a system under audit (``Claimant``, ``Target``), and the types of their arguments
+and results.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,9 @@ class Cost:
     rounds: number of rounds.
     senders: number of clients that send a message in one round.
     numbers: number of values in one message.
-    bytes: bytes in which one message is stored.
-    held: number of further values of 4 bytes in memory, such as the model's tables and the training
-        examples of the largest device.
+    bytes: storage of one message, in bytes.
+    held: number of values of 4 bytes in memory besides the messages, such as the model's tables and
+        the training examples of the largest device.
     updates: number of updates of single model parameters in the whole training.
     """
 
@@ -67,24 +69,27 @@ class Cost:
         held: float = 0,
         made: float = 0,
     ) -> Cost:
-        """Estimates the cost from the sizes that a system declares; the defaults fit most systems.
+        """Estimates the cost of one training from the sizes that a system declares; the defaults
+        fit most systems.
 
         Parameters
         ----------
         interactions : training data; they give the numbers of users, items and interactions.
-        rounds, senders : see the class.
+        rounds : number of rounds.
+        senders : number of clients that send a message in one round.
         width : number of model parameters per user and per item.
-        passes : number of passes over the training examples in the whole training; by default one
+        passes : number of passes over the training examples in the whole training; None means one
             pass per round.
         negatives : number of negative examples per interaction.
-        reports : number of reports in one message; a report holds one randomized number.
+        reports : number of reports in one message; a report is one randomized number.
         dense : number of values in a message besides the rows of the items that its sender trained
-            on. If None, a message is a table of all items, and its storage grows with the sender's
-            interactions.
-        numbers, bytes : size of one message as in the class, in place of the estimate.
-        held : number of further values of 4 bytes in memory.
-        made : number of values that are computed to make one message, not counting the passes over
-            the data.
+            on. None means that a message is a table of all items, whose storage grows with the
+            sender's number of interactions.
+        numbers : number of values in one message, in place of the estimate.
+        bytes : storage of one message in bytes, in place of the estimate.
+        held : number of values of 4 bytes in memory, besides those that are estimated.
+        made : number of values that a client computes to make one message, not counting the passes
+            over the data.
         """
         import numpy as np
 
@@ -124,12 +129,12 @@ Progress = Callable[[int, int], None]
 
 
 class NoScores(InputError):
-    """Raised by a target that computes no item scores, so that its utility cannot be measured."""
+    """Raised by a system that computes no item scores, so that its utility cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """Numbers of users, items and features, on which the epsilon of a system may depend.
+    """Sizes of the data on which the epsilon of a system may depend.
 
     n_users: number of users.
     n_items: number of items.
@@ -144,15 +149,16 @@ class Population:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedClaim:
-    """A claim, with the scope and the delta at which an audit compares it with bounds.
+    """A claim, with the scope and the delta at which an audit compares its epsilon with bounds.
 
     claim: the stated epsilon and its source.
-    scope: unit, adjacency, vantage and horizon of the comparison.
+    scope: data (unit), their change (adjacency), adversary's position (vantage) and period
+        (horizon) of the comparison.
     delta: delta of the comparison.
-    note: a sentence that explains why a reader would apply the claim to this scope.
-    outside_model: a part of the comparison that the paper does not address, such as a budget that
-        it does not print. If given, a bound above the claim does not refute the paper.
-    curve: epsilon as a function of delta, if the claim is a formula.
+    note: a sentence that explains why a reader of the paper would apply the claim to this scope.
+    outside_model: a quantity in the comparison that the paper does not state, such as a budget. If
+        not empty, a bound above the claim does not refute the paper.
+    curve: function from delta to epsilon, if the claim is a formula; None otherwise.
     """
 
     claim: Claim
@@ -163,8 +169,8 @@ class ScopedClaim:
     curve: Callable[[float], float] | None = None
 
     def at_delta(self, delta: float) -> ScopedClaim | None:
-        """Returns the claim at another delta, computed from ``curve``; None if the claim is not a
-        formula.
+        """Returns the claim at another delta, with the epsilon that ``curve`` gives there; None if
+        the claim has no ``curve``.
         """
         if self.curve is None:
             return None
@@ -177,17 +183,17 @@ class ScopedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignedPair:
-    """Two neighbouring users and a broadcast for which their messages differ as much as the system
-    allows.
+    """Two neighbouring users and a broadcast for which the users' messages differ as much as the
+    system allows.
 
     target: the system, built for the small catalogue of ``profiles``.
-    profiles: the interactions of the two users, one user per world.
-    broadcast: the model that the server sends to both users; a malicious server may send any
-        values.
-    scope: scope of a bound that is measured on the messages.
-    world_names: descriptions of the two worlds, for reports.
+    profiles: interaction histories of the two users, one row per user.
+    broadcast: arrays that the server sends to the two users, by name; a malicious server may choose
+        any values. None if the server sends nothing.
+    scope: what a bound covers that is measured on the messages: data, adversary and period.
+    world_names: descriptions of the two users' inputs, for printed results.
     reducer: function that reduces n messages to an array of numbers, shape (n, f), on which the
-        bound is measured. If None, whole messages are measured.
+        bound is measured. None means that whole messages are measured.
     """
 
     target: Target
@@ -199,7 +205,9 @@ class DesignedPair:
 
 
 class Split(StrEnum):
-    """The part of the data that a paper holds out to measure the utility of its system."""
+    """The part of the data that a paper holds out to measure utility, such as the last interaction
+    of every user.
+    """
 
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
@@ -212,7 +220,7 @@ class Evaluation:
     """A paper's protocol for measuring utility.
 
     split: the part of the data that is held out.
-    cutoffs: values of K at which HR@K and NDCG@K are computed.
+    cutoffs: lengths K of the recommendation lists for which HR@K and NDCG@K are computed.
     """
 
     split: Split = Split.LEAVE_LAST_OUT
@@ -221,7 +229,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFigure:
-    """A utility figure that a paper prints.
+    """A utility value that a paper prints, such as an HR@10.
 
     metric: name of the metric, such as HR@10.
     protocol: name of the evaluation protocol.
@@ -237,7 +245,7 @@ class ReportedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The trained parameters that devices need to score items.
+    """Trained parameters with which devices score items.
 
     arrays: arrays by name; every system chooses its own names.
     """
@@ -247,13 +255,13 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Result of one training: the transcript, and the model with which clients score items.
+    """Result of one training: the recorded messages, and the model with which clients score items.
 
-    transcript: all recorded messages, with the public knowledge.
+    transcript: messages of the recorded rounds, the published model, and the public knowledge.
     model: the trained parameters.
     user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
-        F); zeros for users who sent nothing. They never leave the devices and no vantage shows
-        them. They are the truth with which the guesses of an attack are compared. None if the
+        F); zeros for users who sent nothing. Attacks guess these vectors, and an audit compares the
+        guesses with them. No adversary sees them, because they never leave the devices. None if the
         system does not keep them.
     """
 
@@ -264,18 +272,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Facts about the source of a target and of its messages, on which an audit depends.
+    """Source of a system under audit and of its messages, which decides what an audit may conclude
+    from them.
 
     is_external: whether somebody else wrote the system. Its claims are then stated numbers, which
         hold for every population or, if ``n_users`` is given, for a population of this size.
-    at_hand: whether the clients can be run to make new messages; a recording has only stored
+    at_hand: whether the client code can be run to make new messages; False for a recording of
         messages.
-    client: client code that makes messages like those of a recording; None if nobody gave it.
-    n_users: number of users for which the claims are stated.
+    client: client code that makes messages like those of a recording; None if no such code was
+        given.
+    n_users: number of users for which the claims are stated; None if they hold for any number.
     send_rate: probability that a user sends in a round, drawn anew in every round.
     assumption: a sentence that states an assumption about the messages which no source confirms.
     caveat: a sentence that explains why the failure of an attack on these messages proves nothing.
-    n_dropped: number of messages that were left out because their values are not finite.
+    n_dropped: number of messages that were left out because some of their values are not finite.
     """
 
     is_external: bool = False
@@ -289,52 +299,58 @@ class Origin:
 
 
 def origin_of(target: Target) -> Origin:
-    """Returns ``target.origin``; by default the origin of a system of this package, which computes
-    its claims.
+    """Returns ``target.origin``: who wrote the system, and where its messages come from.
+
+    For a target without this attribute, returns the default ``Origin``, a system of this package
+    that computes its own claims.
     """
     return getattr(target, "origin", Origin())
 
 
 class Claimant(Protocol):
-    """The part of a target that an audit needs to judge claims without a run: its claims and its
-    events.
+    """Interface of a system whose claims an audit compares with proved bounds, without running the
+    system.
 
-    Members that are not abstract have defaults that hold for most targets.
+    Members that are not abstract have defaults that hold for most systems.
     """
 
     @property
     def name(self) -> str:
-        """Name of the target on the command line."""
+        """Name of the system on the command line."""
         ...
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Sentences that state the assumptions of ``event`` which the code cannot confirm."""
+        """Assumptions, one sentence each, on which the proof of epsilon (``event``) rests and which
+        the code cannot confirm.
+        """
         return ()
 
     @property
     def why_unproved(self) -> str:
-        """Reason why the events of this target prove no epsilon; "" if they prove one or state the
-        reason themselves.
+        """Reason why no finite epsilon is proved for this system. Empty if one is proved, or if the
+        accounting events state the reason.
         """
         return ""
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds in a training, reports per user and round, and ratings per user, as far
-        as known.
+        """Number of rounds per training, reports (messages of one randomized number) per user and
+        round, and ratings per user; None for an unknown number.
         """
         ...
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the claims, each in its own scope and in every other scope to which a reader may
-        apply it.
+        """Returns the claims for this population, each in its own scope and in every other scope to
+        which a reader may apply it.
+
+        A scope is what a claim protects, against whom, and how long.
         """
         ...
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomized function from the unit of ``scope`` to the output that its vantage
-        sees.
+        """Returns the randomized function from the data that ``scope`` protects (its unit) to what
+        its adversary sees.
 
         None if the function is unknown, or if no single distribution covers all pairs of the unit's
         values.
@@ -342,9 +358,10 @@ class Claimant(Protocol):
         return None
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event from which accountants compute epsilon in ``scope``.
+        """Returns the accounting event (dp-accounting) from which accountants compute the epsilon
+        of ``scope``.
 
-        By default it is non-private, because messages are neither clipped nor noisy.
+        By default ``NonPrivateDpEvent``, because messages are neither clipped nor noisy.
         """
         from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 
@@ -352,17 +369,17 @@ class Claimant(Protocol):
 
 
 class Target(Claimant, Protocol):
-    """A federated recommender under audit: its claims and events, its whole training, and one
-    client's code.
+    """Interface of a federated recommender under audit: claims, accounting events, training, and
+    the code of one client.
 
-    Targets are frozen dataclasses. Their fields are the paper's settings, which are checked on
+    Targets are frozen dataclasses. Their fields are settings from the paper, which are checked on
     construction.
     """
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Alternative names of settings on the command line, such as the paper's symbols, mapped to
-        field names.
+        """Alternative names of settings on the command line, such as the paper's symbols, each with
+        its field name.
         """
         ...
 
@@ -373,23 +390,27 @@ class Target(Claimant, Protocol):
 
     @property
     def reported(self) -> tuple[ReportedFigure, ...]:
-        """Utility figures that the paper prints, shown next to the measured ones."""
+        """Utility values that the paper prints, to be shown next to the measured values."""
         ...
 
     @property
     def unprotected(self) -> str:
-        """Name of the same system without its protection; "" if there is no such system."""
+        """Command-line name of this system's counterpart without protection; "" if there is no such
+        system.
+        """
         ...
 
     @property
     def noise_setting(self) -> NoiseSetting | None:
-        """The settings that determine how much noise is added; None if no setting does."""
+        """Names of the settings that determine how much noise is added; None if no setting does."""
         return None
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Values of settings with which the training converges, where the printed values do not; by
-        default empty.
+        """Values of settings with which the training converges, by name of the setting.
+
+        They replace values from the paper with which the training does not converge. Empty if no
+        value has to be replaced.
         """
         return {}
 
@@ -403,14 +424,17 @@ class Target(Claimant, Protocol):
         """Whether all clients send in every round, and their messages depend only on their data and
         the broadcast.
 
-        The rounds of a training are then independent if the server chooses its broadcasts. In most
-        systems clients keep a state, or only a random sample of clients sends in a round.
+        If so, a server that chooses all broadcasts makes the rounds of a training independent of
+        each other. In most systems this is False: clients keep a state, or only a random sample of
+        clients sends in a round.
         """
         return False
 
     @property
     def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device`` instead of the CPU."""
+        """Whether clients are trained on ``Compute.device``, which may be a GPU, instead of the
+        CPU.
+        """
         return False
 
     @property
@@ -424,7 +448,9 @@ class Target(Claimant, Protocol):
         return 0.0
 
     def cost(self, interactions: Interactions) -> Cost:
-        """Returns the estimated cost of a training on these interactions."""
+        """Returns the estimated cost of a training on these interactions: time, memory and
+        messages.
+        """
         ...
 
     def limit_rounds(self, rounds: int) -> Target:
@@ -432,21 +458,22 @@ class Target(Claimant, Protocol):
         ...
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Returns the worst-case pairs for one message, on which the local game runs the client's
-        own code.
+        """Returns pairs of neighbouring users whose messages differ the most; an audit runs the
+        client's own code on them.
 
-        The tuple is empty unless a client's own randomizer guarantees a pure epsilon.
+        Empty unless a client's own randomizer guarantees an epsilon at delta 0.
         """
         return ()
 
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
-        """Returns the function that computes a device's message, and the users' histories as its
-        inputs.
+        """Returns the function that computes one device's message, and the list of its inputs, one
+        interaction history per row of ``profiles``.
 
-        The function takes one history and a random generator. A test runs it for every outcome of
-        the randomness. None if devices keep a state, or if the code is not available.
+        The function takes one history and a random generator, and uses the model ``broadcast``. A
+        test runs it for every outcome of the randomness. None if devices keep a state, or if the
+        code is not available.
         """
         return None
 
@@ -458,11 +485,12 @@ class Target(Claimant, Protocol):
         compute: Compute = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Trains the system and records all messages; ratings may be explicit or implicit.
+        """Trains the system, and returns the recorded messages and the final model; ratings may be
+        explicit or implicit.
 
-        ``rng`` is the source of all randomness. If ``keep`` is given, the transcript has only the
-        last ``keep`` rounds. ``progress`` is called after every round. Raises InputError if the
-        data lack a part that the system needs.
+        ``rng`` is the source of all randomness. If ``keep`` is given, only the last ``keep`` rounds
+        are recorded. ``progress`` is called after every round. Raises InputError if the data lack a
+        part that the system needs.
         """
         ...
 
@@ -474,8 +502,11 @@ class Target(Claimant, Protocol):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Runs only the client's code and returns ``size`` independent messages per profile,
-        grouped by profile.
+        """Returns ``size`` independent messages of every client, computed by the client's code
+        without a training.
+
+        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
+        that they receive. All messages of a client follow one another.
         """
         ...
 
@@ -483,7 +514,8 @@ class Target(Claimant, Protocol):
         """Computes the scores of all items for the given users as their devices do, shape
         (len(users), n_items).
 
-        ``interactions`` are the data on the devices. Devices that fine-tune the model do so on
-        these data. Raises NoScores if the target computes no item scores.
+        ``users`` are row indices of ``interactions``, the data on the devices. Devices that
+        fine-tune the model do so on these data. Raises NoScores if the system computes no item
+        scores.
         """
         ...

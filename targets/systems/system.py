@@ -1,4 +1,8 @@
-"""Base classes of systems: the training loop, noiseless, central and report-based systems."""
+"""Base classes of the federated recommenders in this package.
+
+There are classes for systems in general, systems without noise, systems whose server holds all
+data, and systems whose clients send randomized bits.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcri
 class TrainingResult:
     """Result of a training, as ``System.train`` returns it.
 
-    release: the published model; None if nothing is published.
+    release: the published model, as arrays by name; None if nothing is published.
     arrays: the arrays that devices need to score items, by name.
     user_vectors: for each user the vector from which the last upload was computed, shape (n_users,
         F); None if the system does not keep them.
@@ -64,11 +68,12 @@ Messages = dict[str, Component]
 
 @dataclass(frozen=True)
 class UploadRequest:
-    """A request for messages of some profiles at one broadcast.
+    """Arguments for the computation of clients' messages: ``size`` messages per client, given one
+    broadcast.
 
-    profiles: the interactions of the profiles, one row per profile.
-    size: number of messages per profile.
-    broadcast: the model that clients receive from the server.
+    profiles: interaction histories, one row per client.
+    size: number of messages per client.
+    broadcast: arrays that clients receive from the server, by name; None if they receive nothing.
     rng: generator from which the seeds of ``streams`` are drawn.
     compute: number of threads, memory and device of the computation.
     """
@@ -81,12 +86,14 @@ class UploadRequest:
 
     @cached_property
     def profile_ids(self) -> Ints:
-        """Index of the profile behind each message, shape (n_messages,)."""
+        """Row index in ``profiles`` of the client that sends each message, shape (n_messages,)."""
         return np.repeat(np.arange(self.profiles.n_users), self.size)
 
     @cached_property
     def interactions(self) -> Interactions:
-        """Interactions behind each message: the row of its profile, repeated ``size`` times."""
+        """Interaction history from which each message is computed: one row per message, so that
+        every client's row is repeated ``size`` times.
+        """
         return self.profiles.take_users(self.profile_ids)
 
     @cached_property
@@ -105,13 +112,13 @@ same round back as it is stored, which is on disk if memory is short.
 
 @dataclass(frozen=True, kw_only=True)
 class System(Checked, Target, ABC):
-    """Base class of systems; implements ``Target`` by a training loop and by the declarations of a
-    paper.
+    """Base class of federated recommenders, with a training loop; a system's claims are declared in
+    its paper's folder.
 
     A subclass implements its training (``train``), the client's uploads (``messages``) and the
-    scores of items (``score``). The folder of its paper declares the claims and the printed utility
-    figures. If ``is_central`` is true, all rounds run within a server that holds the data, and the
-    transcript has no rounds.
+    scores of items (``score``). The paper's folder also declares the utility values that the paper
+    prints. If ``is_central`` is true, all rounds run within a server that holds the data, and the
+    record of messages (transcript) has no rounds.
     """
 
     evaluation: ClassVar[Evaluation]
@@ -123,8 +130,8 @@ class System(Checked, Target, ABC):
 
     @property
     def name(self) -> str:
-        """Name of the system on the command line: the class attribute ``called``, or else the
-        file's name.
+        """Name of the system on the command line: the class attribute ``called``; otherwise the
+        file's name, or the class's name in a file ``*_systems.py``.
         """
         return _called(type(self))
 
@@ -136,7 +143,7 @@ class System(Checked, Target, ABC):
 
     @property
     def reported(self) -> tuple[ReportedFigure, ...]:
-        """Utility figures that the paper prints for this system."""
+        """Utility values that the paper prints for this system, such as HR@10."""
         paper, name = self._described()
         return paper.reported(name)
 
@@ -147,7 +154,9 @@ class System(Checked, Target, ABC):
 
     @property
     def max_vantage(self) -> Vantage:
-        """The strongest vantage whose view the transcript of a run contains."""
+        """Strongest adversary whose view (messages and public parameters) a run records; by default
+        the server.
+        """
         return Vantage.SERVER
 
     @property
@@ -158,8 +167,11 @@ class System(Checked, Target, ABC):
         return Sizes(rounds=self.rounds)
 
     def cost(self, interactions: Interactions) -> Cost:
-        """Returns the estimated cost of a training: one message per user and round, unless
-        ``cost_args`` changes this.
+        """Returns the estimated cost of a training on these interactions: time, memory and
+        messages.
+
+        By default every user sends one message in every round, or none in a central system.
+        ``cost_args`` overrides this.
         """
         usual = {
             "rounds": self.n_steps,
@@ -170,19 +182,23 @@ class System(Checked, Target, ABC):
 
     def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
         """Returns the system that is audited on these interactions, and notes on how it differs
-        from this one.
+        from ``self``.
 
-        By default the system is unchanged and there are no notes.
+        By default the system is unchanged and there are no notes. For code written by somebody
+        else, trial calls may determine some settings.
         """
         return self, ()
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the arguments of ``Cost.estimate`` in which this system differs from the
-        defaults."""
+        """Returns the arguments of ``Cost.estimate``, by name, in which this system differs from
+        the defaults; by default none.
+        """
         return {}
 
     def n_uses(self, horizon: Horizon) -> int:
-        """Returns the number of times that one round's mechanism is applied within ``horizon``."""
+        """Returns how often a client's randomizer for one round is applied to the same data within
+        ``horizon``, one round or the training.
+        """
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
     def limit_rounds(self, rounds: int) -> Self:
@@ -194,6 +210,8 @@ class System(Checked, Target, ABC):
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         """Returns the paper's claims, each in its own scope and in other scopes to which readers
         may apply it.
+
+        A scope is what a claim protects, against whom, and how long.
         """
         paper, name = self._described()
         return paper.scoped_claims(name, self, population)
@@ -206,11 +224,13 @@ class System(Checked, Target, ABC):
         compute: Compute = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Trains the system and records the messages of all steps, or of the last ``keep`` steps.
+        """Trains the system, and returns the final model and the messages of all steps, or of the
+        last ``keep`` steps.
 
         Messages are stored in memory up to ``compute.memory`` bytes, and beyond that on disk.
-        ``progress`` is called after every step of ``train``. Raises InputError if the data lack a
-        part that the system needs, or if the training diverges.
+        ``progress`` is called after every step of ``train``. ``rng`` is the source of all
+        randomness. Raises InputError if the data lack a part that the system needs, or if the
+        training diverges.
         """
         training, spill = self.train(interactions, rng, compute), RoundStore(compute)
         rounds: list[Round] = []
@@ -243,20 +263,24 @@ class System(Checked, Target, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Number of steps of ``train``: the number of rounds, or one."""
+        """Number of steps of ``train``: the number of rounds, or 1 if each client uploads only
+        once.
+        """
         return self.rounds or 1
 
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
-        """Trains the system and yields the messages of one round at a time; ``rng`` is the source
-        of all randomness.
+        """Trains the system; the generator yields the messages of one round at a time and returns
+        the result.
+
+        ``rng`` is the source of all randomness. ``compute`` sets threads, memory and device.
         """
 
     def public(self, interactions: Interactions) -> Public:
-        """Returns the public knowledge of a run: the system's name, its settings, the numbers of
-        users and items, and the item genres.
+        """Returns what the adversary knows of a run: the system's name, its settings, the numbers
+        of users and items, and the item genres.
         """
         return Public(
             algorithm=self.name,
@@ -274,24 +298,36 @@ class System(Checked, Target, ABC):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Runs only the client's code and returns ``size`` independent messages per profile,
-        grouped by profile.
+        """Returns ``size`` independent messages of every client, computed by the client's code
+        without a training.
+
+        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
+        that clients receive; None if the server sends none. All messages of a client follow one
+        another.
         """
         calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.profile_ids, self.messages(calls))
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Computes the clients' messages, by component; by default clients send nothing."""
+        """Computes the messages that ``calls`` requests, as components (named arrays with one row
+        per message).
+
+        By default clients send nothing.
+        """
         return {}
 
     @abstractmethod
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes the scores of all items for the given users, shape (len(users), n_items)."""
+        """Computes the scores of all items for the users at row indices ``users``, shape
+        (len(users), n_items).
+        """
 
     @classmethod
     def _described(cls) -> tuple[Paper, str]:
-        """Finds the paper whose folder contains the class or a base class, and that class's
-        name.
+        """Returns the paper in whose folder the class is defined, or else its nearest base class
+        that is in such a folder, and that class's name.
+
+        Raises InputError if there is no such folder.
         """
         for kind in cls.__mro__:
             if (paper := find_paper(kind.__module__)) is not None:
@@ -313,16 +349,16 @@ class NoiselessSystem(System):
     """A system whose messages have no noise."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the identity if the server sees every upload and messages depend on the unit of
-        ``scope``.
+        """Returns the identity function, because the server sees every upload without noise; None
+        if the adversary of ``scope`` sees less.
 
-        None otherwise. Weaker vantages see only functions of the messages.
+        None also if messages do not depend on the data that ``scope`` protects.
         """
         return Identity() if scope.vantage is Vantage.SERVER and self.depends_on(scope) else None
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the unit of ``scope``; by default they depend on every unit
-        but an attribute.
+        """Whether messages depend on the data that ``scope`` protects (its unit). By default this
+        is true of all data but user attributes, such as gender.
         """
         return scope.unit is not Unit.ATTRIBUTE
 
@@ -335,31 +371,33 @@ class CentralSystem(System):
     is_central = True
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None, because no distribution of the published model is known for every pair of
+        """Returns None, because no distribution of the published model is known for every pair of
         inputs.
         """
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """Returns the public knowledge of a run; the adversary sees only the published model."""
+        """Returns what the adversary knows and sees: names and sizes of the system, and of the
+        training only the published model.
+        """
         return replace(super().public(interactions), route=Vantage.RELEASE)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Returns no messages."""
+        """Returns no messages, because devices send nothing."""
         return {}
 
 
 class NoUploads(CentralSystem):
-    """A system whose devices or silos send nothing and which publishes nothing."""
+    """A system in which devices or organisations send nothing, and nothing is published."""
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the accounting event of epsilon 0, because no vantage sees any output."""
+        """Returns the accounting event of epsilon 0, because no adversary sees any output."""
         return dp.NoOpDpEvent()
 
 
 def get_table(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Returns the table ``name`` of the broadcast; raises InputError if it is missing or has
-    another shape.
+    """Returns the array ``name`` of the broadcast; raises InputError if it is missing or has
+    another ``shape``.
     """
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
@@ -373,10 +411,12 @@ def get_table(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) ->
 
 @dataclass(frozen=True, slots=True)
 class ReportDistribution(Checked):
-    """Distribution P(symbol | v) of one report, for an entry v in [-1, 1] of the reported
-    coordinate.
+    """Distribution of one report of a client: the index of a random coordinate of its vector, and a
+    randomized bit for the entry there.
 
-    A symbol is the integer 2 coordinate + bit. Source: Minto et al. 2021, Algorithm 1.
+    The entry v is in [-1, 1], and the coordinate is uniform. A report is coded as one integer, the
+    symbol 2 coordinate + bit. ``log_prob`` is log P(symbol | v). Source: Minto et al. 2021,
+    Algorithm 1.
 
     epsilon: epsilon of one report.
     dimension: number of coordinates.
@@ -386,8 +426,11 @@ class ReportDistribution(Checked):
     dimension: Whole = 1
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of the symbol ``output`` if the coordinate's entry is ``value``;
-        arguments broadcast.
+        """Returns the log-probability of the report ``output``, if the vector's entry at the
+        report's coordinate is ``value``.
+
+        ``output`` is the integer 2 coordinate + bit; the result is -inf if the coordinate is not
+        below ``dimension``. Arguments are broadcast against each other.
         """
         coordinate, bit = np.divmod(np.asarray(output), 2)
         one = OneCoordinate(self.epsilon, 1).log_prob(
@@ -397,26 +440,30 @@ class ReportDistribution(Checked):
 
 
 class ReportingSystem(System):
-    """A system whose clients send reports of one randomized coordinate; ``n_uses`` counts reports
-    per horizon.
+    """A system whose clients send reports, each a randomized bit for one random coordinate of the
+    client's vector.
+
+    ``n_uses`` is the number of a client's reports within a horizon (a round or the training).
     """
 
     @abstractmethod
     def randomizer(self, n_items: int) -> OneCoordinate:
-        """Returns the randomizer of one report, for a catalogue of ``n_items`` items."""
+        """Returns the function that randomizes one report (one bit), for a catalogue of ``n_items``
+        items.
+        """
 
     def n_shuffled(self, population: Population) -> int:
         """Number of users whose reports are shuffled together; by default all users."""
         return population.n_users
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the mechanism of one user's reports, as the server or the output of the shuffler
-        shows them.
+        """Returns the randomized function from one user's vector to the user's reports, as the
+        server sees them, linked or shuffled.
 
         Behind a shuffler, one user's reports are mixed with the reports of all other users, whose
-        vectors are fixed at the opposite corner of the cube. None for units smaller than a report,
-        for histories that are added or removed (users without a history have no vector), and for
-        other vantages.
+        vectors are fixed at the opposite corner of the cube [-1, 1]^d. None for units smaller than
+        a report, for histories that are added or removed (users without a history have no vector),
+        and for adversaries that see less.
         """
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
@@ -429,12 +476,13 @@ class ReportingSystem(System):
         return Repeated(one, self.n_uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the composition of one report per use, or of one shuffle of all users' reports
-        per use.
+        """Returns the accounting event of all reports of a user within the horizon: a composition
+        of one event per report.
 
-        A shuffle of k reports per user in one pool is post-processing of k separate shuffles, and
-        so are weaker vantages. The event is non-private if the adjacency hides whether a user takes
-        part.
+        The event of a report is one local randomization or, behind a shuffler, one shuffle of a
+        report of every user. A shuffle of k reports per user in one pool is post-processing of k
+        separate shuffles. Weaker adversaries see post-processing as well, so the event holds for
+        them. ``NonPrivateDpEvent`` if the claim is about whether a user takes part.
         """
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()

@@ -1,1 +1,1 @@
-"""Systems written by somebody else, given as callables of a client and a server."""
+"""Federated recommenders written by somebody else, given as functions of a client and a server."""

@@ -1,4 +1,6 @@
-"""Calls of a client's function: histories, seeds, checks, and guards against process exits."""
+"""Calls of a client function that somebody else wrote: its inputs, random seeds, checks of its
+messages, and guards against process exits.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,16 @@ from fedrec_auditor.targets.wrapped.structure import SINGLE_NAME, ArrayStructure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One user's data: k items in order of time, or in ascending order without timestamps.
+    """One user's data, the input of a client: k items in order of time, or in ascending order
+    without timestamps.
 
-    items: positions in the catalogue, 0 to ``n_items`` - 1 (k,)
-    ratings: ratings of these items, float32 (k,)
+    items: item indices in the catalogue, 0 to ``n_items`` - 1, shape (k,)
+    ratings: ratings of these items, float32, shape (k,)
     n_items: number of items in the catalogue
-    timestamps: times of the ratings, int64 (k,); None if the data have no times
-    attributes: the user's attributes, by name, as texts
-    genres: genres of all items (n_items, g); None if the data have no genres
-    device: the number that identifies the device to the server, the same in every round
+    timestamps: times of the ratings, int64, shape (k,); None if the data have no times
+    attributes: the user's attributes, such as gender, by name, as texts
+    genres: flags of all items' genres, shape (n_items, g); None if the data have no genres
+    device: identifier by which the server knows the device, equal in every round
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -50,7 +53,7 @@ class History:
     device: int = 0
 
     def __len__(self) -> int:
-        """Number of interactions."""
+        """Returns the number of interactions."""
         return len(self.items)
 
     def dense(self) -> NDArray[np.float32]:
@@ -61,7 +64,9 @@ class History:
 
     @classmethod
     def for_user(cls, interactions: Interactions, user: int) -> History:
-        """Creates the history of the user in row ``user``. Arrays are copied, except ``genres``."""
+        """Creates the history of the user at row index ``user``. Arrays are copied, except
+        ``genres``.
+        """
         table = interactions.ratings
         row = slice(table.indptr[user], table.indptr[user + 1])
         items, ratings = table.indices[row].astype(np.int64), table.data[row].copy()
@@ -93,12 +98,15 @@ _LIBRARIES = (
 
 
 class ProcessExit(Exception):
-    """Raised if external code tries to exit, or raises an error that is not an ``Exception``."""
+    """Raised if code that somebody else wrote tries to exit, or raises an error that is not an
+    ``Exception``.
+    """
 
 
 @contextmanager
 def block_exits() -> Iterator[None]:
-    """Returns a context in which exits and cancellations by external code raise ``ProcessExit``.
+    """Returns a context in which exits and cancellations by somebody else's code raise
+    ``ProcessExit``.
 
     Calls of ``os._exit`` in this process also raise a ``ProcessExit``; a process that the code
     forks may end. Ctrl-C still raises a KeyboardInterrupt.
@@ -123,10 +131,11 @@ def block_exits() -> Iterator[None]:
 
 @contextmanager
 def convert_errors(name: str) -> Iterator[None]:
-    """Returns a context that turns errors of external code into an InputError.
+    """Returns a context that turns errors of code outside this program and its libraries into an
+    InputError.
 
-    ``name`` is the name of that code in the message. An error counts as external if its trace has
-    lines outside this program and libraries. Other errors do not change.
+    ``name`` is the name of that code in the message. An error is converted if its trace has a line
+    in a file outside. Other errors do not change.
     """
     try:
         yield
@@ -145,9 +154,8 @@ def convert_errors(name: str) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """Returns the message of an exception in one line.
-
-    If the message cannot be read, the result says so.
+    """Returns the message of an exception in one line; if reading the message raises an error, a
+    text that states this.
     """
     try:
         return " ".join(str(error).split())
@@ -166,20 +174,21 @@ Message = Mapping[str, NDArray[Any]]
 
 @dataclass(slots=True)
 class Client:
-    """Computes messages by ``function(history, model, rng)``, and checks them.
+    """Function object that computes messages by ``function(history, model, rng)``, and checks them.
 
-    function: the client's function; if it requires a fourth argument, it gets its device's
-        ``state``, a dictionary that it may fill and that persists from round to round
-    shapes: shapes of the first message, which all messages must have
-    part_types: types of the first message's parts, in their order, which all messages must have
-    structure: structure of the first message
-    drops_out: whether a device may send None
+    function: the client's function; if it requires a fourth argument, the argument is its device's
+        state, a dictionary that the function may fill and that persists from round to round
+    shapes: shapes of the arrays in the first message, by name, which all messages must have
+    part_types: types of the arrays and containers in the first message, by name, which all messages
+        must have in this order
+    structure: structure of the first message; None before the first message
+    drops_out: whether a device may return None, so that it sends no message
 
-    The global generators of Python, numpy and torch are also seeded before each call, so that equal
-    seeds give equal messages whichever generator the function uses.
+    Equal seeds give equal messages: before each call, the global generators of Python, numpy and
+    torch are also seeded, which the function may use instead of ``rng``.
 
     Raises InputError, with the place in the caller's code, if the function raises, if a message has
-    other parts or another shape than the first message, or if its numbers are not finite.
+    other arrays or another shape than the first message, or if its numbers are not finite.
     """
 
     function: Function
@@ -201,13 +210,14 @@ class Client:
         state: dict[str, Any],
         where: str,
     ) -> Message | None:
-        """Computes one message, or returns None if the device drops out.
+        """Computes one message, as arrays by name; None if the device sends nothing.
 
         history: the device's data
-        model: the broadcast model
-        make_model: structure from which the function's model is built
+        model: the broadcast model, as arrays by name; None if nothing is broadcast
+        make_model: structure by which ``model`` gets the form that the function expects; None if
+            nothing is broadcast
         seed: seed of the random generators
-        state: the device's state
+        state: the device's state, passed to functions that require four arguments
         where: text that names the round and the device in error messages
         """
         sent = None if model is None or make_model is None else make_model.rebuild(model)
@@ -241,10 +251,11 @@ class Client:
 def check_parts(
     arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
-    """Checks that ``arrays`` have the shapes ``like`` and finite numbers; InputError otherwise.
+    """Checks that ``arrays`` have the shapes ``like`` (by name) and finite numbers; raises
+    InputError otherwise.
 
     ``what`` and ``where`` are the names of the arrays and of their origin in error messages.
-    ``remedy`` is the advice if shapes differ.
+    ``remedy`` is the advice in the message if shapes differ.
     """
     shapes = {name: array.shape for name, array in arrays.items()}
     for name in sorted(shapes.keys() | like.keys()):
@@ -264,7 +275,8 @@ def check_parts(
 
 @contextmanager
 def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
-    """Returns a context that turns errors of external code into InputErrors with their place.
+    """Returns a context that turns errors of somebody else's function into InputErrors that state
+    the line of the error.
 
     what: the expected result, for the error message
     function: the called function
@@ -282,7 +294,8 @@ def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
 
 
 def requires_arguments(function: Function, count: int) -> bool:
-    """Whether a function requires at least ``count`` positional arguments; False if unknown.
+    """Whether a function requires at least ``count`` positional arguments; False if this is
+    unknown.
 
     Parameters with a default do not count.
     """
@@ -296,7 +309,9 @@ def requires_arguments(function: Function, count: int) -> bool:
 
 
 def source_place(function: Function) -> str:
-    """Returns the place of a function in its source, as ``file.py:12``; its name if unknown."""
+    """Returns the place of a function in its source, as ``file.py:12``; the function's name if its
+    source is unknown.
+    """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):  # an object with a method __call__
@@ -307,7 +322,9 @@ def source_place(function: Function) -> str:
 
 
 def describe_error(error: Exception, function: Function) -> str:
-    """Describes an exception in one line, with the innermost place in the file of ``function``."""
+    """Describes an exception in one line: type, message, and the innermost line of its trace in the
+    file of ``function``.
+    """
     source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
     function = inspect.unwrap(function)
@@ -332,7 +349,10 @@ def seed_everything(seed: int) -> None:
 
 @contextmanager
 def restore_random_state() -> Iterator[None]:
-    """Returns a context at whose end the global generators get their earlier states back."""
+    """Returns a context that restores the states of the global random generators at its end.
+
+    The generators are those of Python and numpy, and that of torch if it is imported.
+    """
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     torch = sys.modules.get("torch")
     of_torch = None if torch is None else torch.get_rng_state()
@@ -350,15 +370,18 @@ _FEW = 0.5  # maximum share of a table's rows that are stored one by one
 
 @dataclass(slots=True)
 class MessagePacker:
-    """Collects messages of equal names and shapes; ``pack_components`` returns them as a batch.
+    """Collects the messages of devices one by one; ``pack_components`` returns them together, as
+    one array per name.
 
-    kinds: function that returns the kind of a component by its name
-    broadcast: the model that the devices received
-    has_message: flags of the devices that sent a message. For other devices, the batch contains a
-        message that does not move the model
+    kinds: function that returns by an array's name what its numbers mean, such as a model or a
+        change of the model
+    broadcast: the model that the devices received; None if they received nothing
+    has_message: for each device, in order, whether it sent a message. For other devices, the result
+        contains a message that does not move the model
 
-    Tables in which most rows did not change (compared with the ``broadcast`` for a model, and with
-    zeros otherwise) are stored as their changed rows only.
+    All messages have equal names and shapes. Tables in which at most half of the rows changed
+    (compared with the ``broadcast`` for a model, and with zeros otherwise) are stored as their
+    changed rows only.
     """
 
     kinds: Callable[[str], Kind]
@@ -377,7 +400,8 @@ class MessagePacker:
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
     def pack_components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
-        """Returns all added messages, in their order, by component.
+        """Returns all added messages, in their order, by component (named array, one message per
+        device).
 
         If no device sent a message, the components have the shapes of the message ``example()``.
         """

@@ -1,4 +1,6 @@
-"""Trial calls of an external client before an audit, to examine its errors and its messages."""
+"""Trial calls of somebody else's client before an audit, which find errors and determine what
+messages contain.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _MODEL = 0.5  # a message that follows a larger share of a move of the broadcast
 _ALONE = 300  # maximum number of seconds of a call in a new process
 
 FirstModel = Callable[[int], tuple[Broadcast | None, ArrayStructure | None]]
-# Function that yields the number of each round, and messages of devices with the same history.
+# Function that yields, for a number of rounds, each round's number (from 1) and its messages, which
+# come from devices with equal histories.
 RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
 
 
@@ -38,12 +41,14 @@ RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
 class ProbeResult:
     """Results of trial calls of a client.
 
-    kinds: kind of each part of a message, by name
-    part_types: type of each part, in order
-    any_items: whether the client also works with a different number of items
-    notes: notes for the report
+    kinds: by name of each array of a message, what its numbers mean, such as a model or a change of
+        the model
+    part_types: type of each array and container of a message, by name, in order
+    any_items: whether the client also works with another number of items
+    notes: sentences on the trial calls, for the printed result of the audit
     size: size of a message in bytes
-    more_messages: function that returns further messages, of several rounds
+    more_messages: function that yields further messages of devices with equal histories, for a
+        number of rounds
     """
 
     kinds: Mapping[str, Kind]
@@ -70,9 +75,11 @@ def run_probe(
     Parameters
     ----------
     function : the client's function.
-    opening : function that returns the first model for a number of items, and its structure.
+    opening : function that returns the first model for a number of items, and the model's
+        structure.
     interactions : data from which the histories are taken.
-    kinds : known kinds, by the name of a part; "" stands for all other parts.
+    kinds : what the numbers of a message's arrays mean, by name, as far as known; "" stands for all
+        other arrays.
     averaged : whether the next model is the mean of the messages.
     fixed : whether the model is made for the items of these data only.
     claimed : whether a finite epsilon is claimed for the messages.
@@ -129,9 +136,10 @@ def run_probe(
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """Messages of devices with the first history in all rounds, and with other histories in two.
+    """Yields round numbers with messages of five devices that have equal histories.
 
-    Every device has a separate seed and state. The broadcast is always the first model.
+    The first history is used in all ``rounds`` rounds, and the other histories in two. Every device
+    has a separate seed and state. The broadcast is always the first model.
     """
     for at, history in enumerate(histories):
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
@@ -143,7 +151,7 @@ def _repeated(
 
 
 def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) -> tuple[str, ...]:
-    """A note on messages that do not depend on the seed; empty if some messages do.
+    """Returns one note that no message depends on the seed; an empty tuple if some messages do.
 
     A finite epsilon at delta 0 requires randomness that differs between devices.
     """
@@ -160,7 +168,7 @@ def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) 
 
 
 def _takes_more(trial: _Trial, opening: FirstModel, history: History) -> bool:
-    """Whether model and client work with a larger number of items."""
+    """Returns whether model and client work with a larger number of items."""
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = opening(more)
@@ -174,9 +182,9 @@ def _takes_more(trial: _Trial, opening: FirstModel, history: History) -> bool:
 
 
 def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
-    """Whether a part of messages lists the device's items.
+    """Returns whether the array ``name`` of the messages is a list of the device's items.
 
-    The part must contain all of a device's items, or as many as fit, but not the whole catalogue.
+    The array must contain all of a device's items, or as many as fit, but not the whole catalogue.
     """
     for history, message in tried:
         ids = message[name]
@@ -212,7 +220,11 @@ class _Trial:
         return self.client(history, sent, self.structure, seed, state, where)
 
     def first(self, histories: list[History]) -> tuple[Message, list[History]]:
-        """The first message that a device sends, and all histories, beginning with the sender's."""
+        """Returns the first message that a device sends, and all histories, beginning with that
+        device's history.
+
+        Raises InputError if no device sends a message with any seed.
+        """
         for seed in range(_SEED, _SEED + _SEEDS):
             for at, history in enumerate(histories):
                 if (sent := self(history, seed=seed)) is not None:
@@ -224,7 +236,9 @@ class _Trial:
         )
 
     def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
-        """The kind of this part of a message, from its values and its response to the broadcast."""
+        """Determines the kind of the message's array ``name``, from its values and its response to
+        the broadcast.
+        """
         array = sent[name]
         if array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
             return Kind.BITS
@@ -253,10 +267,10 @@ def _equal(first: Message | None, other: Message | None) -> bool:
 
 
 def _unrepeatable(trial: _Trial, history: History) -> str:
-    """A note that a client draws randomness from the operating system.
+    """Returns a note that a client draws randomness from the operating system.
 
-    In two new processes, the first messages are equal, unless the client draws from the system.
-    Raises InputError if they are equal, because the client then keeps something between calls.
+    The client's first message is computed in two new processes. If the two messages are equal, the
+    client instead keeps something between calls, and InputError is raised.
     """
     fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
     first, again = (_in_fresh_process(fresh, history) for _ in range(2))
@@ -270,7 +284,10 @@ def _unrepeatable(trial: _Trial, history: History) -> str:
 
 
 def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
-    """The client's message in a new process; InputError if the client cannot be sent there."""
+    """Returns the client's message in a new process; None if the device drops out.
+
+    Raises InputError if the client cannot be sent to another process.
+    """
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(max_workers=1)

@@ -1,4 +1,4 @@
-"""Conversion of external models and messages into named arrays, and back."""
+"""Conversion of models and messages of somebody else's code into named arrays, and back."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _text = cache(str)  # for dtypes, whose names numpy would compute again each tim
 
 @dataclass(frozen=True, slots=True)
 class ArrayStructure:
-    """Structure of an object that contains arrays.
+    """Structure of an object that contains arrays, such as a dictionary of lists of tensors.
 
-    rebuild: function that returns an object of the same structure from other arrays
-    part_types: type of each part by name, in order; all Python numbers count as one type
+    rebuild: function that creates an object of this structure from arrays by name, as ``flatten``
+        returns them
+    part_types: type of each array and container by name, in order; all Python numbers count as one
+        type
     """
 
     rebuild: Callable[[Arrays], Any]
@@ -37,11 +39,11 @@ def flatten(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], ArrayStruct
     """Returns the arrays of an object by name, and the object's structure.
 
     A single array or tensor has the name "values". Elements of a list are named by their positions,
-    and values of a dictionary by their keys. The name of an inner element follows its container's
-    name and a dot; an inner dictionary without keys becomes a 0. Sparse matrices become dense.
-    Raises InputError for data that are not numbers, for two parts of the same name, and for
-    information that arrays would not contain: masks, and stored zeros. ``what`` is the name of the
-    object in error messages.
+    and values of a dictionary by their keys. The name of an inner element is the name of its
+    container, a dot, and its own; an inner dictionary without keys becomes a 0. Sparse matrices
+    become dense. Raises InputError for data that are not numbers, for two arrays of equal names,
+    and for information that arrays would not contain: masks, and stored zeros of sparse matrices.
+    ``what`` is the name of the object in error messages.
 
     >>> arrays, structure = flatten({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
@@ -105,7 +107,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _array(value: Any, name: str, what: str) -> NDArray[Any]:
-    """The numbers of one part. Half precision becomes float32, and other types do not change."""
+    """Returns ``value`` as one array of numbers. Half precision becomes float32, and other types do
+    not change.
+    """
     if _is_tensor(value):
         tensor = value.detach().cpu()
         torch = sys.modules["torch"]

@@ -27,16 +27,16 @@ class TorchClient:
 
     Parameters
     ----------
-    model : a module, or a function that creates a module for a number of items, with which games on
-        small catalogues are faster.
+    model : a module, or a function that creates a module for a number of items. With a function,
+        audits of small catalogues are faster.
     loss : ``loss(module, history, rng)``, which returns a scalar tensor; called once per local
         step.
     optimizer : a function that creates an optimizer from parameters, such as ``lambda parameters:
         torch.optim.SGD(parameters, lr=0.1)``.
     local_steps : number of steps per round.
     private : beginnings of names of parameters that stay on the device, from round to round.
-    protect : ``protect(changes, rng)``, which clips the changes of the shared parameters, by name,
-        and adds noise to them.
+    protect : ``protect(changes, rng)``, which gets the changes of the shared parameters, by name,
+        and returns them clipped and noisy. None means that changes are sent without protection.
 
     Raises InputError if ``model`` is neither a module nor a function, or if ``local_steps`` is
     below 1.
@@ -73,9 +73,8 @@ class TorchClient:
 
     @property
     def initial(self) -> Arrays | Callable[[int], Arrays]:
-        """The first model: the module's shared parameters, or a function that returns them.
-
-        The first model is a function of the number of items if ``model`` is a function.
+        """Shared parameters of the untrained module, by name; if ``model`` is a function, a
+        function that returns them for a number of items.
         """
         from torch import nn
 
@@ -86,9 +85,11 @@ class TorchClient:
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
     ) -> Arrays:
-        """Runs the local steps from ``model``, and returns the shared parameters after them.
+        """Runs the local steps from ``model``, and returns the shared parameters after them, as
+        arrays by name.
 
-        A device without data takes no step.
+        ``state`` holds from round to round the parameters that stay on the device. A device without
+        data takes no step.
         """
         import torch
 
@@ -115,11 +116,13 @@ class TorchClient:
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
     def init_params(self, n_items: int) -> Arrays:
-        """Returns the shared parameters of a module for ``n_items`` items, before any step."""
+        """Returns the shared parameters of an untrained module for ``n_items`` items, as arrays by
+        name.
+        """
         return _arrays(self._shared(self._module(n_items)))
 
     def _module(self, n_items: int) -> torch.nn.Module:
-        """A copy of the untrained module for ``n_items`` items."""
+        """Returns a copy of the untrained module for ``n_items`` items."""
         from torch import nn, random
 
         if isinstance(self._model, nn.Module):

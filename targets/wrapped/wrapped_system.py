@@ -1,4 +1,4 @@
-"""A target made from an external client and server, which are given as callables."""
+"""A system under audit that is made from somebody else's client and server, given as functions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _SEEDS = 2**63
 _CALL, _BYTES = 1 / 4096, 2.0**28
 _TRIED = 20
 DEFAULT_TITLE = "your-system"
-# Name of the part of a message that states whether the device sent a message.
+# Name of the array of a message that states whether the device sent the message's other arrays.
 PRESENCE_PART = "presence of the device"
 NO_PROOF_NOTE = (
     "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
@@ -93,41 +93,45 @@ _SEVERAL = Range(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrappedSystem(System):
-    """A federated recommender that is known only by its callables.
+    """A federated recommender of which only the client and server functions are known.
 
     client: ``client(history, model, rng)`` or ``client(history, model, rng, state)``, with the
         device's own state, returns a device's upload: an array, a list or a dictionary of arrays,
         of numpy or torch
     model: the first model, in one of these forms, or a function that creates it for a number of
         items; None if the server broadcasts nothing
-    server: ``server(model, uploads)`` or ``server(model, uploads, rng)`` returns the next model;
-        without a server, messages of kind model are averaged, and changes are averaged and added
-        to the model
+    server: ``server(model, uploads)`` or ``server(model, uploads, rng)`` returns the next model; if
+        None, uploaded models are averaged, and changes are averaged and added to the model
     rounds: number of rounds
     share: share of the users who send in a round, drawn again in every round
     n_items: number of items for which model and client are made; None for any number
     title: name of the system
     stated: the claims on the system
-    kinds: kind of each part of a message, by name; "" stands for all other parts
-    route: strongest vantage that the protocol gives to an adversary
-    settings: the public numbers, by name
-    proof: privacy events for the claims' unit and vantage, by horizon, as dp-accounting documents
-        them: a noise multiplier is relative to the norm to which the unit's contribution is
-        clipped, so under replacement it counts half (``theorems.neighbours.event``). The events
-        are those of the system with all its rounds, even if a game shortens it
-    scores: ``scores(model, history)`` returns the scores of all items
+    kinds: by name of each array of a message, what its numbers mean, such as a model or a change;
+        "" stands for all other arrays
+    route: vantage (what an adversary sees of the uploads) of the strongest party in the protocol
+    settings: numbers that the adversary knows, by name
+    proof: accounting events for the claims' unit and vantage, by horizon (round or training), as
+        dp-accounting documents them: a noise multiplier is relative to the norm to which the unit's
+        contribution is clipped, so under replacement it counts half
+        (``theorems.neighbours.event``). The events are those of the system with all its rounds,
+        even if an audit runs fewer
+    scores: ``scores(model, history)`` returns the scores of all items; None if utility is not
+        measured
     upload_seconds: declared time to compute a message, in seconds; 0 for an estimate
-    upload_bytes: size of a message in bytes
+    upload_bytes: size of a message in bytes; 0 if it is not yet known
     obeys: whether devices accept any model from the server
     users: number of users for which the claims are stated; None for any number
-    drops_out: whether a device may send None, which means that it sends no message in that round.
+    drops_out: whether a device may return None and send no message in that round. The array
         ``PRESENCE_PART`` then reveals who sent a message, even together with a secure sum.
-        ``upload`` returns ``PRESENCE_PART`` as a part of the messages. For devices that sent
-        nothing, the other parts are messages that do not move the model
-    rows: ``rows(items)``, a public function, returns the rows of these items in tables, (k,) or (k,
-        h)
-    form: types of a message's parts, in their order
-    written: further objects written by the owner, which the digest covers
+        ``upload`` returns it as one array of the messages. For devices that sent nothing, the other
+        arrays are messages that do not move the model
+    rows: ``rows(items)``, a public function, returns the indices of the table rows of these items,
+        shape (k,) or (k, h); None if there is no such function
+    form: types of a message's arrays and containers, in their order; empty if they are not yet
+        known
+    written: further objects written by the owner of the code, which ``digest`` covers
+    paper: source of the system, in place of a paper's title
     """
 
     client: Function
@@ -185,7 +189,9 @@ class WrappedSystem(System):
 
     @property
     def is_steerable(self) -> bool:
-        """Whether devices accept any model or get none, always send, and keep no state."""
+        """Whether all devices take part in every round (``share`` 1), keep no state, and accept any
+        model from the server or get none.
+        """
         return (
             (self.obeys or self.model is None)
             and self.share == 1
@@ -194,12 +200,16 @@ class WrappedSystem(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption of the caller's proof about the messages; empty if no proof is used."""
+        """Assumption about the messages on which the caller's proof rests, as one sentence; empty
+        if no proof is used.
+        """
         return (PROOF_PREMISE,) if self.proof and not self.unused_proof else ()
 
     @property
     def unused_proof(self) -> str:
-        """A note on a proof that is not used; "" if it is used, or if no proof was given."""
+        """Note that the caller's proof fits no claim and is not used; "" if it is used, or if no
+        proof was given.
+        """
         scopes = [scoped.claim.scope for scoped in self.stated]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
@@ -207,7 +217,7 @@ class WrappedSystem(System):
 
     @property
     def why_unproved(self) -> str:
-        """A note that the caller gave no proof, and how to give one; "" if there is a proof."""
+        """Note that the caller gave no proof, and how to give one; "" if there is a proof."""
         return "" if self.proof else NO_PROOF_NOTE
 
     @property
@@ -217,13 +227,17 @@ class WrappedSystem(System):
 
     @property
     def origin(self) -> Origin:
-        """Origin of the callables: they were written by somebody else."""
+        """Origin of the system: somebody else wrote it, so that its claims are stated numbers."""
         return Origin(is_external=True, n_users=self.users, send_rate=self.share)
 
     def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
-        """Returns the system with facts from trial calls of its client, and notes on these calls.
+        """Returns the system with settings that trial calls of its client determine, and notes on
+        these calls.
 
-        Raises InputError for a client that cannot be audited, see ``run_probe``.
+        The calls determine what a message's arrays mean, their types and size, and whether the
+        client works with other numbers of items. The time of a call is estimated from the size,
+        unless it is declared. Raises InputError for a client that cannot be audited, see
+        ``run_probe``.
         """
         facts = run_probe(
             self.client,
@@ -248,7 +262,9 @@ class WrappedSystem(System):
         return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Returns the cost of the client's calls, and the size of its messages."""
+        """Returns the arguments of ``Cost.estimate``, by name: the cost of the client's calls, and
+        the size of its messages.
+        """
         return {
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
@@ -258,7 +274,9 @@ class WrappedSystem(System):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the callables and the model: their code, and the files that contain it."""
+        """SHA-256, in hex, of functions, model and their source files; changes if the audited code
+        changes.
+        """
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
         digest = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
@@ -281,11 +299,12 @@ class WrappedSystem(System):
         return self.stated
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """Returns the caller's event of the shortest horizon that includes the scope's horizon.
+        """Returns the caller's accounting event of the shortest period (round or training) that
+        includes the period of ``scope``.
 
-        The event is charged under the claims' adjacency, which covers the scope's. The event is
-        non-private if no claim covers the scope, or if the caller gave no event of a sufficient
-        horizon.
+        The event is used under the adjacency of the claims, which covers that of ``scope``.
+        ``NonPrivateDpEvent`` if no claim covers the scope, or if the caller gave no event of a
+        sufficient period.
         """
         for horizon in HORIZONS:
             wider = replace(scope, horizon=horizon)
@@ -297,13 +316,16 @@ class WrappedSystem(System):
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
         """Returns the system itself and an empty note, because no proof is tested here.
 
-        A subclass returns the system without proofs that its messages refute, and a note on them.
-        ``repeated`` yields messages of devices with the same history.
+        A subclass returns the system without the proofs that its messages refute, and a note on
+        these proofs. The function ``repeated`` yields messages of devices with equal histories for
+        such a test.
         """
         return self, ""
 
     def public(self, interactions: Interactions) -> Public:
-        """Returns the public knowledge of a run, including the settings that the caller states."""
+        """Returns what the adversary knows of a run: name, sizes, the settings that the caller
+        states, and which uploads are seen.
+        """
         return Public(
             algorithm=self.title,
             n_users=interactions.n_users,
@@ -314,7 +336,11 @@ class WrappedSystem(System):
         )
 
     def _rows(self, n_items: int) -> NDArray[np.int64] | None:
-        """The rows of all items in tables, (n_items, h); InputError for invalid rows."""
+        """Returns the indices of all items' rows in tables, shape (n_items, h), by the caller's
+        function.
+
+        None without such a function. Raises InputError for invalid rows.
+        """
         if self.rows is None:
             return None
         with foreign_call(f"rows of {n_items} items", self.rows, "Mend the map."):
@@ -328,7 +354,9 @@ class WrappedSystem(System):
         return rows.reshape(n_items, -1).astype(np.int64)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs all rounds and yields their messages; every sender has a separate seed and state."""
+        """Runs all rounds and yields their messages, then returns the last model; every sender has
+        a separate seed and state.
+        """
         model, structure = self.first_model(interactions.n_items)
         client, n_users = (
             Client(self.client, part_types=self.form, drops_out=self.drops_out),
@@ -356,7 +384,11 @@ class WrappedSystem(System):
         return TrainingResult(release=model, arrays=dict(model or {}))
 
     def first_model(self, n_items: int) -> tuple[Broadcast | None, ArrayStructure | None]:
-        """Returns the first model and its structure, for a catalogue of ``n_items`` items."""
+        """Returns the first model, as arrays by name, and its structure, for a catalogue of
+        ``n_items`` items.
+
+        The result is (None, None) if the server broadcasts nothing.
+        """
         if self.model is None:
             return None, None
         made = self.model
@@ -372,7 +404,12 @@ class WrappedSystem(System):
         return flatten(made, "your model")
 
     def message_kind(self, name: str) -> Kind:
-        """Returns the kind of the messages' component ``name``, or else the kind given for all."""
+        """Returns what the numbers of the messages' array ``name`` mean, such as a model or a
+        change of the model.
+
+        Without a given meaning for ``name``, returns the meaning given for all other arrays, by
+        default a change.
+        """
         return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
 
     def _next(
@@ -383,7 +420,12 @@ class WrappedSystem(System):
         like: ArrayStructure | None,
         rng: Generator,
     ) -> Broadcast | None:
-        """The next model: the server's, or else from the mean of messages of the model's parts."""
+        """Returns the next model: that of the caller's server, or else the mean of the messages, to
+        which ``model`` is added if they are changes.
+
+        ``structure`` and ``like`` are the structures of the model and of a message. ``model`` is
+        returned if the server broadcasts no model, or if no device has sent a message.
+        """
         if model is None or structure is None or like is None:
             return model
         if self.server is None:
@@ -412,10 +454,12 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Computes messages of devices that have not sent before, each with a separate seed.
+        """Computes ``size`` messages per client, each with a separate seed, by devices that have
+        not sent before.
 
-        ``size`` is the number of messages per profile. Raises HistoriesRefused if the client fails
-        on some of the histories.
+        ``profiles`` has one row per client: its interaction history. ``broadcast`` is the model
+        that they receive. All messages of a client follow one another. Raises HistoriesRefused if
+        the client's function fails on some of the histories.
         """
         _, structure = self.first_model(profiles.n_items)
         client = Client(self.client, part_types=self.form, drops_out=self.drops_out)
@@ -443,9 +487,11 @@ class WrappedSystem(System):
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """Returns the client's function for this broadcast, and the profiles' histories, or None.
+        """Returns the client's function for this broadcast, and the list of its inputs, one history
+        per row of ``profiles``.
 
-        None means that devices may drop out or keep a state.
+        The function takes one history and a random generator. None if devices may send nothing or
+        keep a state.
         """
         if self.drops_out or requires_arguments(self.client, 4):
             return None
@@ -464,7 +510,11 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
-        """A message, for its shapes: of this history, else of all items, else of one item."""
+        """Returns one message of the client, from which only names and shapes are used.
+
+        The function tries this history's items, then all items, then single items. Raises
+        InputError if no message is sent.
+        """
         every, raised = np.arange(like.n_items), ""
         for items in (like.items, every, *every[:_TRIED, None]):
             times = None if like.timestamps is None else np.zeros(len(items), np.int64)
@@ -484,7 +534,11 @@ class WrappedSystem(System):
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Computes scores by the caller's function; NoScores if there is no such function."""
+        """Computes the scores of all items for ``users`` (row indices) by the caller's function,
+        shape (len(users), n_items).
+
+        Raises NoScores if there is no such function.
+        """
         if self.scores is None:
             raise NoScores(
                 "Expected a function scores(model, history) to measure utility, got none. "
@@ -507,7 +561,8 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
 
 
 class ReceivedUploads(Sequence[Any]):
-    """One round's messages for an external server, each in the form that the client returned.
+    """Sequence of one round's messages for somebody else's server, each as the object that the
+    client returned.
 
     A message is built on access, so that a round of large tables fits into memory.
     """

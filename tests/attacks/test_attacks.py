@@ -129,19 +129,9 @@ def unprotected() -> list[str]:
 
 
 UNPROTECTED = [
-    "dp-privrec",
-    "fcf",
-    "fcf-meta",
-    "fedlightgcn",
-    "fedmf",
-    "fedncf",
-    "fedrec",
-    "fmf-lfl",
-    "fofl-self",
-    "lcf-ub",
-    "nn-self",
-    "privrec",
-]
+    "dp-privrec", "fcf", "fcf-meta", "fedlightgcn", "fedmf", "fedncf", "fedrec", "fmf-lfl",
+    "fofl-self", "lcf-ub", "nn-self", "privrec",
+]  # fmt: skip
 
 
 EMBEDDED = ["dp-privrec", "fedlightgcn", "fedmf", "fedncf", "fedrec", "nn-self", "privrec"]

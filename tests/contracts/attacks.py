@@ -1,4 +1,7 @@
-"""Laws of an attack on one training: it reads the wire alone, and finds nothing in nothing."""
+"""Checks that every attack must pass on one training.
+
+An attack may read only what messages show, and must not beat guessing if uploads carry nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +46,11 @@ P_VALUE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class AttackCase:
-    """An attack, and a training on ``data()`` that it is tried on, seen from ``vantage``.
+    """An attack, and a training on ``data()`` that it attacks at a ``vantage`` (what it sees).
 
-    ``trainings`` are on halves of the users, for an attack on whole users. ``plays`` is the number
-    of games on uploads that carry nothing: at least 3, for fewer cannot show a fault.
+    ``trainings`` are on random halves of the users, for attacks on the membership of users.
+    ``plays`` is the number of games on uploads that carry nothing: with fewer than 3 no fault would
+    show.
     """
 
     attack: Attack
@@ -56,19 +60,20 @@ class AttackCase:
     plays: int = PLAYS
 
     def view(self, of_round: Callable[..., RoundView] = RoundView) -> View:
-        """The attack's view of the training."""
+        """Returns what the attack sees: messages and public parameters of the training."""
         return self.run.transcript.view(self.vantage, np.random.default_rng(0), of_round=of_round)
 
     @property
     def is_read(self) -> bool:
-        """Whether the attack reads anything there."""
+        """Whether the attack can run on its view of the training."""
         return not self.attack.refusal(self.view())
 
     @cached_property
     def background(self) -> Background:
-        """Every third user's gender, all users' ages, and a pair of each user and an item.
+        """The knowledge that the attack is given besides its view.
 
-        Whole profiles, too, and who is in which training; and some items of each user.
+        Every third user's gender, all users' ages, some items of each user, and one candidate item
+        per user; with ``trainings`` also all profiles, and who is in which training.
         """
         halved = self.trainings
         codes = data().attributes["gender"].codes
@@ -87,9 +92,9 @@ class AttackCase:
         )
 
     def guess(self, view: View) -> Inference:
-        """Inference of the attack from the view, with an equal generator each time.
+        """Returns the attack's result on a view, with an equally seeded generator each time.
 
-        AssertionError if it reads what a wire does not show.
+        Raises AssertionError if the attack reads what messages do not show, such as their storage.
         """
         try:
             return self.attack.infer(view, self.background, np.random.default_rng(4))
@@ -106,14 +111,14 @@ def arrays(value: Any) -> dict[str, NDArray[Any]]:
 
 
 class AsStored(RoundView):
-    """A round whose messages are left as they are stored, which no attack may notice."""
+    """A round with messages in the form in which they are stored, which no attack may depend on."""
 
     def __post_init__(self) -> None:
         pass
 
 
 def check_statement(attack: Attack) -> None:
-    """An attack has a family that is scored and a reference; ``infer`` asks for no truth."""
+    """Checks that an attack has a scored family and a reference, and is not given the truth."""
     assert attack.family in ATTACK_GAMES, f"no game scores {attack.family!r}"
     assert len(attack.reference) > 10, f"a reference that says nothing, {attack.reference!r}"
     asked = list(inspect.signature(attack.infer).parameters)
@@ -121,7 +126,7 @@ def check_statement(attack: Attack) -> None:
 
 
 def check_some_uploads_are_read(attack: Attack, views: Sequence[View]) -> None:
-    """An attack applies to one of the views, and to none of which the server received nothing."""
+    """Checks that an attack runs on one of the views, and on none whose server got no upload."""
     assert not all(map(attack.refusal, views)), "no training has what it reads"
     for view in views:
         blind = view.vantage is not Vantage.SERVER or attack.refusal(view.without_uploads())
@@ -129,9 +134,10 @@ def check_some_uploads_are_read(attack: Attack, views: Sequence[View]) -> None:
 
 
 def check_only_the_wire_is_read(case: AttackCase) -> None:
-    """Equal generators give equal guesses however messages are stored: as wires, or as arrays.
+    """Checks that guesses do not depend on the form in which messages are stored.
 
-    Floats may differ by rounding. View and background stay as they are.
+    Forms are the system's own and plain arrays; floats may differ by rounding. The attack must
+    change neither view nor background.
     """
     view = case.view()
 
@@ -156,11 +162,11 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
 
 
 def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> View:
-    """The view with what carries nothing of users: uploads another's, or coins; items renamed.
+    """Returns a view whose uploads carry nothing about their senders.
 
-    ``always`` the same other's, or in every round someone else's. Where no upload is linked, items
-    of models, sums and unlinked messages take each other's places, all alike, users' rows as well,
-    and other users are said to take part in sums.
+    Each sender gets the messages of another user, in all rounds the same if ``always``, or fair
+    coins if bits are flipped in the training. If no upload is linked to a user, users and items are
+    permuted in everything that is visible.
     """
     if any(one.uploads is None for one in view.rounds):
         return _renamed(view, rng)
@@ -186,7 +192,7 @@ def emptied(view: View, rng: np.random.Generator, *, always: bool = True) -> Vie
 
 
 def _others(n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """For each of ``n`` users another one."""
+    """Returns a permutation of ``n`` user indices without a fixed point."""
     cycle = rng.permutation(n)
     order = np.empty_like(cycle)
     order[cycle] = np.roll(cycle, 1)
@@ -222,7 +228,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
 
 
 def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -> list[AttackRow]:
-    """Rows of the attack's game on the view, played quickly, at confidence 95%."""
+    """Plays the attack's game on the view quickly, and returns its results at confidence 95%."""
     name = type(attack).__name__
     settings = {"target": view.public.algorithm, "quick": True, "confidence": 0.95, **more}
     game = Game(name=name, attack=attack, view=view, rng=rng, **settings)
@@ -230,13 +236,14 @@ def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -
 
 
 def alarms(case: AttackCase) -> Counter[str]:
-    """Count by metric the plays on uploads that carry nothing in which it beats its baseline.
+    """Counts the plays in which an attack beats its baseline although uploads carry nothing.
 
-    By more than its interval at 95%. An attack on whole users sees the true models, of
-    which coins say who was in them. A play of attribute inference on a whole message
-    includes one on every group of its components, and costs as much more: here the whole and
-    single groups take turns, and count as one metric; one that tells nothing gives up its turn.
+    The result maps a metric to the number of plays whose gain has a 95% interval above 0.
     """
+    # An attack on whole users sees the true models, but coins say who was in them. A play of
+    # attribute inference on a whole message includes one on every group of its components, and
+    # costs as much more: here the whole and single groups take turns, and count as one metric; one
+    # that reveals nothing gives up its turn.
     attack, view = case.attack, case.view()
     linking = attack.family is AttackFamily.LINKAGE
     if linking:  # its game takes the senders away
@@ -263,18 +270,17 @@ def alarms(case: AttackCase) -> Counter[str]:
 
 
 def check_uploads_that_carry_nothing(case: AttackCase) -> None:
-    """Above its baseline by more than its interval in at most 2.5% of plays, for every metric.
-
-    Plays share one data set; still, a count with probability below 1e-4 is no accident.
-    """
+    """Checks that an attack rarely beats its baseline on uploads that carry nothing."""
+    # A correct attack does so in at most 2.5% of plays. The check fails at p < 1e-4 for a metric.
     found, limit = alarms(case), stats.binom.isf(P_VALUE, case.plays, 0.025)
     assert max(found.values(), default=0) <= limit, f"{dict(found)} of {case.plays} plays"
 
 
 def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0) -> AttackRow:
-    """Success on bits of 300 users that lean to their gender as far as ``signal`` says.
+    """Returns the result of an attack on bits that depend on the gender of 300 users.
 
-    A signal lies in [0, 1]. ``permuted`` scores its guesses against another's gender.
+    ``signal`` is the strength of the dependence, in [0, 1]. If ``permuted``, users get the gender
+    of other users.
     """
     rng = np.random.default_rng([11, seed])
     codes, each = rng.integers(2, size=300), np.arange(300)
@@ -292,7 +298,7 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
 
 
 def check_planted_signal(attack: Attack) -> None:
-    """Every baseline is beaten where uploads reveal the attribute, and guesses are worse else."""
+    """Checks that an attack beats its baseline with a signal, and is worse without the signal."""
     row, nothing = planted(attack, 0.6), planted(attack, 0.0)
     assert nothing.ci_high < row.ci_low, "it is as strong without any signal"
     assert row.baseline is not None
@@ -300,11 +306,9 @@ def check_planted_signal(attack: Attack) -> None:
 
 
 def check_removed_signal(attack: Attack) -> None:
-    """No baseline is beaten where labels are permuted, or uploads noise, but by bad luck.
-
-    Above its baseline by more than its interval at 95% in so many of 12 plays as have a
-    probability of less than 1e-4, or more.
-    """
+    """Checks that an attack does not beat its baseline on permuted labels or on noise."""
+    # In 12 plays, the 95% interval may lie above the baseline as often as chance (p >= 1e-4)
+    # permits.
     for signal, permuted in ((0.6, True), (0.0, False)):
         rows = [planted(attack, signal, permuted, s) for s in range(12)]
         beaten = sum(row.ci_low > (row.baseline or 0.0) for row in rows)

@@ -1,6 +1,7 @@
-"""Events with what is known of them without any accountant: the truth, ladders, samplers.
+"""Events (descriptions of mechanisms for dp-accounting) that test accountants.
 
-Outsiders who add an accountant are tried on these; see ``testing/accountants.py``.
+An event has its true epsilon, an order by cost, or samples of its privacy loss, all computed
+without an accountant. ``testing/accountants.py`` gives them to authors of accountants.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ SCOPE = Scope(
 PRESENCE = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)
 Exact = Callable[[int, float], float]
-# Privacy losses of so many independent outputs, drawn from the first of two distributions.
+# Sampler of n privacy losses of independent outputs of the first of two distributions.
 Losses = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 
 def _parts(event: Any) -> Iterator[DpEvent]:
-    """The event and all events in it, senseless ones too."""
+    """Yields the event and all events inside it, also with values outside their range."""
     yield event
     inner = getattr(event, "events", None) or [getattr(event, "event", None)]
     for part in filter(None, inner):
@@ -57,7 +58,7 @@ def _parts(event: Any) -> Iterator[DpEvent]:
 
 
 def scope_of(event: DpEvent) -> Scope:
-    """The scope in which the sampling in it speaks; any pair where there is none."""
+    """Returns a scope with the adjacency (neighbouring inputs) of the event's sampling."""
     kinds = {type(part) for part in _parts(event)}
     if kinds & {PoissonSampledDpEvent, MixtureOfGaussiansDpEvent}:
         return PRESENCE
@@ -67,26 +68,26 @@ def scope_of(event: DpEvent) -> Scope:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use of a mechanism, and the true epsilon of n uses at delta where it is known."""
+    """A mechanism as an event, and the function (n, delta) -> true epsilon of n uses, or None."""
 
     event: DpEvent
     exact: Exact | None = None
 
     @property
     def scope(self) -> Scope:
-        """The scope in which the sampling in its event speaks."""
+        """The scope whose adjacency (neighbouring inputs) is that of the event's sampling."""
         return scope_of(self.event)
 
 
 def _root(delta_at: Callable[[float], float], delta: float, high: float) -> float:
-    """Least epsilon by bisection on the curve delta(eps)."""
+    """Returns the least epsilon with ``delta_at(epsilon) <= delta``, by root finding."""
     if delta_at(0.0) <= delta:
         return 0.0
     return float(optimize.brentq(lambda eps: delta_at(eps) - delta, 0.0, high, xtol=1e-12))
 
 
 def response(epsilon: float) -> Exact:
-    """n randomized responses: a sum over the number of true answers."""
+    """Returns the epsilon of n randomized responses, from the number of true answers."""
 
     def exact(n: int, delta: float) -> float:
         k = np.arange(n + 1)
@@ -102,12 +103,16 @@ def response(epsilon: float) -> Exact:
 
 
 def gaussian(noise: float) -> Exact:
-    """Balle and Wang 2018, Theorem 8, at mu = sqrt(n)/noise."""
+    """Returns the epsilon of n Gaussian mechanisms (Balle and Wang 2018, Theorem 8)."""
+    # At mu = sqrt(n)/noise.
     return revealed(1.0, noise)
 
 
 def laplace(noise: float) -> Exact:
-    """n uses at delta 0; elsewhere what one costs, delta(eps) = 1 - e^((eps - 1/noise)/2)."""
+    """Returns the epsilon of n Laplace mechanisms at delta 0; at other deltas that of one.
+
+    For one, delta(eps) = 1 - e^((eps - 1/noise)/2).
+    """
 
     def exact(n: int, delta: float) -> float:
         if delta == 0:
@@ -118,12 +123,12 @@ def laplace(noise: float) -> Exact:
 
 
 def response_event(epsilon: float) -> DpEvent:
-    """Randomized response on a bit: flipped with probability 1/(e^eps + 1)."""
+    """Randomized response on a bit: the bit is flipped with probability 1/(e^eps + 1)."""
     return RandomizedResponseDpEvent(2 / (1 + math.exp(epsilon)), 2)
 
 
 def group_event(rate: float, size: int, noise: float) -> DpEvent:
-    """So many records, each drawn by itself, that all add 1."""
+    """The event of ``size`` records, each sampled independently, that all add 1 to a noisy sum."""
     drawn = np.arange(size + 1)
     chances = stats.binom.pmf(drawn, size, rate)
     return MixtureOfGaussiansDpEvent(
@@ -132,7 +137,8 @@ def group_event(rate: float, size: int, noise: float) -> DpEvent:
 
 
 def revealed(rate: float, noise: float) -> Exact:
-    """Gaussians of which it is seen whether they happen: a mean over their binomial number."""
+    """Returns the epsilon of n sampled Gaussians if the adversary sees which are sampled."""
+    # A mean over their binomial number.
 
     def exact(n: int, delta: float) -> float:
         if delta == 0:
@@ -206,7 +212,8 @@ _EACH = {
 
 
 def _moved(event: DpEvent, outside: bool) -> Iterator[tuple[str, tuple[DpEvent, ...]]]:
-    """By name of a parameter, the event at its values, or ``outside`` its range."""
+    """Yields each parameter's name, with the event at increasing cost of this parameter."""
+    # If ``outside``, the parameter has values outside its range instead.
     for field in attr.fields(type(event)):
         if field.name == "event":
             for name, inner in _moved(event.event, outside):
@@ -228,19 +235,19 @@ SENSELESS = tuple(wrong for e in _EACH for _, moved in _moved(e, True) for wrong
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """An event, and privacy losses drawn under either order of two neighbouring inputs."""
+    """An event, and samplers of its privacy loss, one per order of two neighbouring inputs."""
 
     event: DpEvent
     losses: tuple[Losses, ...]
 
     @property
     def scope(self) -> Scope:
-        """The scope in which the sampling in its event speaks."""
+        """The scope whose adjacency (neighbouring inputs) is that of the event's sampling."""
         return scope_of(self.event)
 
     @classmethod
     def of(cls, uses: Mapping[DpEvent, int], *losses: Losses) -> Sampled:
-        """A composition of events, each used so often."""
+        """Returns the composition of events, each used as often as ``uses`` says."""
         return cls(ComposedDpEvent([SelfComposedDpEvent(e, n) for e, n in uses.items()]), losses)
 
 
@@ -248,7 +255,8 @@ Places = Mapping[float, float]
 
 
 def _around(count: int, z: float, one: Places, other: Places) -> Losses:
-    """Losses of numbers with Gaussian noise, around places drawn with the chances of either."""
+    """Samples losses of ``count`` numbers with Gaussian noise around a random centre."""
+    # The centre has the distribution ``one`` under the first input, and ``other`` under the second.
 
     def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
         ratios = (p * np.exp((2.0 * c * x - c * c) / (2.0 * z**2)) for c, p in chances.items())
@@ -266,7 +274,7 @@ def _around(count: int, z: float, one: Places, other: Places) -> Losses:
 
 
 def _laplaces(count: int, b: float) -> Losses:
-    """Losses of Laplace noise on 1 against 0."""
+    """Samples losses of ``count`` Laplace mechanisms of scale ``b`` on inputs 1 and 0."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         y = 1.0 + rng.laplace(scale=b, size=(size, count))
@@ -276,7 +284,7 @@ def _laplaces(count: int, b: float) -> Losses:
 
 
 def _bits(count: int, p: float, q: float) -> Losses:
-    """Losses of bits that are 1 with probability p, against q."""
+    """Samples losses of ``count`` bits that are 1 with probability p or, for the other input, q."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         ones = rng.binomial(count, p, size)
@@ -286,7 +294,7 @@ def _bits(count: int, p: float, q: float) -> Losses:
 
 
 def _seen(count: int, rate: float, z: float) -> Losses:
-    """Losses of as many Gaussians as a binomial number says, which is seen."""
+    """Samples losses of a binomial number of Gaussian mechanisms, if this number is visible."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         mu = np.sqrt(rng.binomial(count, rate, size)) / z
@@ -300,7 +308,7 @@ def _together(*parts: Losses) -> Losses:
 
 
 def _both(draw: Callable[..., Losses], one: Any, other: Any) -> tuple[Losses, Losses]:
-    """Losses of neighbours that are not alike, in either order."""
+    """Samplers of the losses of two inputs, in either order."""
     return draw(one, other), draw(other, one)
 
 
@@ -335,7 +343,7 @@ SAMPLED = {
     "responses of fixed size": Sampled.of(
         {SampledWithoutReplacementDpEvent(100, 20, PureDpEvent(1.5)): 10}, *_DRAWN_RESPONSES
     ),
-    # All others hold the second value of the one: who is drawn in its place adds the same.
+    # All other records have the second value, which is also that of a record drawn instead.
     "fixed size": Sampled.of(
         {SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(1.0)): 6}, *_DRAWN_GAUSSIANS
     ),
@@ -367,7 +375,8 @@ MILLIONS: tuple[DpEvent, ...] = (
 
 
 def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
-    """Probabilities under its two inputs: of buckets, those of the inputs and of all the rest."""
+    """The probabilities of outputs under the two inputs of a local report."""
+    # Outputs of randomized response are the two inputs, and all others together.
     if isinstance(report, RandomizedResponseDpEvent):
         lie = report.noise_parameter / report.num_buckets
         truth, rest = 1.0 - report.noise_parameter + lie, lie * (report.num_buckets - 2)
@@ -380,7 +389,7 @@ def _masses(report: DpEvent) -> tuple[list[float], list[float]]:
 # One of each kind in ``REPORTS``.
 KINDS = tuple(USES[name].event for name in ("flip", "five buckets", "pure"))
 _CHANCES = st.floats(0.02, 0.98)
-# Reports with two or three outputs worth telling apart.
+# Reports with two or three outputs that are worth distinguishing.
 REPORTS: st.SearchStrategy[DpEvent] = st.one_of(
     st.builds(BitFlipDpEvent, _CHANCES, _CHANCES),
     st.builds(RandomizedResponseDpEvent, st.floats(0.05, 1.0), st.integers(2, 6)),
@@ -389,11 +398,9 @@ REPORTS: st.SearchStrategy[DpEvent] = st.one_of(
 
 
 def enumerated_divergence(reports: Sequence[DpEvent], epsilon: float) -> float:
-    """Largest hockey-stick divergence of all reports together, over which inputs each has.
-
-    Every output is enumerated, and every way to choose, report by report, which of its two inputs
-    the first world has: 3^6 outputs in 2^6 ways at most.
-    """
+    """The largest hockey-stick divergence of independent reports at ``epsilon``."""
+    # All outputs are enumerated, and for each report which of its two inputs the first world has:
+    # at most 3^6 outputs in 2^6 assignments.
     p, q = np.ones((1, 1)), np.ones((1, 1))
     for report in reports:
         one, two = (np.array(masses) for masses in _masses(report))

@@ -1,4 +1,4 @@
-"""Members, held to the laws of a contract by a call, and to the ranges of their settings."""
+"""Helpers that run contract tests on implementations, and check the ranges of settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ BROKEN = (AssertionError, pytest.fail.Exception)
 
 
 def members(family: str) -> dict[str, Any]:
-    """Every member of a family by its name, with its default settings."""
+    """Returns an object of every implementation of a family, such as "attacks", by its name.
+
+    All settings have their defaults.
+    """
     return {name: FAMILIES[family].member_class(name)() for name in FAMILIES[family].names()}
 
 
 def each(named: Mapping[str, Any]) -> Any:
-    """A fixture of every member: a law takes the fixture's name as its argument."""
+    """Returns a pytest fixture over the given objects; tests take an argument of its name."""
 
     @pytest.fixture(params=named)
     def member(request: pytest.FixtureRequest) -> Any:
@@ -34,21 +37,24 @@ def each(named: Mapping[str, Any]) -> Any:
 
 
 def only(argument: str, named: Mapping[str, Any], applies: Callable[[Any], bool]) -> Any:
-    """Parameters of a law: the members that it applies to, instead of all."""
+    """Parametrizes a test by those of the ``named`` objects to which it applies.
+
+    ``argument`` is the name of the test's argument.
+    """
     those = {name: member for name, member in named.items() if applies(member)}
     return pytest.mark.parametrize(argument, those.values(), ids=those.keys())
 
 
 def catches(*pairs: tuple[Any, Any]) -> Any:
-    """Parameters: a law, and a member that it must catch."""
+    """Parametrizes a test by pairs: a contract test, and a faulty object that it must reject."""
     ids = [f"{getattr(law, '__name__', law)}-{type(broken).__name__}" for law, broken in pairs]
     return pytest.mark.parametrize(("law", "broken"), pairs, ids=ids)
 
 
 def hold(contract: type[Any], subject: Any, *names: str) -> None:
-    """Hold a subject to the laws of these names, by default to all that apply to it.
+    """Runs the tests of a contract class on ``subject``: those in ``names``, by default all.
 
-    LookupError where a named law does not apply, or none does: nothing was checked then.
+    Raises LookupError if a test in ``names`` does not apply, or if no test applies.
     """
     trial = contract()
     trial.subject = subject
@@ -66,7 +72,7 @@ def hold(contract: type[Any], subject: Any, *names: str) -> None:
 
 
 def check_ranges(member: Checked) -> None:
-    """Every setting is refused by name outside its declared range, or of another type."""
+    """Checks that InputError names every setting that is outside its range or of another type."""
     kind: Any = type(member)
     for name, rule in allowed_values(kind).items():
         left_out = kind.__dataclass_fields__[name].default
@@ -81,7 +87,7 @@ def check_ranges(member: Checked) -> None:
 
 
 def _outside(rule: Constraint) -> list[Any]:
-    """Values just outside what a setting may be, and some of other types."""
+    """Values just outside the range of a setting, and values of other types."""
     never = [math.nan, None, "1", [1.0]]
     if isinstance(rule, Choice):
         known = [(type(value), value) for value in rule.values]

@@ -1,6 +1,6 @@
-"""Every accountant on the events of ``events.py``, as far as it reads them.
+"""Contract tests of every accountant, on the events of ``events.py`` that it supports.
 
-An upper bound below what is computed there without any of the accountants' code is no bound.
+Their true epsilons or samples are not computed by accountants.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ accountant = each(ACCOUNTANTS)
 
 
 def who_read(events: Iterable[DpEvent]) -> Any:
-    """The accountants that read one of these events, as parameters."""
+    """Parametrizes a test by the accountants that support one of these events."""
     some = [*events]
     return only("accountant", ACCOUNTANTS, lambda each: any(map(each.supports, some)))
 
@@ -89,7 +89,7 @@ def rising(numbers: Iterable[float], slack: float = 1e-9) -> bool:
 
 
 def test_fold(accountant: Accountant) -> None:
-    """n-fold is n times composed, however the composition is nested or ordered."""
+    """Checks that n uses cost the same in every nesting and order of their composition."""
     for use, delta in itertools.product(read(accountant), DELTAS):
         six = [
             SelfComposedDpEvent(use.event, 6),
@@ -103,7 +103,7 @@ def test_fold(accountant: Accountant) -> None:
 
 
 def test_order(accountant: Accountant) -> None:
-    """Unlike events compose in any order, and cost no less than either alone."""
+    """Checks that two events cost the same in either order, and at least as much as each alone."""
     for one, two in itertools.pairwise(read(accountant)):
         scopes = {one.scope, two.scope} - {SCOPE}
         if len(scopes) > 1:
@@ -118,7 +118,7 @@ def test_order(accountant: Accountant) -> None:
 
 
 def test_monotone(accountant: Accountant) -> None:
-    """More uses never cost less; a larger delta never needs a larger epsilon."""
+    """Checks that epsilon does not fall with more uses, nor rise with delta."""
     for use in read(accountant):
         counts = [cost(accountant, SelfComposedDpEvent(use.event, n), 1e-6) for n in (1, 2, 7, 30)]
         assert rising(counts), (use.event, counts)
@@ -129,7 +129,7 @@ def test_monotone(accountant: Accountant) -> None:
 
 @who_read(event for ladder in LADDERS.values() for event in ladder)
 def test_ladders(accountant: Accountant) -> None:
-    """Less noise, a higher rate, a larger epsilon, fewer to hide among: never cheaper."""
+    """Checks that epsilon does not fall with less noise, more sampling or fewer users."""
     for (name, ladder), delta in itertools.product(LADDERS.items(), DELTAS[:2]):
         if all(map(accountant.supports, ladder)):
             costs = [cost(accountant, SelfComposedDpEvent(event, 5), delta) for event in ladder]
@@ -138,7 +138,7 @@ def test_ladders(accountant: Accountant) -> None:
 
 @who_read(use.event for use in USES.values() if use.exact)
 def test_sound(accountant: Accountant) -> None:
-    """Never below the truth, where it is known."""
+    """Checks that no bound is below the true epsilon, where that is known."""
     for use, n, delta in itertools.product(read(accountant), (1, 5, 400), DELTAS):
         if use.exact is not None:
             bound = cost(accountant, SelfComposedDpEvent(use.event, n), delta)
@@ -147,7 +147,7 @@ def test_sound(accountant: Accountant) -> None:
 
 @who_read(KINDS)
 def test_enumerated(accountant: Accountant) -> None:
-    """Never below the divergence of up to six unlike reports, all outputs enumerated."""
+    """Checks bounds of up to six different reports against their enumerated divergence."""
 
     @settings(max_examples=20, deadline=None, derandomize=True, database=None)
     @given(st.lists(REPORTS, min_size=1, max_size=6), st.floats(1e-9, 0.5))
@@ -162,13 +162,13 @@ def test_enumerated(accountant: Accountant) -> None:
 
 @cache
 def drawn(losses: Losses) -> NDArray[np.float64]:
-    """The draws that all accountants are held to."""
+    """Samples of a privacy loss, equal for all accountants."""
     return losses(np.random.default_rng(20261121), DRAWS)
 
 
 @who_read(case.event for case in SAMPLED.values())
 def test_sampled(accountant: Accountant) -> None:
-    """Never below what draws of the losses show, but once in 10^6 runs of the suite."""
+    """Checks bounds against samples of the privacy loss; fails wrongly once in 10^6 runs."""
     # Empirical Bernstein limit of Maurer and Pontil 2009, Theorem 4.
     delta, level = 0.05, math.log(2.0 / (ERROR / (2 * len(SAMPLED))))
     for name, case in SAMPLED.items():
@@ -183,7 +183,8 @@ def test_sampled(accountant: Accountant) -> None:
 
 
 def test_refusal(accountant: Accountant) -> None:
-    """An unknown leaf is refused by name, wherever it hides; so are senseless counts and deltas."""
+    """Checks that unknown events, wrong counts and wrong deltas raise InputError."""
+    # The error names the type of the unknown event, at any depth of a composition.
     known = read(accountant)[0].event
     for event in (
         UnsupportedDpEvent(),
@@ -201,7 +202,7 @@ def test_refusal(accountant: Accountant) -> None:
 
 
 def test_senseless(accountant: Accountant) -> None:
-    """Negative or missing noise, rates above 1, nobody to hide among: refused, never priced."""
+    """Checks that values outside their range, such as negative noise, raise InputError."""
     for event, delta in itertools.product(SENSELESS, (0.0, 0.01)):
         refuses(accountant, ComposedDpEvent([event]), delta)
 
@@ -218,7 +219,7 @@ def refuses(
 
 
 def test_extremes(accountant: Accountant) -> None:
-    """Events without privacy are infinite, at any delta; nothing at all is free."""
+    """Checks that an event without privacy has infinite epsilon, and an empty event 0."""
     event = ComposedDpEvent([read(accountant)[0].event, NonPrivateDpEvent()])
     assert accountant.supports(event), f"it does not read {event}"
     for delta in DELTAS:
@@ -228,7 +229,7 @@ def test_extremes(accountant: Accountant) -> None:
 
 @who_read(MILLIONS)
 def test_millions(accountant: Accountant) -> None:
-    """Epsilons of millions are numbers that print; too large ones are infinite."""
+    """Checks that large epsilons, from millions on, are numbers or infinite, and can be printed."""
     for event, delta in itertools.product(MILLIONS, (0.0, 1e-6)):
         if accountant.supports(event):
             epsilon = cost(accountant, event, delta)
@@ -236,7 +237,7 @@ def test_millions(accountant: Accountant) -> None:
 
 
 def test_statement(accountant: Accountant) -> None:
-    """The bound is an upper one, certain, in the scope and at the delta asked for, and sourced."""
+    """Checks that a bound is a certain upper bound, with its scope, delta and source."""
     for use in read(accountant):
         bound = accountant.bound(use.event, delta=0.01, scope=use.scope)
         said = (bound.side, bound.confidence, bound.samples, bound.scope)
@@ -248,10 +249,8 @@ def test_statement(accountant: Accountant) -> None:
 
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_upper_bounds_are_near_the_truth_where_it_is_known(name: str) -> None:
-    """Tightness: a sound and useless accountant fails here.
-
-    Of Laplace noise the truth of one use is known; 0 stands where it is not.
-    """
+    """Checks that bounds are not much above the true epsilon, if that is known."""
+    # For Laplace noise it is known for one use only.
     tried = 0
     for use, n, delta in itertools.product(read(ACCOUNTANTS[name]), (1, 5, 400), DELTAS):
         if use.exact is None or (use is USES["laplace"] and n > 1):
@@ -267,7 +266,7 @@ def test_upper_bounds_are_near_the_truth_where_it_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name not in BOUNDED])
 def test_the_pld_accountant_is_near_what_draws_of_losses_show(name: str) -> None:
-    """Within 3%, of which draws make up less than 0.5; a Gaussian's bound is 0.2% below."""
+    """Checks that the bound is at most 3% above the epsilon that sampled losses show."""
     case, delta = SAMPLED[name], 0.05
 
     def shown(losses: np.ndarray) -> float:
@@ -282,7 +281,7 @@ def test_the_pld_accountant_is_near_what_draws_of_losses_show(name: str) -> None
 
 @dataclass(frozen=True)
 class _Sum:
-    """Pure composition of what ``Pure`` reads, with one thing wrong in each heir."""
+    """Pure composition, the sum of epsilons; each subclass makes one fault."""
 
     reference: str = "none"
 
@@ -302,42 +301,42 @@ class _Sum:
 
 
 class ForgetsCounts(_Sum):
-    """Charges every leaf of the tree once."""
+    """Faulty accountant: counts repeated uses of a mechanism once."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         return sum(_alone(leaf) for leaf, _ in leaves(event))
 
 
 class AddsSquares(_Sum):
-    """sqrt(sum eps^2), which is not a theorem."""
+    """Faulty accountant: composes to sqrt(sum eps^2), which no theorem supports."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         return math.sqrt(sum(n * _alone(leaf) ** 2 for leaf, n in leaves(event)))
 
 
 class PaysForDelta(_Sum):
-    """Needs more epsilon at a larger delta."""
+    """Faulty accountant: epsilon rises with delta."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         return true * (1 + delta)
 
 
 class OptimisticTail(_Sum):
-    """Drops a tail of the losses, a per cent of epsilon."""
+    """Faulty accountant: states 1% less than the true epsilon."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         return 0.99 * true
 
 
 class CountsOneKind(_Sum):
-    """Charges the costliest kind of leaf only: alike uses are right, unlike ones are not."""
+    """Faulty accountant: counts only the most expensive of several different mechanisms."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         return max((n * _alone(leaf) for leaf, n in leaves(event)), default=0.0)
 
 
 class FearsCrowds(_Sum):
-    """Charges more where there are more users to hide among."""
+    """Faulty accountant: epsilon of shuffling rises with the number of users."""
 
     def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
         crowd = max((getattr(leaf, "n_users", 1) for leaf, _ in leaves(event)), default=1)
@@ -345,14 +344,14 @@ class FearsCrowds(_Sum):
 
 
 class LowerSide(_Sum):
-    """Says that its upper bound is a lower one."""
+    """Faulty accountant: marks its upper bound as a lower bound."""
 
     def _bound(self, epsilon: float, delta: float, scope: Scope, side: Side = Side.LOWER) -> Bound:
         return super()._bound(epsilon, delta, scope, Side.LOWER)
 
 
 class SkipsUnknown(_Sum):
-    """Leaves out what it cannot read."""
+    """Faulty accountant: ignores events that it does not support."""
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         known = [(leaf, n) for leaf, n in leaves(event) if type(leaf) is not UnsupportedDpEvent]
@@ -362,7 +361,7 @@ class SkipsUnknown(_Sum):
 
 
 class PricesNonsense(_Sum):
-    """Gives a price for parameters that make no sense."""
+    """Faulty accountant: returns an epsilon for parameters outside their range."""
 
     def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
         try:
@@ -374,7 +373,7 @@ class PricesNonsense(_Sum):
 
 
 class RawLibrary(_Sum):
-    """dp-accounting 0.6.0's own loss accountant, which ignores a repeated response's count."""
+    """The PLD accountant of dp-accounting 0.6.0, which ignores a repeated response's count."""
 
     def supports(self, event: DpEvent) -> bool:
         return self._accountant().supports(event)

@@ -1,4 +1,4 @@
-"""Every attack on every form of message, and attacks that the laws must catch."""
+"""Contract tests of every attack on every form of message, and of faulty attacks."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ EVERYWHERE = ("interaction-membership",)  # it asks every reader that there is
 
 
 def quick(name: str) -> Attack:
-    """The attack, a perceptron with a tenth of its epochs: `make calibrate` plays the whole."""
+    """Returns the named attack; a neural network gets a tenth of its training epochs."""
     attack = MEMBERS[name]
     return replace(attack, epochs=20) if isinstance(attack, AttributeMlp) else attack
 
 
 def cases(name: str, targets: Iterable[str]) -> list[AttackCase]:
-    """The attack on trainings of the targets, from every vantage where it reads anything."""
+    """The attack on trainings of the ``targets``, from every vantage at which it can run."""
     attack, found = quick(name), []
     for target, vantage in itertools.product(targets, Vantage):
         whole = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
@@ -74,10 +74,9 @@ def cases(name: str, targets: Iterable[str]) -> list[AttackCase]:
 
 
 def in_turn(name: str) -> list[AttackCase]:
-    """The attack on every third target, a classifier, which shares all else, on each another one.
-
-    On every target where it reads nothing of these. It must read something.
-    """
+    """The attack on a few target systems at which it can run, for quick tests."""
+    # Every third system or, for classifiers, one in as many as there are classifiers; all systems
+    # if the attack reads nothing of these.
     every, family = (len(LEARNERS), LEARNERS) if name in LEARNERS else (3, ATTACKS)
     turns = [t for at, t in enumerate(TARGETS) if (at - family.index(name)) % every == 0]
     found = cases(name, turns) or cases(name, TARGETS)
@@ -100,7 +99,8 @@ UNLINKED = ("user-membership",)  # it reads nothing where messages are linked to
 
 @pytest.mark.parametrize("name", sorted({*ATTACKS} - {*LEARNERS, *UNLINKED} | {*QUICKER}))
 def test_uploads_that_carry_nothing(name: str) -> None:
-    """Messages linked to their senders alone; ``make calibrate`` plays all, many times."""
+    """Checks that no attack beats guessing on linked uploads that carry nothing about users."""
+    # ``make calibrate`` plays all messages, many times.
     for case in in_turn(name):
         if case.vantage is Vantage.SERVER:
             check_uploads_that_carry_nothing(case)
@@ -127,7 +127,7 @@ def test_removed_signal(name: str) -> None:
 
 
 def test_trainings_have_every_form_of_message_that_users_send() -> None:
-    """One target of all whose messages have the same parts."""
+    """Checks that ``TARGETS`` has one system for each combination of message parts."""
 
     @functools.cache
     def form(name: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def clean() -> tuple[Interactions, Run]:
     ],
 )
 def test_clean_gradients_beat_every_baseline(name: str) -> None:
-    """The control: where everything is uploaded in the clear, no attack stays at chance."""
+    """Checks that attacks beat guessing if gradients are uploaded without protection."""
     many, run = clean()
     view, told = run.transcript.view(Vantage.SERVER), run.user_vectors
     rng = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sound one: the size of what a user sent stands for every item."""
+    """A correct attack: the score of every item is the size of the user's messages."""
 
     family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
     reference: ClassVar[str] = "a specimen of the contract"
@@ -196,7 +196,7 @@ class Sizes:
 
 
 class PeeksIfItCan(Sizes):
-    """Reads how messages are stored where they are, and the wire otherwise."""
+    """Faulty attack: reads internal fields of stored messages, if there are any."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
         if hasattr(component, "corrections"):
@@ -207,7 +207,7 @@ class PeeksIfItCan(Sizes):
 
 
 class TakesSeeds(Sizes):
-    """Knows the seeds of the noise, wherever there is some."""
+    """Faulty attack: reads the seeds of the noise from stored messages."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
         streams = getattr(component, "streams", None)
@@ -215,28 +215,28 @@ class TakesSeeds(Sizes):
 
 
 class LooksAtTheType(Sizes):
-    """Tells by its class how a message is stored."""
+    """Faulty attack: its scores depend on the class in which a message is stored."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
         return super().score(component, view) + len(type(component).__name__)
 
 
 class RequiresTheStoredForm(Sizes):
-    """Does not run on the wire."""
+    """Faulty attack: fails on messages without the internal fields of their stored form."""
 
     def score(self, component: Any, view: View) -> np.ndarray:
         return np.diff(component.corrections.indptr).astype(float)
 
 
 class WantsTheClock(Sizes):
-    """Draws from the operating system."""
+    """Faulty attack: draws from the operating system's generator instead of ``rng``."""
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
         return np.random.default_rng().random(view.public.n_users)
 
 
 class ChangesTheModel(Sizes):
-    """Writes into the broadcast that it was shown."""
+    """Faulty attack: changes the broadcast model in its view."""
 
     def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
         for part in (view.rounds[-1].broadcast or {}).values():
@@ -245,7 +245,7 @@ class ChangesTheModel(Sizes):
 
 
 class KnowsTheAnswers(Sizes):
-    """Scores by the data, whatever was sent."""
+    """Faulty attack: reads the true ratings instead of the messages."""
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
         pairs = background.candidates
@@ -253,21 +253,21 @@ class KnowsTheAnswers(Sizes):
 
 
 class NeedsNothing(Sizes):
-    """Applies to a view without uploads."""
+    """Faulty attack: states that it can run on a view without uploads."""
 
     def refusal(self, view: View) -> str:
         return ""
 
 
 class ReadsNothing(Sizes):
-    """Applies to nothing."""
+    """Faulty attack: states that it can run on no view."""
 
     def refusal(self, view: View) -> str:
         return "It reads nothing."
 
 
 class AsksForTheTruth(Sizes):
-    """Wants to be told."""
+    """Faulty attack: ``infer`` has an argument for the truth."""
 
     def infer(  # type: ignore[override]
         self, view: View, background: Background, rng: np.random.Generator, truth: Any = None
@@ -277,7 +277,7 @@ class AsksForTheTruth(Sizes):
 
 @dataclass(frozen=True)
 class FlipsCoins:
-    """An attack on attributes that learns nothing."""
+    """An attack that guesses users' attributes at random."""
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = "a specimen of the contract"
@@ -297,7 +297,7 @@ class FlipsCoins:
 
 
 class HasTheAnswers(FlipsCoins):
-    """Draws the attributes of the planted data again, from the seed that fits what is known."""
+    """Faulty attack: draws the true attributes again, with the test's own seed."""
 
     def codes(
         self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
@@ -313,7 +313,7 @@ class HasTheAnswers(FlipsCoins):
 
 @dataclass(frozen=True)
 class LinksByChance:
-    """The sound one of those that link: every message is as like to each user's."""
+    """A correct linkage attack: every message has equal scores for all users."""
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
     reference: ClassVar[str] = "a specimen of the contract"
@@ -333,14 +333,14 @@ class LinksByChance:
 
 
 class LinksWithTheClock(LinksByChance):
-    """Draws from the operating system."""
+    """Faulty linkage attack: draws from the operating system's generator."""
 
     def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
         return np.random.default_rng().random((messages, len(candidates)))
 
 
 class KnowsTheOrder(LinksByChance):
-    """Shuffles the last round again, from the seeds of the plays."""
+    """Faulty linkage attack: repeats the shuffle of the last round with the test's own seed."""
 
     def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
         found = super().scores(view, messages, candidates)
@@ -356,13 +356,13 @@ class KnowsTheOrder(LinksByChance):
 
 
 def _last(view: View) -> np.ndarray:
-    """Messages of the last round, in their order."""
+    """The first component of the messages of the last round, in their order."""
     uploads = view.rounds[-1].uploads
     return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
 
 
 def runs() -> Iterator[Run]:
-    """A rank-one gradient, and rows with noise that is drawn when it is asked for."""
+    """Yields a training with rank-one gradients, and one whose noise is drawn on reading."""
     for name in ("fcf", "fedrec-apm"):
         yield copy.deepcopy(training(name))
 

@@ -1,6 +1,6 @@
-"""Every data set: what its files are read as, and which files it knows.
+"""Contract tests of every data set: its loaded contents, and the files that it recognises.
 
-Add a case for a new one to ``CASES``: what writes small files of its own layout.
+A new data set needs a case in ``CASES``, which writes small files of its layout.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from fedrec_auditor.targets.datasets.table import Table
 from tests.contracts.laws import BROKEN, catches, each
 from tests.targets.datasets import written
 
-# What the audit infers (Table I of the FedRec paper), with the categories every member shares.
+# Inferred attributes (Table I of the FedRec paper), with the classes of every data set.
 CLASSES = {"age_group": ("under 35", "35 to 45", "over 45"), "gender": ("F", "M")}
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetCase:
-    """A data set, and what writes small files of its layout into a folder, if it has any.
+    """A data set, and the function that writes small files of its layout, if it reads files.
 
-    ``attributes`` are those its users have; ``file`` is what to load where it is not the folder.
+    ``attributes`` are the names of the users' attributes. ``file`` is the file to load, if it is
+    not the folder.
     """
 
     dataset: Dataset
@@ -49,7 +50,7 @@ class DatasetCase:
 
 
 def movielens(dataset: Dataset, write: Callable[[Path, written.Rows], Path]) -> DatasetCase:
-    """Rows with an unrated movie and an idle user."""
+    """A case with an item without ratings and a user without interactions."""
     return DatasetCase(dataset, lambda folder: write(folder, written.SMALL))
 
 
@@ -90,7 +91,7 @@ def test_every_member_has_a_case_of_its_class(name: str) -> None:
 
 
 def test_ratings(case: DatasetCase) -> None:
-    """A canonical float32 csr_array without stored zeros; every user has an interaction."""
+    """Checks that ratings are a sorted float32 csr_array without zeros or empty rows."""
     data = case.load()
     ratings = data.ratings
     assert ratings.format == "csr", ratings.format
@@ -105,7 +106,7 @@ def test_ratings(case: DatasetCase) -> None:
 
 
 def test_names_and_times(case: DatasetCase) -> None:
-    """Users and items ascend; titles and genres are a row an item, times whole seconds."""
+    """Checks identifiers (ascending), titles and genres (one per item), and timestamps (int64)."""
     data = case.load()
     for ids in (data.users, data.items):
         assert ids.dtype == np.int64, ids.dtype
@@ -122,7 +123,7 @@ def test_names_and_times(case: DatasetCase) -> None:
 
 
 def test_attributes(case: DatasetCase) -> None:
-    """One code a user in every attribute, and the attributes that an audit infers."""
+    """Checks that every attribute has one valid code per user, and that no attribute is missing."""
     data = case.load()
     for name, attribute in data.attributes.items():
         assert attribute.codes.shape == (data.n_users,), name
@@ -134,13 +135,13 @@ def test_attributes(case: DatasetCase) -> None:
 
 
 def test_determinism(case: DatasetCase) -> None:
-    """Loaded twice, a source gives equal interactions."""
+    """Checks that loading a source twice gives equal data."""
     first, again = (case.load().digest() for _ in range(2))
     assert first == again, "loaded twice, and not alike"
 
 
 def test_recognition(case: DatasetCase) -> None:
-    """Own files are recognised, no others, and a missing file is refused."""
+    """Checks that a data set recognises its own files only, and refuses missing files."""
     for other in NAMED.values():
         if other.write is None:
             continue
@@ -178,7 +179,7 @@ def test_the_cache_is_used_and_an_empty_one_says_where_to_get_it(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Synthetic data with one thing wrong in each heir."""
+    """Correct synthetic data; each subclass makes one fault."""
 
     def recognises(self, path: Path) -> bool:
         return False
@@ -191,14 +192,14 @@ class _Drawn:
 
 
 class RecognisesAll(_Drawn):
-    """Takes every folder for its own."""
+    """Faulty data set: recognises every folder as its own."""
 
     def recognises(self, path: Path) -> bool:
         return True
 
 
 class NewEveryTime(_Drawn):
-    """Draws from the operating system's generator."""
+    """Faulty data set: draws from the operating system's generator."""
 
     def load(self, path: Path | None = None) -> Interactions:
         seed = int(np.random.default_rng().integers(2**31))
@@ -206,7 +207,7 @@ class NewEveryTime(_Drawn):
 
 
 class StoredZeros(_Drawn):
-    """Keeps an entry that is no interaction."""
+    """Faulty data set: stores a rating of zero."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         data.ratings.data[3] = 0.0
@@ -214,7 +215,7 @@ class StoredZeros(_Drawn):
 
 
 class UnsortedColumns(_Drawn):
-    """Items of a user in any order, so that times and ratings may part."""
+    """Faulty data set: the item indices of a user are not sorted."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         data.ratings.indices[:2] = data.ratings.indices[1::-1].copy()
@@ -222,7 +223,7 @@ class UnsortedColumns(_Drawn):
 
 
 class IdleUser(_Drawn):
-    """A user without any interaction."""
+    """Faulty data set: the last user has no interaction."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         ratings = sparse.vstack([data.ratings, sparse.csr_array((1, data.n_items), dtype="f4")])
@@ -235,14 +236,14 @@ class IdleUser(_Drawn):
 
 
 class ShiftedTimes(_Drawn):
-    """One timestamp too few."""
+    """Faulty data set: the first timestamp is missing."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         return replace(data, timestamps=data.timestamps[1:])
 
 
 class CodeBeyond(_Drawn):
-    """An attribute code that is of no category."""
+    """Faulty data set: an attribute code stands for no category."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         data.attributes["gender"].codes[0] = 2
@@ -250,7 +251,7 @@ class CodeBeyond(_Drawn):
 
 
 class NoAge(_Drawn):
-    """Lacks an attribute that the audit infers."""
+    """Faulty data set: an attribute that the audit infers is missing."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         kept = {name: a for name, a in data.attributes.items() if name != "age_group"}
@@ -258,7 +259,7 @@ class NoAge(_Drawn):
 
 
 class DoubleIds(_Drawn):
-    """Two users of one name."""
+    """Faulty data set: two users have one identifier."""
 
     def _wrong(self, data: Interactions) -> Interactions:
         data.users[1] = data.users[0]

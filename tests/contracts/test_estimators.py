@@ -1,8 +1,7 @@
-"""Every estimator on pairs of distributions whose truth is known.
+"""Contract tests of every estimator, on pairs of distributions with a known true epsilon.
 
-A bound that holds at a confidence exceeds the truth in at most the remaining share of runs. Seeds
-are fixed, and a count of misses is refused at p < 1e-9. These are few runs, to be quick:
-``make calibrate`` simulates longer.
+A bound may exceed the truth in at most (1 - confidence) of the runs. Seeds are fixed, and tests
+fail at p < 1e-9. Runs are few; ``make calibrate`` simulates more.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ estimator = each(ESTIMATORS)
 
 
 def test_calibration(estimator: Estimator) -> None:
-    """The bound is above the truth in no more runs than its confidence allows."""
+    """Checks that the bound exceeds the truth no more often than its confidence permits."""
     for name, world in WORLDS.items():
         for delta, runs in ((0.0, RUNS), (0.3, RUNS // 2)):
             truth = world.truth(delta)
@@ -65,7 +64,7 @@ def test_calibration(estimator: Estimator) -> None:
 
 
 def test_power(estimator: Estimator) -> None:
-    """With 20,000 scores a world, half of a leak of 1 is found, whichever world shows it."""
+    """Checks that 20,000 scores per world show half of the true epsilon, in both directions."""
     leaks = [world for name, world in WORLDS.items() if name != NOTHING]
     for world in leaks:
         delta = 0.01 if math.isinf(world.truth(0.0)) else 0.0
@@ -80,7 +79,7 @@ def test_power(estimator: Estimator) -> None:
 
 
 def test_edges(estimator: Estimator) -> None:
-    """Ties show nothing, and infinite scores are ordered."""
+    """Checks that equal scores show no epsilon, and that infinite scores are ordered."""
     flat = coin(0.0)
     assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
     apart = worlds_of(lambda rng, n: np.full(n, np.inf), lambda rng, n: np.full(n, -np.inf))
@@ -94,7 +93,10 @@ def test_edges(estimator: Estimator) -> None:
     lambda each: math.isfinite(each.largest_bound(100, delta=0.1, confidence=0.9)),
 )
 def test_largest(estimator: Estimator) -> None:
-    """``largest_bound`` is the bound of answers without noise, and ``needed`` inverts it."""
+    """Checks ``largest_bound`` by scores that separate the worlds, and its inverse.
+
+    The inverse is ``min_samples``.
+    """
     answers = worlds_of(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n))
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
@@ -109,7 +111,7 @@ def test_largest(estimator: Estimator) -> None:
 
 
 def test_foreseen(estimator: Estimator) -> None:
-    """The foreseen bound of two Gaussians is about the one they show."""
+    """Checks that ``expected_limit`` of two Gaussians is within 30% of their measured bound."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)
@@ -120,7 +122,7 @@ def test_foreseen(estimator: Estimator) -> None:
 
 
 def test_draws(estimator: Estimator) -> None:
-    """Draws are streamed, none are left out, none are made twice, and none are changed."""
+    """Checks that scores are drawn in blocks, once, all of them, and are not changed."""
     drawn, sizes, states = [], [], []
     leak = laplace(1.0)
 
@@ -143,7 +145,7 @@ def test_draws(estimator: Estimator) -> None:
 
 
 def test_confidences(estimator: Estimator) -> None:
-    """Bounds at several confidences come from the same draws, and less error shows less."""
+    """Checks that bounds at several confidences use one sample, and fall with confidence."""
     leak = gaussian(1.0)
     worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
     delta = 0.01
@@ -156,7 +158,7 @@ def test_confidences(estimator: Estimator) -> None:
 
 
 def test_determinism(estimator: Estimator) -> None:
-    """Equal generators give equal bounds."""
+    """Checks that equally seeded generators give equal bounds."""
     leak = laplace(1.0)
     worlds = worlds_of(leak.a, leak.b)
     first, again = (estimate(estimator, worlds, samples=2_000, seed=5) for _ in range(2))
@@ -164,7 +166,7 @@ def test_determinism(estimator: Estimator) -> None:
 
 
 def test_refusal_of_scores(estimator: Estimator) -> None:
-    """NaN, a score too many, and objects, in either world."""
+    """Checks that NaN, a wrong number of scores, and objects in either world raise InputError."""
     for bad in (
         lambda rng, n: np.full(n, np.nan),
         lambda rng, n: np.zeros(n + 1),
@@ -190,7 +192,7 @@ def test_refusal_of_settings(estimator: Estimator, asked: dict[str, Any]) -> Non
 
 
 def test_statement(estimator: Estimator) -> None:
-    """A lower bound, in the scope, at the delta and the confidence asked for, and sourced."""
+    """Checks that a bound is a lower bound with the requested scope, delta and confidence."""
     leak = response(1.0)
     bound = estimate(
         estimator, worlds_of(leak.a, leak.b), delta=0.01, confidence=0.9, samples=400, seed=6
@@ -205,14 +207,14 @@ def test_statement(estimator: Estimator) -> None:
 
 
 def test_most_of_what_randomized_response_spends_is_shown(estimator: Estimator) -> None:
-    """Four thousand draws of each world, epsilon 2: by six standard errors at least 1.4."""
+    """Checks that 4,000 draws per world show 1.4 to 2.2 of a true epsilon of 2."""
     world = response(2.0)
     bound = estimate(estimator, worlds_of(world.a, world.b), samples=4_000)
     assert 1.4 < bound.epsilon < 2.2
 
 
 class _Held(AllThresholds):
-    """The sound estimator, with one thing wrong in each heir."""
+    """A correct estimator; each subclass makes one fault."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         return tuple(self._wrong(sound, worlds, asked) for sound in super().bounds(worlds, **asked))
@@ -227,7 +229,7 @@ def _scores(worlds: Worlds, asked: dict[str, Any]) -> list[Any]:
 
 
 class ChoosesOnItsScores(_Held):
-    """The largest bound over hundreds of thresholds, on the very scores that it certifies."""
+    """Faulty estimator: chooses the best threshold on the scores that also give the bound."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         a, b = _scores(worlds, asked)
@@ -244,7 +246,7 @@ class ChoosesOnItsScores(_Held):
 
 
 class PointEstimate(_Held):
-    """The log-ratio of two observed shares, without limits."""
+    """Faulty estimator: the log-ratio of two observed shares, without confidence limits."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         a, b = _scores(worlds, asked)
@@ -254,7 +256,7 @@ class PointEstimate(_Held):
 
 
 class ForgetsDelta(_Held):
-    """Measures at delta 0 and says that it holds at the delta asked for."""
+    """Faulty estimator: measures at delta 0, but states the requested delta."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         rest = {**asked, "delta": 0.0, "confidences": (sound.confidence,)}
@@ -262,7 +264,7 @@ class ForgetsDelta(_Held):
 
 
 class OneConfidence(_Held):
-    """Certifies at one half, whatever was asked for."""
+    """Faulty estimator: measures at confidence 1/2, but states the requested confidence."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         (found,) = AllThresholds().bounds(worlds, **{**asked, "confidences": (0.5,)})
@@ -270,14 +272,14 @@ class OneConfidence(_Held):
 
 
 class FindsNothing(_Held):
-    """Never wrong, and of no use."""
+    """Faulty estimator: always returns 0."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return replace(sound, epsilon=0.0)
 
 
 class OneDirection(_Held):
-    """Holds world a against world b, and never the other way round."""
+    """Faulty estimator: returns 0 if world b has the larger probability of the event."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         swapped = sound.witness is not None and sound.witness.input_a == "world b"
@@ -285,14 +287,14 @@ class OneDirection(_Held):
 
 
 class OwnChoices(_Held):
-    """Draws by the operating system's generator instead of the one it is given."""
+    """Faulty estimator: draws from the operating system's generator instead of ``rng``."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         return super().bounds(worlds, **{**asked, "rng": np.random.default_rng()})
 
 
 class SwallowsNan(_Held):
-    """Takes a score that is no number for a zero."""
+    """Faulty estimator: replaces a score of NaN by zero."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         def draw(world: int, size: int, rng: np.random.Generator) -> Any:
@@ -303,7 +305,7 @@ class SwallowsNan(_Held):
 
 
 class SortsInPlace(_Held):
-    """Leaves the scores in another order."""
+    """Faulty estimator: sorts the scores that it was given in place."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         def draw(world: int, size: int, rng: np.random.Generator) -> Any:
@@ -316,7 +318,7 @@ class SortsInPlace(_Held):
 
 
 class AllAtOnce(_Held):
-    """Holds all scores in memory."""
+    """Faulty estimator: draws all scores at once instead of in blocks."""
 
     def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
         _scores(worlds, {**asked, "rng": np.random.default_rng(0)})
@@ -324,14 +326,14 @@ class AllAtOnce(_Held):
 
 
 class Boasts(_Held):
-    """Says that its draws can show more than they can."""
+    """Faulty estimator: states a larger largest bound than its draws can reach."""
 
     def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
         return super().largest_bound(2 * samples, delta=delta, confidence=confidence)
 
 
 class ForeseesTooMuch(_Held):
-    """Forgets that scores choose its event, unless any event would do."""
+    """Faulty estimator: expects twice the bound if there are several thresholds."""
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         found = super().expected_limit(samples, rates, delta=delta, alpha=alpha)
@@ -339,7 +341,7 @@ class ForeseesTooMuch(_Held):
 
 
 class UpperSide(_Held):
-    """Says that its lower bound is an upper one."""
+    """Faulty estimator: marks its lower bound as an upper bound."""
 
     def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
         return replace(sound, side=Side.UPPER)

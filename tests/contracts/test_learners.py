@@ -1,8 +1,4 @@
-"""Every base recommender: what its devices train, return and score.
-
-That a device trains and scores alone as in company, and that odd data are trained on, are laws of
-the systems that learners are parts of.
-"""
+"""Contract tests of every base recommender: the models and scores of its devices."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ learner = each(LEARNERS)
 
 
 def _clients() -> Clients:
-    """The first device has no items, the second all."""
+    """Devices with random items, of which the first has none and the second all."""
     rng = np.random.default_rng(0)
     held = rng.random((USERS, ITEMS)) < 0.3
     held[0], held[1] = False, True
@@ -54,7 +50,7 @@ def _dense(trained: dict[str, Component], user: int) -> Arrays:
 
 
 def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
-    """The device's return for the first model, among these clients."""
+    """The model that device ``user`` returns if it trains the first model, as arrays by name."""
     sent = learner.train(_model(learner), clients or _clients(), LOCAL, Compute())
     return _dense(sent, user)
 
@@ -65,7 +61,7 @@ def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
 
 
 def test_first_models(learner: Learner) -> None:
-    """First models have the stated parts, in single precision and finite."""
+    """Checks that a first model is finite and has the stated parts in single precision."""
     model, shapes = _model(learner), learner.param_shapes(CATALOGUE)
     assert {name: array.shape for name, array in model.items()} == shapes, "other shapes"
     assert all(array.dtype == np.float32 for array in model.values()), "no single precision"
@@ -76,7 +72,7 @@ def test_first_models(learner: Learner) -> None:
 
 
 def test_parts(learner: Learner) -> None:
-    """Devices return the parts that they were sent, which stay as they were."""
+    """Checks that devices return all parts of the model, and leave the model unchanged."""
     model, clients = _model(learner), _clients()
     before = {name: array.copy() for name, array in model.items()}
     trained = learner.train(model, clients, LOCAL, Compute())
@@ -96,7 +92,7 @@ def test_parts(learner: Learner) -> None:
 
 
 def test_generators(learner: Learner) -> None:
-    """Equal generators and streams give equal models, and others do not."""
+    """Checks that equally seeded generators and streams give equal models, and others do not."""
     model, other = _model(learner), learner.init_model(CATALOGUE, np.random.default_rng(2))
     np.testing.assert_equal(model, _model(learner))
     assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
@@ -107,14 +103,14 @@ def test_generators(learner: Learner) -> None:
 
 
 def test_values(learner: Learner) -> None:
-    """Values of ratings do not matter."""
+    """Checks that training depends on which items were rated, not on the ratings' values."""
     held = _clients().interactions.ratings.toarray() > 0
     flat = replace(_clients(), interactions=Interactions.create(held * 1.0))
     np.testing.assert_equal(_trained(learner, 4), _trained(learner, 4, flat))
 
 
 def test_linear_term(learner: Learner) -> None:
-    """One step over all examples: the loss has the same gradient, the linear term adds its own."""
+    """Checks that the change due to a linear term of the loss is proportional to its scale."""
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
         local = LocalTraining(
@@ -127,12 +123,12 @@ def test_linear_term(learner: Learner) -> None:
 
 
 def test_user_vectors(learner: Learner) -> None:
-    """A device's vector changes exactly where its scores do.
+    """Checks that a device's user vector changes exactly if the device's scores change.
 
-    A vector a device, of one width, finite, and the same in other company.
+    Vectors are finite, one row per device, and do not depend on which other devices are given.
     """
     clients, model = _clients(), _model(learner)
-    model["user.E"][:, 0] = 0.0  # so that a device's first feature tells nothing
+    model["user.E"][:, 0] = 0.0  # so that a device's first feature has no effect
     vectors = learner.user_vectors(model, clients)
     assert vectors.ndim == 2, f"vectors of shape {vectors.shape}"
     assert len(vectors) == USERS, f"{len(vectors)} vectors of {USERS} devices"
@@ -155,7 +151,7 @@ def test_user_vectors(learner: Learner) -> None:
 
 
 def test_own(learner: Learner) -> None:
-    """Devices with a "user.E" of their own train and score as if theirs had been broadcast."""
+    """Checks devices with own user embeddings: they train and score as if these were broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
     own = learner.init_user(clients.streams)
     assert own.dtype == np.float32, "no single precision"
@@ -178,7 +174,7 @@ def test_own(learner: Learner) -> None:
 
 
 def test_travel(learner: Learner) -> None:
-    """Learners come back from other processes, and compare by their settings."""
+    """Checks that learners can be pickled, and are equal if their settings are."""
     assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
@@ -189,7 +185,7 @@ def test_learners_have_their_names(name: str) -> None:
 
 
 class GivesFeatures(Mf):
-    """Takes a user's features for the user's vector."""
+    """Faulty learner: returns a user's features as the user's vector."""
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         return clients.features
@@ -199,7 +195,7 @@ class GivesFeatures(Mf):
 
 
 class ForgetsNeighbours(LightGcn):
-    """Scores with a device's own items and says that it does not."""
+    """Faulty learner: scores depend on a device's own items, but its user vector does not."""
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         return np.asarray(clients.features @ model["user.E"].T)
@@ -209,7 +205,7 @@ class ForgetsNeighbours(LightGcn):
 
 
 class CentresVectors(Mf):
-    """Subtracts what the devices of one round have in common."""
+    """Faulty learner: subtracts the mean over all given devices from their vectors."""
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
         found = super().user_vectors(model, clients)

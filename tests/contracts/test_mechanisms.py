@@ -1,4 +1,4 @@
-"""Every mechanism by the contract that outsiders run too, and mechanisms that it must catch."""
+"""Runs the public ``MechanismContract`` on every mechanism, and on faulty mechanisms."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _RATINGS = np.array([-1.0, 0.0, 1.3, 2.0])
 
 
 def _joint_normal(mechanism: NoiseReplacement) -> Callable[[NDArray[Any], Any], NDArray[Any]]:
-    """Outputs made uniform by the covariance of everybody's noises, built noise by noise."""
+    """Returns the conditional distribution function of all outputs, from the noises' covariance."""
     m, k = mechanism.masked, mechanism.replaced
     # Rows: S, R_1 ... R_k. Columns: the first noises of all m, then what stands in for k of them.
     rows = np.zeros((1 + k, m + k))
@@ -106,7 +106,7 @@ _UNIT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0])
 
 
 def _on_pieces(mechanism: Piecewise) -> Case:
-    """The pieces between the ends of the intervals of all inputs, by the paper's formulas."""
+    """A case with one output per interval on which the density is constant for all inputs."""
     half = math.exp(mechanism.epsilon / 2.0)
     reach = (half + 1.0) / (half - 1.0)
     ends = np.sort(np.add.outer([1.0 - reach, reach - 1.0], (reach + 1.0) * _UNIT).ravel() / 2.0)
@@ -116,7 +116,7 @@ def _on_pieces(mechanism: Piecewise) -> Case:
 
 
 def _told(mechanism: RevealedGaussian) -> Case:
-    """A normal coin a use, and a normal sum around the value if the coin is low."""
+    """A case for Gaussian noise whose sampling coin is visible: outputs are (coin, sum)."""
     rate, z = mechanism.sampling_probability, mechanism.noise_multiplier
 
     def cdf(outputs: NDArray[Any], value: Any) -> NDArray[Any]:
@@ -127,7 +127,7 @@ def _told(mechanism: RevealedGaussian) -> Case:
 
 
 def _untold(mechanism: SampledGaussian) -> Case:
-    """Every round by itself: a normal law a count of draws."""
+    """A case for Gaussian noise with hidden sampling: a mixture over the number of draws."""
     counts = np.arange(mechanism.local_steps + 1)
     law = stats.binom.pmf(counts, mechanism.local_steps, mechanism.sampling_probability)
     unit = mechanism.noise_multiplier * mechanism.local_steps**0.5
@@ -166,7 +166,7 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
     ),
 }
 
-# At least one case a member of the family.
+# At least one case per member of the family.
 CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "bit-flip": tuple(
         Case(flip, _BITS, _BITS)
@@ -305,13 +305,13 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(Repeated(Product(BitFlip(0.8, 0.3), 2), 2), _tuples(2), _tuples(4).reshape(-1, 2, 2)),
     ),
 }
-# Of a density the third case and on are further points, of which many draws take seconds.
+# Further cases of mechanisms with a density, from the third on; their samples take seconds.
 FURTHER = [case for cases in CASES.values() for case in cases[2:] if case.outputs is None]
 OF_MANY_DRAWS = ("test_frequencies", "test_curve", "test_event")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every case that a law of the contract applies to."""
+    """Parametrizes each contract test by the cases to which it applies."""
     if metafunc.cls is not TestMechanisms:
         return
     law, cases = metafunc.function.__name__, [case for some in CASES.values() for case in some]
@@ -341,39 +341,39 @@ Size = tuple[int, ...] | None
 
 
 class _Flip(BitFlip):
-    """The sound mechanism, with one thing wrong in each heir."""
+    """A correct mechanism; each subclass makes one fault."""
 
 
 class BiasedSampling(_Flip):
-    """Flips a little more often than it says."""
+    """Faulty mechanism: draws with another probability than it states."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
 
 
 class LeakyDistribution(_Flip):
-    """Probabilities that do not sum to 1."""
+    """Faulty mechanism: its stated probabilities do not sum to 1."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         return super().log_prob(output, value) + np.log(0.99)
 
 
 class OpenDomain(_Flip):
-    """Accepts anything: whatever is above a half is a 1."""
+    """Faulty mechanism: accepts any number as input, and rounds it to 0 or 1."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         return super().randomize(np.asarray(value) > 0.5, rng, size)
 
 
 class HiddenGenerator(_Flip):
-    """Draws from the operating system instead."""
+    """Faulty mechanism: draws from the operating system's generator instead of ``rng``."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         return super().randomize(value, np.random.default_rng(), size)
 
 
 class SharedNoise(_Flip):
-    """Draws once and gives everybody the same noise."""
+    """Faulty mechanism: all outputs have the same noise."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         value = np.asarray(value)
@@ -384,21 +384,21 @@ class SharedNoise(_Flip):
 
 
 class NoSize(_Flip):
-    """Forgets how many outputs were asked for."""
+    """Faulty mechanism: ignores the requested size of the output."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         return super().randomize(value, rng)
 
 
 class BlindCritical(_Flip):
-    """Looks at reported ones only: the trap that p/q <= e^eps suffices."""
+    """Faulty mechanism: its worst case has output 1 only, although output 0 may reveal more."""
 
     def worst_case(self) -> WorstCase:
         return WorstCase(inputs=np.array([0, 1]), outputs=np.array([1]))
 
 
 class CheapEvent(_Flip):
-    """Charges ln(p/q), forgetting the other ratio."""
+    """Faulty mechanism: its event has epsilon ln(p/q), although ln((1 - q)/(1 - p)) is larger."""
 
     def event(self) -> DpEvent:
         return RandomizedResponseDpEvent(2 / (1 + self.p / self.q), 2)

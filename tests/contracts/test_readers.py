@@ -1,9 +1,13 @@
-"""Every reader on every form of message that it reads."""
+"""Contract tests of every reader, on every form of message that it supports.
+
+A reader turns messages into evidence: log-odds that a user interacted with an item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ from scipy.special import logit
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
-from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.parts.calibration import calibrated
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader
@@ -20,6 +24,7 @@ from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.targets import compute
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import View
@@ -35,7 +40,7 @@ ERRORS = 5.0  # standard errors over users, below which a mean of gains may be c
 
 @dataclass(frozen=True, eq=False)
 class ReaderCase:
-    """A reader, and the training of a target of which it reads what the server sees."""
+    """A reader, and the name of a system whose training it reads as the server."""
 
     reader: Reader
     target: str
@@ -50,20 +55,20 @@ class ReaderCase:
 
 
 def told(evidence: Evidence) -> set[str]:
-    """The kinds of evidence that are there."""
+    """The names of the kinds of evidence that are present, such as "log_ratio"."""
     names = {field.name for field in fields(evidence)} - {"users"}
     return {name for name in names if getattr(evidence, name) is not None}
 
 
 def check_statement(case: ReaderCase) -> None:
-    """A reader has a reference, and says in a sentence why it reads nothing that is not linked."""
+    """Checks that a reader has a reference, and states why it cannot run on unlinked messages."""
     assert case.reader.reference, "it has no reference"
     refusal = case.reader.refusal(case.view.without_uploads())
     assert refusal.endswith("."), f"of no linked messages it says {refusal!r}, and no sentence"
 
 
 def check_who_else_is_asked_about(case: ReaderCase) -> None:
-    """A user's evidence is the same alone and among all; priors may differ."""
+    """Checks that a user's evidence does not depend on the other users that are asked about."""
     many = case.users
     few = many[5 : len(many) : len(many) // 4 + 1]
     alone, among = case.reader.read(case.view, few), case.reader.read(case.view, many)
@@ -71,7 +76,7 @@ def check_who_else_is_asked_about(case: ReaderCase) -> None:
 
 
 def check_last_digits(case: ReaderCase) -> None:
-    """Evidence is the same if what trained clients send is rounded otherwise."""
+    """Checks that rounding of the messages' numbers does not change the evidence."""
     rng, users = np.random.default_rng(0), case.users
 
     def rounded(part: Component) -> Component:
@@ -86,6 +91,16 @@ def check_last_digits(case: ReaderCase) -> None:
     _check_alike(after, before, users, "the last digits of messages")
 
 
+def check_threads(case: ReaderCase) -> None:
+    """Evidence is the same to the bit in any number of threads."""
+    with patch.object(uploads, "BLOCK_SIZE", 2**10):  # many blocks
+        before = case.reader.read(case.view, case.users)
+        with compute.use_threads(3):
+            after = case.reader.read(case.view, case.users)
+    for name in told(before) | told(after):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+
+
 def _check_alike(some: Evidence, every: Evidence, users: NDArray[np.int64], what: str) -> None:
     assert told(some) == told(every), f"kinds of evidence change with {what}"
     for name in told(some) & {"log_ratio", "vectors", "ratings"}:
@@ -97,7 +112,7 @@ def _check_alike(some: Evidence, every: Evidence, users: NDArray[np.int64], what
 
 
 def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
-    """Evidence and the items' true shares tell who met what no worse than the shares alone."""
+    """Checks that evidence does not make guesses worse than the items' true popularity alone."""
     held = data().ratings.toarray() != 0
     prior = logit((held.sum(axis=0) + 0.5) / (len(held) + 1))
     evidence = case.reader.read(case.view, case.users)
@@ -108,10 +123,11 @@ def check_evidence_beside_the_true_prior(case: ReaderCase) -> None:
 def compare_with_the_prior(
     evidence: Evidence, prior: NDArray[np.float64], interactions: Interactions
 ) -> None:
-    """Evidence on all users makes no posterior worse than its ``prior`` (M,), log-odds of items.
+    """Checks that evidence does not make guesses of users' items worse than ``prior`` alone.
 
-    By the area under each user's ROC curve, the log score of probabilities, and the F1 of the sets
-    that are likeliest to have the most, but for chance.
+    ``prior`` has the log-odds of each item (M,). Guesses are compared by each user's AUC, by log
+    score, and by the F1 of the sets of items with the largest expected F1; 5 standard errors are
+    allowed.
     """
     assert evidence.log_ratio is not None
     held = interactions.ratings.toarray() != 0
@@ -147,6 +163,7 @@ LAWS = (
     check_statement,
     check_who_else_is_asked_about,
     check_last_digits,
+    check_threads,
     check_evidence_beside_the_true_prior,
 )
 
@@ -154,7 +171,7 @@ LAWS = (
 @pytest.mark.parametrize("target", [target for target in TARGETS if target not in UNREAD])
 @pytest.mark.parametrize("law", LAWS)
 def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) -> None:
-    """Every reader that applies, and at least one of them."""
+    """Runs a check on every reader that can read the system's messages."""
     view = training(target).transcript.view(Vantage.SERVER)
     cases = [
         ReaderCase(reader, target)
@@ -176,7 +193,7 @@ def test_all_members_of_the_family_are_asked() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("vantage", Vantage)
 def test_no_two_readers_tell_the_same_but_of_interactions(target: str, vantage: Vantage) -> None:
-    """A list and a table may both reveal interactions, and the stronger ratio counts."""
+    """Checks that each kind of evidence but log-odds of interactions has one reader only."""
     view = training(target).transcript.view(vantage, np.random.default_rng(0))
     users = np.array([3, 17, 40])
     found = [told(reader.read(view, users)) for reader in reading.readers_of(view)]
@@ -200,18 +217,18 @@ def test_nothing_is_read_where_nothing_is_linked() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).without_uploads()
         assert not reading.readers_of(view)
-        assert "links no message" in reading.refusal(view)
+        assert "no message with a known sender" in reading.refusal(view)
 
 
 class Silent(FlippedBits):
-    """Refuses without a reason that can be read."""
+    """Faulty reader: its reason for not running is not a sentence."""
 
     def refusal(self, view: View) -> str:
         return super().refusal(view) and "no"
 
 
 class OfTheCrowd(FlippedBits):
-    """Takes from each ratio the mean over those who are asked about."""
+    """Faulty reader: subtracts from each log-ratio the mean over the given users."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         ratio = super().read(view, users).log_ratio
@@ -220,7 +237,7 @@ class OfTheCrowd(FlippedBits):
 
 
 class Popularity(FlippedBits):
-    """Passes for evidence what the items' shares tell as well."""
+    """Faulty reader: returns the items' popularity as evidence about each user."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         ratio = super().read(view, np.arange(view.public.n_users)).log_ratio
@@ -232,13 +249,21 @@ class Popularity(FlippedBits):
 
 
 class LastDigits(RankOneGradients):
-    """Hears evidence in how the server's sum was rounded."""
+    """Faulty reader: uses the last bits of numbers as evidence."""
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
         found = super().read(view, users)
         (part,) = view.rounds[-1].uploads.components.values()
         digits = part.dense(users).view(np.int32) % 2
         return replace(found, log_ratio=digits.any(axis=2) * 1.0)
+
+
+class Hasty(FlippedBits):
+    """Adds the number of threads to the evidence."""
+
+    def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
+        activity = np.full(len(users), compute._threads.get())
+        return replace(super().read(view, users), activity=activity)
 
 
 @pytest.mark.parametrize(
@@ -248,6 +273,7 @@ class LastDigits(RankOneGradients):
         (check_who_else_is_asked_about, OfTheCrowd(), "dplcf-sp"),
         (check_evidence_beside_the_true_prior, Popularity(), "dplcf-sp"),
         (check_last_digits, LastDigits(), "fcf"),
+        (check_threads, Hasty(), "dplcf-sp"),
     ],
 )
 def test_the_law_catches(law: Callable[[ReaderCase], None], broken: Reader, target: str) -> None:

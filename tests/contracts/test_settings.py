@@ -1,4 +1,4 @@
-"""Every setting says what it may be; laws that do not apply to a subject are no pass of it."""
+"""Tests that every setting declares its range, and that ``hold`` counts only tests that apply."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CHECKED = [
 ]
 
 
-# Numbers whose range is none of their own.
+# Numbers whose range depends on another setting.
 UNDECLARED = {"announced": "a number that depends on that of the survivors, or None"}
 
 
 def plain(hint: Any) -> bool:
-    """Whether it is a number or a text, or unknown where the program runs."""
+    """Whether a type hint is a number, a text, or given as a string."""
     parts = get_args(hint) or (hint,)
     return isinstance(hint, str) or {*parts} <= {int, float, bool, str, NoneType}
 
@@ -59,7 +59,7 @@ def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
 
 
 class Contract:
-    """One law that holds for "sound" and applies to texts alone."""
+    """A contract with one test, which applies to texts and passes for "sound"."""
 
     subject: object
 

@@ -1,4 +1,4 @@
-"""Every target by the contract that outsiders run too, plug-ins included, and further laws."""
+"""Runs the public ``TargetContract`` on every target system, with further tests."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ PARTIES = (
 
 @functools.cache
 def stated(name: str) -> TargetCase:
-    """A target with its defaults."""
+    """The named system with its default settings."""
     return TargetCase(FAMILIES["targets"].member_class(name)())
 
 
 @functools.cache
 def trained(name: str) -> TargetCase:
-    """One training for all laws of a target, of messages that are small."""
+    """The named system with small embeddings, whose training all tests share."""
     return TargetCase(narrow(name))
 
 
 def parts(target: Federated) -> set[tuple[object, ...]]:
-    """Its components; only numbers may differ between equal ones."""
+    """The learner, protection and route of a system, each as a tuple that ignores numbers."""
     return {
         (type(part), *(v for v in vars(part).values() if isinstance(v, bool | str)))
         for part in (target.learner, target.protection, target.route)
@@ -89,7 +89,8 @@ def parts(target: Federated) -> set[tuple[object, ...]]:
 
 @functools.cache
 def composed_again() -> set[str]:
-    """Compositions whose every part another one has, too: their trainings wait for calibration."""
+    """Names of systems whose learner, protection and route all occur in earlier systems."""
+    # Their trainings are tested by ``make calibrate`` only.
     known: set[tuple[object, ...]] = set()
     again = set()
     for name in NAMES:
@@ -101,9 +102,9 @@ def composed_again() -> set[str]:
 
 
 def unsent(case: TargetCase) -> list[Unit]:
-    """Attributes and ratings' values, if all users' first messages stay when they change.
+    """The units (attribute, rating) whose values do not change the users' first messages.
 
-    All randomness stays as it was.
+    The random generator is the same.
     """
     interactions, broadcast = case.round_inputs(0)
     ratings = interactions.ratings.copy()
@@ -127,7 +128,7 @@ def unsent(case: TargetCase) -> list[Unit]:
 
 
 def applies(law: str, name: str) -> bool:
-    """Whether there is anything for the law to hold."""
+    """Whether the contract test ``law`` applies to the system ``name``."""
     target = stated(name).target
     if law == "test_sampled_uploads_agree_with_the_stated_distribution":
         return bool(target.designed_pairs())
@@ -141,7 +142,7 @@ def applies(law: str, name: str) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every target that a law applies to."""
+    """Parametrizes each contract test by the systems to which it applies."""
     if metafunc.cls is not TestTargets:
         return
     law = metafunc.function.__name__
@@ -157,7 +158,7 @@ class TestTargets(TargetContract):
         self.subject = (stated if request.function.__name__ in STATED else trained)(name)
 
     def test_scores(self) -> None:
-        """Scores are finite, cover all items, and do not depend on who else is asked for."""
+        """Checks that scores are finite, cover all items, and do not depend on other users."""
         target, run, some = self.subject.target, self.subject.run, np.array([5, 2])
         every = target.score(run.model, make_interactions(), np.arange(USERS))
         assert every.shape == (USERS, ITEMS), f"scores of shape {every.shape}"
@@ -166,7 +167,7 @@ class TestTargets(TargetContract):
         np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
 
     def test_messages_are_of_parts_of_the_model(self) -> None:
-        """A model, a change or a gradient of the broadcast has the shape of a part of it."""
+        """Checks that a model, change or gradient in a message has the shape of a model part."""
         for one in self.subject.rounds:
             shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
             for name, component in one.uploads.components.items():
@@ -174,7 +175,7 @@ class TestTargets(TargetContract):
                     assert component.shape in shapes, f"{name} is a {component.kind} of no part"
 
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
-        """Nothing is known to be lost of an attribute, or of a rating's value, that is not sent."""
+        """Checks that no mechanism is stated for attributes or rating values that are not sent."""
         units = unsent(self.subject)
         for scope in SCOPES:
             if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
@@ -182,7 +183,7 @@ class TestTargets(TargetContract):
                 assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
 
     def test_odd_data_are_handled_or_refused(self) -> None:
-        """Strange shapes end in a training or in one InputError that says what was expected."""
+        """Checks that unusual data end in a training, or in an InputError with a remedy."""
         for name, interactions in odd(make_interactions()).items():
             try:
                 run = train(self.subject.shortened, interactions)
@@ -201,7 +202,7 @@ PLAIN = ("an idle user", "a user with all items", "implicit")
 
 
 def odd(full: Interactions) -> dict[str, Interactions]:
-    """Data at the borders of what a system may meet."""
+    """Unusual data by name, such as one user, no interactions, or all interactions."""
     ratings = full.ratings.toarray()
     idle, busy = ratings.copy(), ratings.copy()
     idle[3] = 0
@@ -266,7 +267,7 @@ def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
-    """Within a factor of two, and 64 bytes of overhead each."""
+    """Checks the predicted memory of messages: within a factor of 2, plus 64 bytes per message."""
     short = trained(name)
     cost = cost_of(short.shortened, short.interactions)
     rounds = short.run.transcript.rounds
@@ -281,7 +282,7 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
 
 
 class WatchedCompute:
-    """A ``Compute`` that notes whether its device is read."""
+    """A stand-in for ``Compute`` that records whether its ``device`` is read."""
 
     threads, memory, folder = 1, 1 << 31, None
     is_read = False
@@ -302,13 +303,13 @@ def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Short(Fcf):
-    """The sound one: FCF of two rounds."""
+    """A correct system: FCF with two rounds."""
 
     rounds: int = 2
 
 
 class WantsTheClock(Short):
-    """Draws from the operating system."""
+    """Faulty system: draws from the operating system's generator."""
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         shaken = _shaken(broadcast, np.random.default_rng())
@@ -316,7 +317,7 @@ class WantsTheClock(Short):
 
 
 class NoisyInBulk(Short):
-    """Adds noise drawn for the batch as a whole, so that a client's depends on the others."""
+    """Faulty system: sorts the noisy messages of a batch, so that each depends on the others."""
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
@@ -327,7 +328,7 @@ class NoisyInBulk(Short):
 
 
 class SharesSecrets(Short):
-    """Everybody's message carries the mean of all histories."""
+    """Faulty system: every message has the mean of all users' histories."""
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
@@ -336,7 +337,7 @@ class SharesSecrets(Short):
 
 
 class Mislabels(Short):
-    """Says of a number that it is a gradient, of which no part of the model is."""
+    """Faulty system: marks a number as a gradient, although no part of the model has its shape."""
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         sent = super().upload(profiles, broadcast, rng, *more, **how)
@@ -345,7 +346,7 @@ class Mislabels(Short):
 
 
 class MarksItsInput(Short):
-    """Writes into the ratings that it was given."""
+    """Faulty system: changes the ratings that it was given."""
 
     def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
         interactions.ratings.data[:] = 1.0
@@ -353,7 +354,7 @@ class MarksItsInput(Short):
 
 
 class SendsItsName(Short):
-    """The identifiers of users travel with the model."""
+    """Faulty system: publishes the users' identifiers with the model."""
 
     def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
         run = super().run(interactions, rng, *more, **how)
@@ -362,7 +363,7 @@ class SendsItsName(Short):
 
 
 class UnsortedSenders(Short):
-    """The order of senders says who was fastest."""
+    """Faulty system: senders are not in ascending order."""
 
     def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
         run = super().run(interactions, rng, *more, **how)
@@ -372,7 +373,7 @@ class UnsortedSenders(Short):
 
 
 class ScoresTheFirst(Short):
-    """Scores depend on who else is asked for."""
+    """Faulty system: a user's scores depend on the first user asked for."""
 
     def score(self, model: Model, interactions: Interactions, users: Any) -> Floats:
         scores = super().score(model, interactions, users)
@@ -380,7 +381,7 @@ class ScoresTheFirst(Short):
 
 
 class ClaimsElsewhere(Short):
-    """Asks its claim in another scope only."""
+    """Faulty system: its claim is not judged in the claim's own scope."""
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         (scoped,) = super().scoped_claims(population)
@@ -389,7 +390,7 @@ class ClaimsElsewhere(Short):
 
 @dataclass(frozen=True, kw_only=True)
 class StatesAnotherDistribution(LcfUb):
-    """Uploads raw bits and states the law of flipped ones."""
+    """Faulty system: its event has half the epsilon of its mechanism."""
 
     def mechanism(self, scope: Scope, population: Population) -> Any:
         return BitFlip.symmetric(1.0)
@@ -400,7 +401,7 @@ class StatesAnotherDistribution(LcfUb):
 
 @dataclass(frozen=True, kw_only=True)
 class FlipsLess(DplcfSp):
-    """Uploads bits at twice the epsilon that it states."""
+    """Faulty system: sends bits at twice the epsilon that it states."""
 
     def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
         honest = DplcfSp(epsilon=2 * self.epsilon)
@@ -408,7 +409,7 @@ class FlipsLess(DplcfSp):
 
 
 class KnowsOfSecrets(Short):
-    """States that all is lost of attributes, too, which it never sends."""
+    """Faulty system: states that it sends data in the clear which it never sends."""
 
     def mechanism(self, scope: Scope, population: Population) -> Any:
         return Identity()
@@ -416,7 +417,7 @@ class KnowsOfSecrets(Short):
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetsTheUser(LcfUb):
-    """Charges a whole user, about whom it asks nothing, less than one of its interactions."""
+    """Faulty system: proves a smaller epsilon for a whole user than for one interaction."""
 
     def event(self, scope: Scope, population: Population) -> Any:
         if scope.unit is Unit.USER and scope.adjacency is Adjacency.REPLACE:

@@ -1,7 +1,6 @@
-"""Every protection of an upload and every route to the server: what is sent, spent and promised.
+"""Contract tests of every protection of uploads, and of every route to the server.
 
-That a batch sends what its clients would one by one, and the same with equal generators, are laws
-of the systems that they are parts of.
+A route is direct, through a shuffler, or by secure aggregation.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _clients(count: int = CLIENTS) -> Clients:
 
 
 def _model() -> tuple[dict[str, Component], Arrays]:
-    """A trained model a client, far beyond usual clipping bounds, and what was broadcast."""
+    """One trained model per client, beyond usual clipping bounds, and the broadcast model."""
     rng = np.random.default_rng(1)
     table = rng.normal(size=(ITEMS, 2)).astype(np.float32)
     ids = np.concatenate([np.sort(rng.permutation(ITEMS)[:2]) for _ in range(CLIENTS)])
@@ -85,13 +84,13 @@ def _close(found: float, expected: float, what: str) -> None:
 
 
 def test_settings(protection: Protection) -> None:
-    """Protections are hashable, and their settings are numbers."""
+    """Checks that protections are hashable, and that their settings are floats."""
     assert hash(protection) == hash(replace(protection)), "its copy has another hash"  # type: ignore[type-var]
     assert all(isinstance(value, float) for value in protection.settings.values())
 
 
 def test_input_stays(protection: Protection) -> None:
-    """The models and features that it is given stay as they are."""
+    """Checks that a protection does not change the models and features that it is given."""
     upload, broadcast = _model()
     before = _wire(upload, np.arange(CLIENTS))
     given = _clients()
@@ -102,7 +101,7 @@ def test_input_stays(protection: Protection) -> None:
 
 
 def test_training(protection: Protection) -> None:
-    """Nothing changes of the local training but the objective's linear term and the noise."""
+    """Checks that a protection adds only noise and a linear loss term to the local training."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.adapt_training(plain, shapes)
@@ -117,7 +116,8 @@ def test_training(protection: Protection) -> None:
 
 
 def test_spending(protection: Protection) -> None:
-    """An upload spends what its mechanism says, and no less than its dearest entry."""
+    """Checks that the stated epsilon of an upload is that of its mechanism."""
+    # The epsilon of a single entry must not be larger.
     mechanism = protection.randomizer(SIZES)
     spent = protection.upload_cost(SIZES)
     if mechanism is None:
@@ -137,7 +137,7 @@ def test_spending(protection: Protection) -> None:
 
 @noisy
 def test_sampled_distribution(protection: Protection) -> None:
-    """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
+    """Checks that protected entries have the distribution of the stated mechanism."""
     count = 4000
     for group, name in zip(GROUPS, PARTS, strict=True):
         mechanism = protection.coordinate(group)
@@ -163,7 +163,7 @@ def test_every_entry_is_sent_with_noise(protection: Protection) -> None:
 
 
 def test_promises(protection: Protection) -> None:
-    """Promises are in words and numbers; that of an entry is what its mechanism loses."""
+    """Checks that claims have text and numbers, and that an entry's epsilon is its mechanism's."""
     promises = protection.promises(GROUPS)
     assert promises, "nothing is promised"
     for promise in promises:
@@ -184,13 +184,13 @@ def _proved(event: DpEvent, route: Route, delta: float) -> float:
 
 
 def test_vantage(route: Route) -> None:
-    """The vantage is none at which peers see a model."""
+    """Checks that a route's adversary sees messages, shuffled messages, or sums of messages."""
     expected = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     assert route.vantage in expected, f"a vantage of {route.vantage}"
 
 
 def test_never_dearer(route: Route) -> None:
-    """The route never costs more than the upload, for any epsilon and number of senders."""
+    """Checks that a route never has a larger epsilon than the direct upload."""
     for epsilon in (0.1, 4.0, 7e6):
         for senders in (1, 2, 1000):
             event = route.event(PureDpEvent(epsilon), epsilon, senders)
@@ -202,21 +202,21 @@ def test_never_dearer(route: Route) -> None:
 
 
 def test_single_sender(route: Route) -> None:
-    """A single sender has nobody to hide among."""
+    """Checks that a route does not reduce the epsilon of a single sender."""
     event = route.event(PureDpEvent(2.0), 2.0, 1)
     proved = _proved(event, route, 1e-9)
     assert abs(proved - 2.0) <= 2e-3, f"{proved} for one sender whose upload costs 2"
 
 
 def test_unprotected(route: Route) -> None:
-    """The route does not protect what is not protected."""
+    """Checks that epsilon remains infinite for uploads without protection."""
     event = route.event(NonPrivateDpEvent(), math.inf, 1000)
     proved = _proved(event, route, 1e-6)
     assert proved == math.inf, f"{proved} for uploads without protection"
 
 
 def test_rounds_compose(route: Route) -> None:
-    """Two rounds cost no less than one, and twice as much at delta 0."""
+    """Checks that two rounds cost at least as much as one, and twice as much at delta 0."""
     once = route.event(LaplaceDpEvent(1.0), 1.0, 50)
     twice = SelfComposedDpEvent(once, 2)
     assert _proved(twice, route, 1e-6) >= _proved(once, route, 1e-6), "two rounds are cheaper"

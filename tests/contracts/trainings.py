@@ -1,6 +1,6 @@
-"""Short trainings whose messages have every form that a user of our targets sends.
+"""Short trainings, one per form of message that users of the audited systems send.
 
-What reads messages is tried on them.
+Tests of attacks and readers use them.
 """
 
 from __future__ import annotations
@@ -23,30 +23,19 @@ from fedrec_auditor.targets.systems.base import Run, Target
 from fedrec_auditor.targets.transcript import Uploads, View
 
 TARGETS = (
-    "bpr-mf",
-    "dp-privrec",
-    "f-dpmf",
-    "f-gerai",
-    "fcf",
-    "fedncf",
-    "fmf-ldp",
-    "fmf-lfl",
-    "fofl-self",
-    "gd-dr",
-    "lfl-sgdmf",
-    "nn-self",
-    "fedgnn",
-)
+    "bpr-mf", "dp-privrec", "f-dpmf", "f-gerai", "fcf", "fedncf", "fmf-ldp", "fmf-lfl",
+    "fofl-self", "gd-dr", "lfl-sgdmf", "nn-self", "fedgnn",
+)  # fmt: skip
 
 
 @cache
 def data() -> Interactions:
-    """90 users of 70 items, whose taste goes with their attributes."""
+    """Synthetic data of 90 users and 70 items, in which tastes depend on attributes."""
     return Synthetic(n_users=90, n_items=70, profile=14, signal=1.0).load()
 
 
 def narrow(name: str, rounds: int = 2) -> Target:
-    """The target with so many rounds at most, and embeddings of 8 numbers: smaller messages."""
+    """The named system with at most ``rounds`` rounds, and embeddings of 8 numbers."""
     target: Any = FAMILIES["targets"].member_class(name)()
     settings = {f.name for f in fields(target)}
     if "learner" in settings:
@@ -59,13 +48,16 @@ def narrow(name: str, rounds: int = 2) -> Target:
 
 @cache
 def training(name: str) -> Run:
-    """Two rounds of the narrow target on ``data``. Every case shares it: do not change it."""
+    """Two rounds of the ``narrow`` system on ``data``; all tests share the result unchanged."""
     return narrow(name).run(data(), np.random.default_rng(0))
 
 
 @cache
 def halves(name: str) -> HalfRuns:
-    """Three trainings of the narrow target on halves of the users, and every weaker view."""
+    """Three trainings of the ``narrow`` system on random halves of the users.
+
+    The result has their views without the server's: shuffled, other clients', release.
+    """
     return HalfRuns.train(
         narrow(name),
         data(),
@@ -77,7 +69,7 @@ def halves(name: str) -> HalfRuns:
 
 
 def rewritten(view: View, change: Callable[[Component], Component]) -> View:
-    """The view with every component changed, linked or not."""
+    """Returns the view with ``change`` applied to every message component, linked or not."""
 
     def each(parts: Mapping[str, Component] | None) -> dict[str, Component] | None:
         return None if parts is None else {name: change(part) for name, part in parts.items()}
@@ -98,12 +90,12 @@ def rewritten(view: View, change: Callable[[Component], Component]) -> View:
 
 
 def as_arrays(view: View) -> View:
-    """A view with every component stored as the plain array that it shows."""
+    """Returns the view with every message component as a plain array."""
     return rewritten(view, plain)
 
 
 def plain(component: Component) -> Dense | Rows:
-    """The component as the array that it shows, or as the rows of it that are sent."""
+    """Returns the component as a plain array, or as the rows of the array that are sent."""
     everyone = np.arange(len(component))
     values, sent = component.dense(everyone), component.sent_rows(everyone)
     if sent.all():

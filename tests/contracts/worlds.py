@@ -1,6 +1,6 @@
-"""Pairs of distributions of scores whose true least epsilon at any delta has a closed form.
+"""Pairs of distributions of scores with a known least epsilon, for tests of estimators.
 
-It is computed without any estimator's code. ``estimates`` are the bounds of many experiments.
+The epsilon is computed without an estimator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Draw = Callable[[np.random.Generator, int], Scores]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Draws of scores in world a and in world b, and the least epsilon at a delta."""
+    """Samplers of scores under two inputs, a and b, and the true epsilon as a function of delta."""
 
     a: Draw
     b: Draw
@@ -32,18 +32,18 @@ class World:
 
 
 def coin(p: float) -> Draw:
-    """Scores 0 and 1."""
+    """Returns a sampler of scores that are 1 with probability p, else 0."""
     return lambda rng, n: (rng.random(n) < p).astype(np.float64)
 
 
 def response(epsilon: float) -> World:
-    """Randomized response on one bit."""
+    """Randomized response on one bit with the given epsilon."""
     p = 1 / (1 + math.exp(-epsilon))
     return World(coin(p), coin(1 - p), lambda delta: math.log(max(1.0, (p - delta) / (1 - p))))
 
 
 def laplace(gap: float) -> World:
-    """Two Laplace distributions of scale 1: delta(eps) = 1 - e^((eps - gap)/2)."""
+    """Two Laplace distributions of scale 1, ``gap`` apart: delta(eps) = 1 - e^((eps - gap)/2)."""
     return World(
         lambda rng, n: rng.laplace(gap, 1.0, n),
         lambda rng, n: rng.laplace(0.0, 1.0, n),
@@ -52,7 +52,7 @@ def laplace(gap: float) -> World:
 
 
 def gaussian(mu: float) -> World:
-    """Two normal distributions of deviation 1 (Balle and Wang 2018, Theorem 8)."""
+    """Two unit normal distributions, ``mu`` apart (Balle and Wang 2018, Theorem 8)."""
     return World(
         lambda rng, n: rng.normal(mu, 1, n),
         lambda rng, n: rng.normal(0, 1, n),
@@ -72,7 +72,7 @@ WORLDS = {
 
 
 def worlds_of(a: Draw, b: Draw) -> Worlds:
-    """Worlds of these two distributions of scores."""
+    """Returns the ``Worlds`` object of two samplers of scores."""
     return Worlds(
         names=("world a", "world b"),
         scope=ONE_REPORT,
@@ -89,7 +89,7 @@ def estimate(
     samples: int = 1_000,
     seed: int | np.random.SeedSequence | np.random.Generator = 0,
 ) -> Bound:
-    """One bound, with a generator of its own, by default at the least delta it has an answer at."""
+    """Returns one bound of the estimator, with a generator seeded by ``seed``."""
     rng = np.random.default_rng(seed)
     return estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rng)
 
@@ -103,7 +103,7 @@ def estimates(
     runs: int,
     n: int,
 ) -> NDArray[np.float64]:
-    """Bounds from ``runs`` experiments of n scores a world, (runs, len(confidences))."""
+    """Returns epsilons (runs, len(confidences)) of ``runs`` experiments with n scores per world."""
     worlds, found = worlds_of(world.a, world.b), np.empty((runs, len(confidences)))
     for run, rng in enumerate(np.random.default_rng(2026).spawn(runs)):
         bounds = estimator.bounds(worlds, delta=delta, confidences=confidences, samples=n, rng=rng)

@@ -1,1 +1,1 @@
-"""Checks for faults that a ratio of probabilities does not reveal, one kind of fault per module."""
+"""Checks of a randomizer for faults that a ratio of probabilities does not reveal, by module."""

@@ -1,4 +1,4 @@
-"""Checks that the low-order bits of a noisy double do not reveal the value before noise."""
+"""Checks that low-order bits of a noisy double do not reveal the value before noise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _DISORDER = 0.01
 
 @dataclass(frozen=True, slots=True)
 class OneUniform:
-    """A randomizer whose k-th number is a monotone function of the k-th uniform that it draws.
+    """A randomizer whose k-th output number is a monotone function of its k-th uniform draw.
+
+    A uniform is a double drawn uniformly from (0, 1).
 
     Such randomizers invert a distribution function, or are monotone functions of numpy's
     ``laplace``, ``logistic``, ``gumbel`` and ``uniform``. numpy's ``normal`` (ziggurat) and torch's
@@ -45,7 +47,7 @@ class OneUniform:
     next. Therefore no formula, order of operations or mathematical library is assumed.
 
     ``sampler``: the randomizer.
-    ``is_rising``: whether its numbers increase with the uniforms; otherwise they decrease.
+    ``is_rising``: True if the output numbers increase with the uniforms, False if they decrease.
     """
 
     sampler: Sampler
@@ -55,17 +57,18 @@ class OneUniform:
     def recognise(
         cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
     ) -> OneUniform | None:
-        """Tests by outputs for every input whether ``sampler`` is a ``OneUniform``; returns None if
-        it is not.
+        """Returns ``sampler`` as a ``OneUniform`` if its outputs have this form, otherwise None.
 
+        ``inputs``: inputs whose outputs are examined.
         ``shape``: shape of one output, with at most 32 numbers.
+        ``rng``: generator of the uniforms with which the sampler is run.
 
         A sampler must satisfy four conditions:
 
-        - Each number takes two words of a Mersenne twister, as a uniform double does.
+        - Each output number takes two words of a Mersenne twister, as a uniform double does.
         - The outputs do not depend on the bits that the double drops.
-        - If uniforms are permuted, numbers are permuted in the same way.
-        - The numbers increase (or decrease) with the uniforms throughout.
+        - If uniforms are permuted, output numbers are permuted in the same way.
+        - The output numbers increase (or decrease) with the uniforms throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _NUMBERS else 0
         uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
@@ -89,8 +92,9 @@ class OneUniform:
         return cls(sampler, directions.pop()) if len(directions) == 1 else None
 
     def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
-        """Outputs (n, *shape) of the randomizer for ``value`` and these ``uniforms`` (n,
-        *shape).
+        """Returns the outputs (n, *shape) of the randomizer for ``value`` from given uniform draws.
+
+        ``uniforms``: the draws, as multiples of 2^-53 (n, *shape).
         """
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [
@@ -100,8 +104,9 @@ class OneUniform:
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
     def impossible(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Whether each number of ``outputs`` (n, *shape) lies in the range of ``value``, but is
-        impossible for it.
+        """Flags numbers that the input ``value`` cannot give, although they are in its range.
+
+        ``outputs``: outputs for another input (n, *shape), which is also the shape of the flags.
 
         A number is impossible if no uniform gives it. A number lies in the range if some uniforms
         give smaller numbers and some give larger ones. Bisection over all 2^53 uniforms finds the
@@ -138,10 +143,11 @@ class OneUniform:
 def _run(
     sampler: Sampler, value: Any, uniforms: Uniforms, dropped: int = 0
 ) -> tuple[NDArray[Any], int]:
-    """Outputs for at most ``_BATCH`` uniforms, and the number of words that the sampler drew.
+    """Runs the sampler on given uniform draws; returns outputs, and the number of random words
+    drawn.
 
-    A uniform consists of 27 high bits of one word and 26 of the next. ``dropped`` gives the other
-    bits.
+    At most ``_BATCH`` uniforms are possible. A uniform consists of 27 high bits of one 32-bit word
+    and 26 of the next. ``dropped`` gives the remaining bits of both words.
     """
     words = np.zeros(_WORDS, dtype=np.uint32)
     used = words[: 2 * uniforms.size]
@@ -154,10 +160,11 @@ def _run(
 
 
 def _untempered(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """States of a Mersenne twister whose tempering gives ``words`` (Matsumoto and Nishimura 1998).
+    """Computes the state of a Mersenne twister that outputs ``words`` (Matsumoto and Nishimura
+    1998).
 
-    Each step of the tempering is inverted by repetition, because it does not change the bits it
-    reads.
+    Each step of the output function (tempering) is inverted by repetition, because the step does
+    not change the bits that it reads.
     """
     state = words ^ (words >> np.uint32(18))
     state ^= (state << np.uint32(15)) & np.uint32(0xEFC60000)
@@ -185,22 +192,23 @@ _ENTRIES = 16
 
 
 def check_floating_point(evidence: SharedEvidence) -> Check:
-    """Checks that no low-order bits of floating-point outputs are impossible for an input.
+    """Checks that low-order bits of floating-point outputs do not exclude an input.
 
     Noise in doubles takes only some of the doubles. Its sum with a value is rounded, depending on
     the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
     significance of the least significant bits for differential privacy").
 
-    The exact method is for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``.
-    It measures the share of one input's outputs that no uniform gives for another input, although
-    some uniforms give smaller and larger outputs. Such an output excludes the other input with
-    certainty. If the lower confidence limit of the share exceeds delta, any epsilon is refuted.
+    The exact method is for samplers that apply a monotone function to one uniform draw per number
+    (``OneUniform``), such as ``value + rng.laplace()``. It measures the share of one input's
+    outputs that no uniform gives for another input, although some uniforms give smaller and larger
+    outputs. Such an output excludes the other input with certainty. If the lower confidence limit
+    of the share exceeds delta, any epsilon is refuted.
 
     The black-box method selects cells (sign, exponent and lowest set bit of a number) in the first
     half of the draws. A cell is selected if it occurs under one input and never under another,
-    although ``_EXPECTED`` draws were expected in it by the frequency of its sign and exponent. The
-    check fails if the counts in the second half refute the claim. Outputs with few distinct numbers
-    are not examined, because the ratio of their probabilities is measured directly.
+    although 20 draws were expected in it by the frequency of its sign and exponent. The check fails
+    if the counts in the second half refute the claim. Outputs with few distinct numbers are not
+    examined, because the ratio of their probabilities is measured directly.
 
     The sign of zero is also a low-order bit: -0.0 equals 0.0, but is stored with its sign. The
     event "an output contains -0.0" is known in advance, so that all draws count.
@@ -229,8 +237,9 @@ def check_floating_point(evidence: SharedEvidence) -> Check:
 def _sign_of_zero(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """A failed check if outputs with a -0.0, or outputs without one, distinguish inputs; otherwise
-    None.
+    """Returns a failed check if the sign of a zero in outputs distinguishes inputs; otherwise None.
+
+    The events are "an output with a -0.0" and "an output without".
     """
     negative = ((batch == 0) & np.signbit(batch)).reshape(*batch.shape[:2], -1).any(axis=2)
     for a, b in pairs:
@@ -248,13 +257,14 @@ def _sign_of_zero(
 def _inverted(
     evidence: SharedEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
 ) -> Check | list[float]:
-    """Shares of outputs of one input that another cannot give, one per pair; or a failed check.
+    """Measures which share of one input's outputs another input cannot give, by inverting the
+    sampler.
 
     ``pairs``: indices of the two inputs of each pair.
     ``size``: number of outputs per pair.
 
-    There are fewer shares if the sampler is not of the ``OneUniform`` kind or its draws are used
-    up.
+    Returns one share per pair, or a failed check if a share refutes the claim. There are fewer
+    shares if the sampler is not of the ``OneUniform`` kind or its draws are used up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
     sampler = evidence.for_check("floating point")
@@ -288,8 +298,10 @@ def _inverted(
 def _black_box(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """A failed check if some low-order bits occur under one input only; otherwise None or
-    "not run".
+    """Checks without inversion that no low-order bits occur under one input only.
+
+    Returns a failed check if counts of such bits refute the claim, a check with status "not run" if
+    the draws are too few for that, and otherwise None.
     """
     suspected = None
     cells, sizes, codes = _cells(batch)
@@ -324,7 +336,7 @@ def _black_box(
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
-    """Whether the ``chosen`` numbers consist of few distinct numbers."""
+    """Checks whether few distinct numbers make up the ``chosen`` numbers of the outputs."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 
@@ -341,11 +353,11 @@ def _hex(number: Any) -> str:
 
 
 def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Cells of sign, exponent and lowest set bit: the cells, the size of each, and the cell of each
-    number.
+    """Classifies numbers into cells: numbers of equal sign, exponent and lowest set bit.
 
-    A size is the sign and the exponent of one entry of the output. The cells of numbers are indices
-    into the first array, shape (inputs, n, entries).
+    Returns three arrays: the cells, the size (sign and exponent) of each cell, and the cell of each
+    number as an index into the first array, shape (inputs, n, entries). Cells of different entries
+    of the output are distinct.
     """
     numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES].astype(np.float64)
     mantissa, exponent = np.frexp(numbers)
@@ -358,14 +370,14 @@ def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], N
 
 
 def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Position of the lowest set bit: 1 for one half, up to ``BITS``; 0 for zero."""
+    """Returns the position of the lowest set bit: 1 for one half, up to ``BITS``; 0 for zero."""
     whole = np.ldexp(mantissa, BITS).astype(np.int64)
     place = np.frexp((whole & -whole).astype(np.float64))[1]
     return np.where(whole == 0, 0, BITS + 1 - place).astype(np.int64)
 
 
 def _passed(batch: NDArray[Any], shares: list[float]) -> str:
-    """Describes an examination that found no fault."""
+    """Describes the result of a check that did not fail, for its report."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
     how = (
         f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."

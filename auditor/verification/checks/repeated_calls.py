@@ -39,10 +39,10 @@ _VALUES, _FAR = 32, 1e300
 
 
 class ClockColumns(NamedTuple):
-    """Columns of outputs that follow the order of calls (clocks, counters) or that never change.
+    """Output columns that follow the order of calls (clocks, counters) or that never change.
 
     ``columns``: indices of these columns.
-    ``vary_by_call``: whether they differ between calls for several outputs.
+    ``vary_by_call``: whether these columns differ between calls that return several outputs each.
     """
 
     columns: tuple[int, ...] = ()
@@ -52,8 +52,11 @@ class ClockColumns(NamedTuple):
 def detect_clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> ClockColumns:
-    """Finds clocks and counters in the outputs of ``sampler``, by alternating calls for two inputs.
+    """Finds output columns that are clocks or counters, by alternating calls for two inputs.
 
+    ``sampler``: the randomizer.
+    ``inputs``: inputs of the sampler, of which the first and the last are used.
+    ``seed``: seed of the calls.
     ``draws``: planned draws per input, which limit the number of calls.
     """
     ends = [inputs[0], inputs[-1]]
@@ -71,10 +74,10 @@ def detect_clocks(
 
 
 def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """Merges the outputs of several inputs (inputs, n, d) into the order of calls.
+    """Merges the outputs of several inputs into one array (calls, d), in the order of calls.
 
-    ``parts``: outputs per input.
-    ``places``: index of the input of each call.
+    ``parts``: outputs per input (inputs, n, d).
+    ``places``: index of the input of each call (calls,).
     """
     merged = np.empty((len(places), *parts.shape[2:]), dtype=parts.dtype)
     for place, part in enumerate(parts):
@@ -83,10 +86,9 @@ def interleave(parts: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray
 
 
 def find_clocks(outputs: NDArray[Any], places: NDArray[np.integer[Any]]) -> tuple[int, ...]:
-    """Indices of the columns of ``outputs`` (n, d) that are clocks or counters, in the same way for
-    all inputs.
+    """Returns the indices of output columns that are clocks or counters, equally for all inputs.
 
-    ``outputs``: outputs in the order of calls.
+    ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
 
     A clock's value is closer to a prediction from the previous call (the same value, or one step
@@ -134,15 +136,16 @@ def _within(steps: NDArray[np.float64], period: float) -> NDArray[np.float64]:
 def remove_drift(
     outputs: NDArray[Any], places: NDArray[np.integer[Any]], claim: ClaimUnderTest
 ) -> NDArray[np.float64] | None:
-    """Subtracts the local level from ``outputs`` (n, d); returns None if the residuals refute
-    ``claim``.
+    """Subtracts slow changes over calls from outputs; None if the residuals refute the claim.
 
+    ``outputs``: outputs in the order of calls (n, d).
     ``places``: index of the input of each call (n,).
+    ``claim``: the claim under test.
 
     The level of a column at a call is the median of the surrounding calls, after subtraction of the
-    median of each input. The residuals are the noise for an adversary who knows the level.
-    Quantiles of the first half of the residuals are thresholds, and the second half is counted
-    above and below them. Columns with few distinct values are not changed.
+    median of each input. The residuals (outputs less levels) are the noise for an adversary who
+    knows the level. Quantiles of the first half of the residuals are thresholds, and the second
+    half is counted above and below them. Columns with few distinct values are not changed.
     """
     residuals = np.nan_to_num(outputs.astype(np.float64))
     half, inputs = len(residuals) // 2, np.unique(places)
@@ -172,15 +175,17 @@ _MOST, _MOST_SINGLY = 4096, 1024
 def check_determinism(evidence: SharedEvidence) -> Check:
     """Checks that different seeds give different outputs, if outputs vary at all.
 
-    Two batches of n outputs are drawn with two seeds. If they agree at every position, the 2n
-    exchangeable outputs form n equal pairs. The share of orders of the outputs with this property
-    is n!/prod(c!) over (2n)!/prod((2c)!), where c is the number of times that an output occurs per
-    batch. The check fails if this share is below ``FALSE_ALARM`` over the number of inputs. If two
-    such inputs have different outputs, an adversary who knows the noise recognises the input, and
-    no finite epsilon holds.
+    For each input, two batches of n outputs are drawn with two seeds. If the batches agree at every
+    position, the 2n exchangeable outputs form n equal pairs. The probability of this by chance is
+    the share of orders of the outputs with this property, n!/prod(c!) over (2n)!/prod((2c)!), where
+    c is the number of times that a distinct output occurs per batch. The check fails if this share
+    is below 1e-6 (``FALSE_ALARM``) divided by the number of inputs. If the batches of two inputs
+    repeat in this way but differ from each other, an adversary who knows the noise recognises the
+    input, and no finite epsilon holds.
 
-    Outputs that are constant for one input, and differ between two inputs, fail if their counts
-    refute the claim. The constant output is learned with one seed and counted with another.
+    If outputs are constant for one input, and differ for another input, the check fails if the
+    counts of the constant output refute the claim. The constant output is learned with one seed and
+    counted with another.
 
     A randomizer that gives different outputs with the same seed has its own source of randomness,
     which is not a fault.
@@ -222,8 +227,9 @@ def check_determinism(evidence: SharedEvidence) -> Check:
 
 
 def _log_probability(rows: NDArray[Any]) -> float:
-    """Log-probability that the second batch repeats the first in order, given the outputs ``rows``
-    of one.
+    """Returns the log-probability that one of two batches repeats the other in order, by chance.
+
+    ``rows``: outputs of one batch. All orders of the outputs of both batches are equally likely.
     """
     counts = np.unique(rows, axis=0, return_counts=True)[1]
 
@@ -240,8 +246,10 @@ def _constant(
     constant: list[int],
     claim: ClaimUnderTest,
 ) -> Check:
-    """Checks inputs with constant outputs. ``first`` selects the event that is counted in
-    ``fresh``.
+    """Checks whether the constant output of one input distinguishes it from other inputs.
+
+    ``first`` are the outputs from which the constant output is learned, ``fresh`` those in which it
+    is counted, and ``constant`` the indices of inputs whose outputs never vary.
     """
     draws = len(first[0])
     for a, b in itertools.product(constant, range(len(inputs))):
@@ -262,7 +270,10 @@ def _constant(
 def _bound_of_repeats(
     inputs: list[Any], drawn: list[NDArray[Any]], foretold: list[int], claim: ClaimUnderTest
 ) -> Bound | None:
-    """An infinite lower bound if two inputs have repeated outputs that differ; otherwise None."""
+    """Returns an infinite lower bound if two inputs have different outputs that every seed repeats.
+
+    Otherwise the result is None. ``foretold`` are the indices of inputs with repeated outputs.
+    """
     for a, b in itertools.combinations(foretold, 2):
         if drawn[a].shape != drawn[b].shape:
             continue

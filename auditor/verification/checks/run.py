@@ -1,4 +1,4 @@
-"""Runs all checks of a randomizer, in a fixed order."""
+"""Runs all checks of a randomizer for faults, in a fixed order."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
 def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
     """Runs all checks for faults that a ratio of probabilities does not reveal, in a fixed order.
 
-    At most 8 inputs are tried: the first, the last, and some between. A check is "not run", with a
-    reason, if it cannot be made, or if its share of the draws does not suffice for a conclusion.
-    Each check fails for a randomizer that satisfies its claim with probability at most
-    ``FALSE_ALARM``. The checks of determinism, shared noise and support count events of output
-    values. If an event distinguishes inputs, they give a lower bound on epsilon. The checks of
-    types and of low-order bits give no bound, because their events are not part of the measured
-    values.
+    At most 8 inputs are tried: the first, the last, and some between. The result has one ``Check``
+    for each kind of fault. Its status is "not run", with a reason, if the check is impossible, or
+    if its share of the draws does not suffice for a conclusion. Each check fails for a randomizer
+    that satisfies its claim with probability at most ``FALSE_ALARM``, 1e-6. The checks of
+    determinism, shared noise and support count events of output values. If an event distinguishes
+    inputs, these checks give a lower bound on epsilon. The checks of types and of low-order bits
+    give no bound, because their events are not part of the measured values.
     """
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MAX_INPUTS)).round().astype(int)

@@ -1,4 +1,4 @@
-"""Draws and statistical tests that the checks of a randomizer share."""
+"""Draws and statistical tests that several checks of a randomizer share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FALSE_ALARM = 1e-6
 
 
 def words(value: Any, most: int = 60) -> str:
-    """Text of an input or output, shortened to ``most`` characters."""
+    """Returns an input or output as text, shortened to ``most`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     text = " ".join(repr(value).split())
@@ -33,7 +33,9 @@ def words(value: Any, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of outputs for two inputs, selected before the draws on which it is counted.
+    """An event of a randomizer's outputs, with its counts in draws for two inputs.
+
+    The event is selected before the draws on which it is counted.
 
     ``name``: description of the event.
     ``inputs``: the two inputs.
@@ -59,8 +61,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """A claim of (epsilon, delta) that ``n_tests`` tests of events together refute with error
-    ``FALSE_ALARM``.
+    """A claim of (epsilon, delta)-LDP, with the number of tests that may refute it.
+
+    All ``n_tests`` tests together refute a true claim with probability at most 1e-6.
     """
 
     epsilon: float
@@ -68,53 +71,57 @@ class ClaimUnderTest:
     n_tests: int = 1
 
     def with_tests(self, tests: int) -> ClaimUnderTest:
-        """Returns a copy in which ``tests`` tests share the error probability."""
+        """Returns a copy for ``tests`` tests, each with an equal share of the error probability."""
         return replace(self, n_tests=tests)
 
     @property
     def alpha(self) -> float:
-        """Error probability of one test."""
+        """Error probability of each of the tests."""
         return FALSE_ALARM / self.n_tests
 
     def lower_bound(self, hits: int, trials: int, misses: int, others: int) -> float:
-        """Lower bound on epsilon by an event that occurs ``hits`` times under one input and
-        ``misses`` under another.
+        """Returns a lower bound on epsilon from the counts of an event in draws for two inputs.
 
-        ``trials``: number of draws for the first input.
-        ``others``: number of draws for the second input.
+        ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
+        ``misses``, ``others``: number of occurrences, and number of draws, for the second input.
         """
         return float(
             event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
         )
 
     def is_refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
-        """Whether the counts of an event refute the claim; the parameters are those of
-        ``lower_bound``.
+        """Checks whether the counts of an event in draws for two inputs refute the claim.
+
+        ``hits``, ``trials``: number of occurrences, and number of draws, for the first input.
+        ``misses``, ``others``: number of occurrences, and number of draws, for the second input.
         """
         return self.lower_bound(hits, trials, misses, others) > self.epsilon
 
     def is_refuted_by(self, event: Event) -> bool:
-        """Whether the counts of ``event`` refute the claim."""
+        """Checks whether the counts of ``event`` refute the claim."""
         return self.is_refuted(event.first_hits, event.trials, event.second_count, event.trials)
 
     def is_impossible(self, hits: int, trials: int) -> bool:
-        """Whether an event that is impossible under another input has a probability above delta.
+        """Checks whether an event that another input cannot give refutes any finite epsilon.
 
-        ``hits``: number of occurrences in ``trials`` draws.
+        ``hits``: number of occurrences in ``trials`` draws for one input.
+
+        The claim is refuted if the lower confidence limit of the event's probability exceeds delta.
         """
         return self.lower_limit(hits, trials) > self.delta
 
     def lower_limit(self, hits: int, trials: int) -> float:
-        """Lower confidence limit of the probability of an event that occurs ``hits`` times in
-        ``trials`` draws.
+        """Returns the lower confidence limit of an event's probability (Clopper-Pearson).
+
+        ``hits``: number of occurrences in ``trials`` draws.
         """
         return float(clopper_pearson_lower(hits, trials, self.alpha))
 
     def bound(self, event: Event, *, epsilon: float | None = None) -> Bound:
-        """Lower bound on epsilon by an event.
+        """Returns a lower bound on epsilon by an event, with the inputs and counts as witness.
 
-        ``epsilon``: bound to state instead of the one that follows from the counts, if more is
-            known about the event; None for the bound from two Clopper-Pearson limits.
+        ``epsilon``: bound to state, if it is known from the event itself; None for the bound that
+            follows from the counts, by two Clopper-Pearson limits.
         """
         hits, misses, trials = event.first_hits, event.second_count, event.trials
         one, other = map(words, event.inputs)
@@ -132,12 +139,12 @@ class ClaimUnderTest:
                 output=event.name,
                 probability_a=hits / trials,
                 probability_b=misses / trials,
-                note=f"measured shares: {hits} of {trials} draws against {misses} of {trials}",
+                note=f"measured shares: {hits} of {trials} draws of a, {misses} of {trials} of b",
             ),
         )
 
     def max_epsilon(self, trials: int) -> float:
-        """Largest epsilon that ``trials`` draws for each of two inputs can refute."""
+        """Returns the largest epsilon that ``trials`` draws for each of two inputs can refute."""
         return self.lower_bound(trials, trials, 0, trials)
 
 
@@ -165,15 +172,15 @@ _ENTRIES = 64
 def check_calls(
     calls: NDArray[Any], inputs: list[Any], clocks: tuple[int, ...] = ()
 ) -> Check | None:
-    """Checks that the outputs of one call, which are meant for different users, have independent
-    noise.
+    """Checks that the outputs of one call for many users have independent noise.
 
-    ``calls``: outputs of c calls for n outputs per input (inputs, c, n, d).
+    ``calls``: outputs of c calls for n outputs each, per input (inputs, c, n, d).
+    ``inputs``: the inputs, in the order of ``calls``.
     ``clocks``: columns of an output that are left out, because they follow the order of calls.
 
     Independent outputs are exchangeable, from which three properties follow:
 
-    - Equal outputs fall into one call only by chance, see ``_repeats``.
+    - Equal outputs are in one call only by chance, see ``_repeats``.
     - Calls do not share noise, and neither do neighbouring outputs or the halves of one call, see
       ``check_call_noise``.
     - The number of large outputs varies between calls, see ``_exact_share``.
@@ -213,17 +220,21 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
 def check_call_noise(
     calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
 ) -> Check:
-    """Checks that successive calls for ``value`` do not share noise, with equal or opposite sign.
+    """Checks that successive calls for one input do not share noise, with equal or opposite sign.
 
-    ``calls``: outputs of c calls for n outputs (c, n, *output shape).
-    ``inside``: whether to compare successive outputs and the halves of a call, instead of calls.
+    ``calls``: outputs of c calls for n outputs each (c, n, *output shape).
+    ``value``: the input of all calls.
+    ``alpha``: error probability of all tests together.
+    ``inside``: True to compare successive outputs within calls, and the halves of a call, instead
+        of calls.
 
-    Each of the first entries, and their sum, is reduced to one bit that states whether it is large.
-    Two calls at a small distance give a pair of bits, and two distant pairs give four bits. If two
-    of the four bits are 1 and draws are exchangeable, the bits within the pairs are equal with
-    probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, and noise of opposite
-    sign makes them different. The share of equal pairs is tested by a two-sided binomial test, with
-    error ``alpha`` over all tests. The check is not run if no possible outcome could fail.
+    Each of the first entries of an output, and their sum, is reduced to one bit that states whether
+    it is large. Two calls at a small distance give a pair of bits, and two distant pairs give four
+    bits. If two of the four bits are 1 and draws are exchangeable, the bits within the pairs are
+    equal with probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, and noise of
+    opposite sign makes them different. The share of equal pairs is tested by a two-sided binomial
+    test, with error ``alpha`` over all tests. The check is not run if no possible outcome could
+    make it fail.
     """
     lags = {*_LAGS}
     if inside:
@@ -263,11 +274,14 @@ def check_call_noise(
 
 
 def _exact_share(calls: NDArray[Any], alpha: float) -> str:
-    """Describes an entry that is large in the same number of outputs of each call; empty if due to
-    chance.
+    """Describes an entry that is large in equally many outputs of each call; empty if chance
+    explains it.
+
+    ``calls``: outputs of c calls for n outputs each.
+    ``alpha``: error probability of all entries together.
 
     If all draws were assigned to c calls of n outputs at random, each call would contain k of the
-    large ones with probability C(n, k)^c / C(cn, ck).
+    large outputs with probability C(n, k)^c / C(cn, ck).
     """
     c, n = calls.shape[:2]
     columns = list(_large(calls))
@@ -285,8 +299,11 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yields a name and bits (c, n) per entry of the outputs: whether it is large, or the most
-    common word.
+    """Yields names of output entries, with bits (c, n): whether the entry of an output is large.
+
+    ``calls``: outputs of c calls for n outputs each. An entry is large if it is above (or at least)
+        the median. For outputs that are words, the bit states whether the output is the most common
+        word.
     """
     flat = calls.reshape(*calls.shape[:2], -1)
     if flat.dtype.kind not in "biuf":
@@ -307,22 +324,23 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
-    """Pairs (pairs, 2) of bits of calls at distance ``lag``. Each call is in at most one pair."""
+    """Returns pairs (pairs, 2) of bits of calls at distance ``lag``; pairs share no call."""
     blocks = len(bits) // (2 * lag)
     cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, bits.shape[1])
     return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 
 def _repeats(calls: NDArray[Any], alpha: float) -> bool:
-    """Whether equal outputs fall into one call more often than by chance.
+    """Checks whether equal outputs are in one call more often than by chance.
 
-    ``calls``: outputs of c calls for n outputs (c, n, d).
+    ``calls``: outputs of c calls for n outputs each (c, n, d).
+    ``alpha``: error probability of the test.
 
     If every draw were assigned to one of c calls at random, each further member of a group of equal
     outputs would join the call of the first member with probability 1/c. The product of these
     probabilities is divided by the probability that all calls have equal length. Outputs with few
-    distinct values also repeat across calls. For these, calls that are constant, but not all equal,
-    have probability at most c / C(cn, n).
+    distinct values also repeat across calls. For such outputs a second test is made: calls of
+    constant outputs that differ between calls have probability at most c / C(cn, n).
     """
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
@@ -358,16 +376,16 @@ _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEvidence:
-    """A randomizer under a claim, and the outputs that its checks examine.
+    """A randomizer whose claim is tested, and the outputs that the checks for faults examine.
 
-    At most ``MAX_SHARE`` times ``samples`` outputs are drawn per input. ``CHECK_SHARES`` divides
-    them among the checks.
+    At most half of ``samples`` outputs are drawn per input. ``CHECK_SHARES`` divides them among the
+    checks.
 
     ``sampler``: the randomizer.
     ``inputs``: the inputs.
-    ``claim``: the claim.
+    ``claim``: the claim under test.
     ``seed``: seed of all draws.
-    ``samples``: number of draws per input of the measurement.
+    ``samples``: number of draws per input of the measurement of epsilon.
     ``dist``: distribution of outputs that the randomizer states; None if it states none.
     ``batch_sampler``: sampler for many outputs per call, if ``sampler`` draws one output per call
         because the outputs of a call share the columns ``clocks``; otherwise None.
@@ -385,34 +403,40 @@ class SharedEvidence:
 
     @cached_property
     def seeds(self) -> dict[str, np.random.SeedSequence]:
-        """Child seed for each purpose in ``CHECK_SHARES``."""
+        """Seeds of the draws, by name of the check (or other purpose) for which they are made."""
         return dict(zip(CHECK_SHARES, self.seed.spawn(len(CHECK_SHARES)), strict=True))
 
     def limit_draws(self, share: float, sampler: Sampler | None = None) -> Sampler:
-        """Limits a sampler to a ``share`` of the outputs of the checks.
+        """Returns a copy of a sampler that is limited to a ``share`` of the draws of all checks.
 
-        ``sampler``: the sampler to limit; None for the sampler of the evidence.
+        ``sampler``: the sampler to limit; None for the sampler of this object.
         """
         most = max(2, int(share * MAX_SHARE * self.samples * len(self.inputs)))
         return (sampler or self.sampler).with_limit(most)
 
     def for_check(self, check: str) -> Sampler:
-        """The sampler, limited to the share of outputs of one ``check``."""
+        """Returns the sampler, limited to the draws that are planned for the check of this name."""
         return self.limit_draws(CHECK_SHARES[check])
 
     def n_outputs(self, part: str) -> float:
-        """Number of outputs per input for the purpose ``part`` of ``CHECK_SHARES``."""
+        """Returns the planned number of outputs per input for one check (or other purpose).
+
+        ``part``: name of the check, a key of ``CHECK_SHARES``.
+        """
         return CHECK_SHARES[part] * (MAX_SHARE * self.samples * len(self.inputs)) / len(self.inputs)
 
     @cached_property
     def output_size(self) -> int:
-        """Count of numbers in one output."""
+        """Number of numbers that one output contains."""
         rng = np.random.default_rng(self.seeds["outputs"])
         return int(self.limit_draws(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
     def calls_check(self) -> Check | None:
-        """Result of the comparison of calls for many outputs; None if no fault is found."""
+        """Result of the check that outputs of one call do not share noise; None without a fault.
+
+        The result is also None if the sampler returns one output per call.
+        """
         sampler = self.limit_draws(CHECK_SHARES["shared noise"], self.batch_sampler)
         if not sampler.takes_size:
             return None
@@ -433,7 +457,7 @@ class SharedEvidence:
 
     @cached_property
     def outputs(self) -> NDArray[Any]:
-        """Independent outputs (inputs, n, *output shape) that several checks use.
+        """Independent outputs (inputs, n, *output shape) that several checks use, drawn once.
 
         Raises InputError if outputs are empty, too few, of several shapes, or share noise.
         """

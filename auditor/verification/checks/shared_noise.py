@@ -1,4 +1,4 @@
-"""Checks that every entry of an output, and every call, has independent noise."""
+"""Checks that every entry of an output, and every call of a randomizer, has independent noise."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
     """Checks that outputs of one call, successive calls, and the entries of an output do not share
     noise.
 
-    Calls for many outputs are checked by ``check_calls``, and calls for one output by
-    ``check_call_noise``. An entry that follows the order of calls in the same way for every input
-    is mentioned, but is not a fault.
+    If a call returns many outputs, calls are checked by ``check_calls``, otherwise by
+    ``check_call_noise``. An entry that follows the order of calls in the same way for every input,
+    such as a counter, is mentioned, but is not a fault.
 
     A combination of entries (a weighted sum, or an exclusive or of two-valued entries) is selected
     if it is constant in the first half of the draws for each of two inputs, but differs between
@@ -55,8 +55,9 @@ def check_shared_noise(evidence: SharedEvidence) -> Check:
 
 
 def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
-    """Checks that calls for one output do not share noise; returns the check, and a note on the
-    order of calls.
+    """Checks that calls that return one output do not share noise; returns the check, and a note.
+
+    The note describes outputs that follow the order of calls; it is empty if there are none.
     """
     batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
     order = call_order(*batch.shape[:2])
@@ -133,8 +134,13 @@ def _named(kind: str, weights: NDArray[Any]) -> str:
 
 
 def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """A weighted sum of entries that is constant for each of two inputs, but differs between them;
-    or None.
+    """Finds a weighted sum of entries that is constant for each of two inputs, but differs between
+    them.
+
+    ``train``: outputs per input (inputs, n, entries).
+    ``a``, ``b``: indices of the two inputs.
+
+    Returns the name of the sum and a function that flags outputs above a threshold, or None.
     """
     outputs = train[[a, b], : 4 * _ENTRIES].astype(np.float64)
     if not np.isfinite(outputs).all() or outputs.shape[1] <= outputs.shape[2]:
@@ -155,8 +161,10 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """An exclusive or of entries that is constant for each of two inputs, but differs between them;
-    or None.
+    """Finds an exclusive or of entries that is constant for each of two inputs, but differs between
+    them.
+
+    Parameters and result are those of ``_linear``.
     """
     middle = (float(train.min()) + float(train.max())) / 2.0
     bits = train[[a, b]] > middle
@@ -178,7 +186,7 @@ def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _echelon(vectors: list[int]) -> dict[int, int]:
-    """A basis over GF(2), by pivot, in which each pivot bit is set in one row only."""
+    """Returns a basis over GF(2) of bit vectors, by pivot bit; a pivot is set in one row only."""
     rows: dict[int, int] = {}
     for vector in vectors:
         for pivot, row in rows.items():

@@ -32,15 +32,15 @@ _ASKED = 4096
 
 
 def check_support(evidence: SharedEvidence) -> Check:
-    """Checks that the outputs of one input are possible under all others, up to probability delta.
+    """Checks that the outputs of each input are possible under all other inputs, up to delta.
 
-    If the randomizer states a distribution, the check searches its worst-case outputs and the drawn
-    outputs for one that has probability zero under another input. Otherwise, the first half of the
-    draws selects three events per ordered pair of inputs that never occurred under the second
-    input: frequent outputs, all outputs, and numbers outside the range. The check fails if such an
-    event again does not occur under the second input in the second half, and occurs under the first
-    input more often than the claim allows. All events together have the error probability
-    ``FALSE_ALARM``.
+    An output that another input cannot give reveals the input. If the randomizer states a
+    distribution, the check searches its worst-case outputs and the drawn outputs for one that has
+    probability zero under another input. Otherwise, the first half of the draws selects three
+    events per ordered pair of inputs that never occurred under the second input: frequent outputs,
+    all outputs, and numbers outside the range. The check fails if such an event again does not
+    occur under the second input in the second half, and occurs under the first input more often
+    than the claim allows. The error probability of all events together is ``FALSE_ALARM``, 1e-6.
     """
     batch, inputs = evidence.outputs, evidence.inputs
     if evidence.dist is not None:
@@ -67,8 +67,13 @@ def check_support(evidence: SharedEvidence) -> Check:
 def _events(
     batch: NDArray[Any], half: int, pairs: list[tuple[int, int]], epsilon: float
 ) -> Iterator[tuple[int, int, str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Yields events of pairs of inputs that the first half selects, and their draws in the second
-    half.
+    """Yields events of outputs that the first half of the draws selects, for each pair of inputs.
+
+    ``half``: number of draws in the first half.
+    ``pairs``: indices of two inputs (a, b); the events did not occur under b.
+    ``epsilon``: claimed epsilon.
+
+    Each result is a, b, the event's name, and its occurrences in the second half under a and b.
     """
     codes, outcomes = _codes(batch)
     counts = [np.bincount(row, minlength=len(outcomes)) for row in codes[:, :half]]
@@ -89,7 +94,7 @@ def _events(
 
 
 def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Index (inputs, n) of every output in an array of distinct outputs, and this array."""
+    """Numbers distinct outputs; returns each output's number (inputs, n), and the outputs."""
     rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
     if rows.shape[1] == 1:
         outcomes, codes = np.unique(rows[:, 0], return_inverse=True)
@@ -101,7 +106,9 @@ def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Ends of the range of every entry for each input; None for words and long vectors.
+    """Returns the lower and the upper ends of the range of each output entry, for each input.
+
+    ``batch``: outputs (inputs, n, *output shape). The result is None for words and long vectors.
 
     A range extends beyond the extreme value by the distance between this value and a less extreme
     one, so that few further draws lie outside.
@@ -170,10 +177,10 @@ def check_output_type(evidence: SharedEvidence) -> Check:
 
     The check includes all parts of an output that accompany its numbers: entries of tuples and
     dictionaries, masks, fields and objects. If the types of outputs vary, it also includes type and
-    value together. The check selects properties of a part that occur several times in a few outputs
-    for one input and never for another, and counts them in fresh outputs. It fails if the counts
-    refute the claim. Outputs are drawn one per call, because an array of several outputs has only
-    one type, while the claim is about single outputs. Inputs that mix integers and floats are
+    value together. The check selects properties of a part that occur several times in 48 outputs
+    for one input and never in 48 for another, and counts them in fresh outputs. It fails if the
+    counts refute the claim. Outputs are drawn one per call, because an array of several outputs has
+    only one type, while the claim is about single outputs. Inputs that mix integers and floats are
     converted to floats, because the type of an input is not chosen by the mechanism.
     """
     sampler, probes, claim = (
@@ -230,8 +237,9 @@ _Parts = defaultdict[str, Counter[str]]
 def _parts(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, looks: int
 ) -> list[_Parts]:
-    """Counts of the properties of each part of an output, over ``looks`` outputs per input, in
-    random turn.
+    """Counts the properties (such as the type) of each part of an output, by input and part.
+
+    ``looks`` outputs per input are drawn, in random order of the inputs.
     """
     rng = np.random.default_rng(seed)
     parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
@@ -251,10 +259,10 @@ _TYPED = "(type and value)"
 
 
 def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
-    """Yields the path of each part of an output, with its type or, for accompanying parts, its
-    value.
+    """Yields pairs of path and property for each part of an output, such as its type or value.
 
-    ``inner``: whether the part belongs to a record with several parts.
+    ``inner``: whether the part belongs to a record with several parts; only then values are
+        yielded.
     """
     form = type(part).__name__
     if depth > _DEPTH:

@@ -1,1 +1,1 @@
-"""Estimators, which draw outputs of two worlds and return a lower bound on epsilon."""
+"""Estimators, which draw outputs of two neighbouring inputs and return a lower bound on epsilon."""

@@ -1,7 +1,7 @@
-"""Base class of estimators, which draw outputs of two worlds and return a lower bound on epsilon.
+"""Base class of estimators, which bound epsilon from below by sampled outputs.
 
-A member of the family defines how it draws, how it counts events, and the limit that the counts
-imply.
+An estimator draws outputs of neighbouring inputs (worlds), counts events, and computes the lower
+bound that the counts imply. Each subclass defines these three steps.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ NOISELESS_RATES: Rates = (np.ones(1), np.zeros(1))
 
 
 class Request(NamedTuple):
-    """Arguments of a measurement: ``samples`` draws per world, ``delta``, and the error ``alpha``.
+    """Arguments of a measurement of a lower bound on epsilon.
 
-    ``alpha`` is 1 minus the confidence of the bound.
+    samples: number of draws per world (input).
+    delta: delta of the bound.
+    alpha: error of the bound, 1 minus its confidence.
     """
 
     samples: int
@@ -54,8 +56,8 @@ class Limit(NamedTuple):
     """A lower bound on epsilon that follows from counts of events.
 
     epsilon: the lower bound.
-    largest: the bound that would follow if every guess were right.
-    witness: the distinguishing event; None if there is none.
+    largest: the bound that would follow if every guess of the input were right.
+    witness: the event that distinguishes the inputs; None if there is none.
     """
 
     epsilon: float
@@ -66,7 +68,7 @@ class Limit(NamedTuple):
 class Observation(NamedTuple):
     """The counts of events in a measurement, held as a function that returns the bound they imply.
 
-    draws: number of draws in all worlds together.
+    draws: number of draws in all worlds (inputs) together.
     bound_at: computes the bound for a given error alpha (1 minus the confidence).
     remark: text that is appended to the source of the bound.
 
@@ -80,9 +82,9 @@ class Observation(NamedTuple):
 
 
 class Estimator(ABC):
-    """Base class of methods that draw outputs of worlds and bound epsilon from below.
+    """Base class of methods that draw outputs of neighbouring inputs and bound epsilon from below.
 
-    A member defines how it draws and counts (``observe``), the limit that expected counts imply
+    A subclass defines how it draws and counts (``observe``), the bound that expected counts imply
     (``expected_limit``), the theorem of the bound (``reference``) and a description of the method
     (``source``).
     """
@@ -90,35 +92,38 @@ class Estimator(ABC):
     @property
     @abstractmethod
     def reference(self) -> str:
-        """Citation of the theorem that proves the bound."""
+        """Citation of the theorem that proves the lower bound on epsilon."""
 
     @property
     def source(self) -> str:
-        """Description of the method, which becomes the source of the bound."""
+        """Description of the method in words; reports give it as the source of the bound."""
         return self.reference
 
     @abstractmethod
     def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Draws outputs of worlds and counts the events from which epsilon is bounded.
+        """Draws outputs of ``worlds`` (neighbouring inputs) and counts the events that bound
+        epsilon.
 
         request: number of draws per world, delta, and error of the bound.
+        rng: random generator of the draws.
         """
 
     @abstractmethod
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """Predicts the lower bound on epsilon at ``delta`` if event counts equal their expectation.
 
-        samples: number of draws in each of the two worlds.
-        rates: probabilities of each event in the two worlds; the event with the largest bound
-            counts.
+        samples: number of draws in each of the two worlds (inputs).
+        rates: probabilities of each event in the two worlds; the event with the largest bound is
+            used.
         alpha: error of the bound, 1 minus its confidence.
         """
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Returns the lower bound that ``samples`` draws per world give if the worlds never agree.
+        """Returns the lower bound on epsilon if an event occurs in every draw of one input and in
+        none of another.
 
-        In that case an event occurs in every draw of one world and never in the other. ``alpha`` is
-        the error of the bound, 1 minus its confidence.
+        samples: number of draws per input.
+        alpha: error of the bound, 1 minus its confidence.
         """
         return self.expected_limit(samples, NOISELESS_RATES, delta=delta, alpha=alpha)
 
@@ -133,11 +138,15 @@ class Estimator(ABC):
     ) -> tuple[Bound, ...]:
         """Returns lower bounds on epsilon at ``delta`` from the same draws, one per confidence.
 
-        ``samples`` is the number of draws per world, including the draws that select a decision
-        rule. Stored outputs are all used, whatever their number per world. The rule is selected for
-        the first confidence, and each bound holds at its own confidence. Raises InputError for
-        outputs that the estimator cannot use, for fewer than ``MIN_SAMPLES`` samples, and for an
-        invalid delta or confidence.
+        worlds: the neighbouring inputs and functions that draw their outputs.
+        confidences: confidence of each bound. A decision rule is selected for the first one, but
+            each bound holds at its own confidence.
+        samples: number of draws per world, including the draws that select a decision rule. Stored
+            outputs are all used, whatever their number per world.
+        rng: random generator of the draws.
+
+        Raises InputError for outputs that the estimator cannot use, for fewer than ``MIN_SAMPLES``
+        samples, and for an invalid delta or confidence.
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         request = Request(check_samples(samples), check_delta(delta), errors[0])
@@ -161,23 +170,28 @@ class Estimator(ABC):
     def bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
         """Returns the lower bound on epsilon at one ``confidence``.
 
-        The other arguments, ``asked``, are those of ``bounds``.
+        ``worlds``: the neighbouring inputs. ``asked``: the further arguments of ``bounds``: delta,
+        samples and rng.
         """
         (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
         return bound
 
     def largest_bound(self, samples: int, *, delta: float, confidence: float) -> float:
-        """Returns the largest lower bound that ``samples`` draws per world can give.
+        """Returns the lower bound on epsilon that ``samples`` draws per world (input) give if every
+        output reveals its world.
 
-        Only worlds whose outputs always differ reach it.
+        Other worlds give smaller bounds. The estimator ``JointBinomial`` can exceed this bound
+        slightly for outputs with very many entries.
         """
         alpha = 1 - check_confidence(confidence)
         return self.largest_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
     def min_samples(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
-        """Returns the smallest number of draws per world whose lower bound can exceed ``epsilon``.
+        """Returns the smallest number of draws per world for which ``largest_bound`` exceeds
+        ``epsilon``.
 
-        The result is None if more than 2^50 draws would be needed.
+        A world is one of the neighbouring inputs. The result is None if more than 2^50 draws would
+        be needed.
         """
         check_epsilon(epsilon)
         return fewest_samples(
@@ -189,10 +203,10 @@ class Estimator(ABC):
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
-    """Returns the smallest number of samples for which ``enough`` is true, or None.
+    """Returns the smallest number of samples from ``MIN_SAMPLES`` on for which ``enough`` is true.
 
-    enough: whether a number of samples suffices; it must stay true for larger numbers.
-    most: number of samples at which the search ends with None.
+    enough: function of a number of samples: whether it suffices; true for all larger numbers, too.
+    most: number of samples above which the search, by doubling, ends with None.
     """
     samples = MIN_SAMPLES
     while not enough(samples):

@@ -1,4 +1,4 @@
-"""Estimators of a lower bound on epsilon: by a selected decision rule, and at all thresholds."""
+"""Estimators of a lower bound on epsilon: by a decision rule, and at all thresholds of a score."""
 
 from __future__ import annotations
 
@@ -40,24 +40,25 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 @dataclass(frozen=True)
 class JointBinomial(Estimator):
-    """A lower bound on epsilon from guesses of the world. Some draws select a rule, others test it.
+    """A lower bound on epsilon from guesses of the input (world) that produced an output.
 
-    The bound holds at the stated confidence, for any outputs and any rule. A tenth of the draws of
-    each world (at least 2,000, at most half of them, at most 200,000) proposes rules that guess
-    between two worlds, or abstain. If several rules are promising and there are enough draws, a
-    further tenth selects the rule with the largest expected bound. The rule is tested on the
-    remaining draws of its two worlds. A fair coin chooses the world of each of these, and the
-    guesses are counted. A single rule with a single limit needs no correction for multiple tests
-    (``GuessCounts``).
+    Some draws select a decision rule, others test it. The bound holds at the stated confidence, for
+    any outputs and any rule. A tenth of the draws of each world (at least 2,000, at most half of
+    them, at most 200,000) proposes rules that guess between two worlds, or abstain. If several
+    rules are promising and there are enough draws, a further tenth selects the rule with the
+    largest predicted bound. The rule is tested on the remaining draws of its two worlds. A fair
+    coin chooses the world of each of these draws, and the guesses are counted. A single rule with a
+    single limit needs no correction for multiple tests (``GuessCounts``).
 
-    A second rule guesses on values that occurred in one of the two worlds only. It detects a leak
-    in one output of ten thousand, which the first rule may ignore in favour of a frequent but
-    harmless difference. If a competing rule has a larger expected bound without a margin for
-    chance, that rule replaces the second one. The second rule is counted on the same draws, with a
-    limit of its own at a tenth of the error; the first rule has nine tenths (Bonferroni). The
-    larger bound is returned.
+    A second rule guesses on values that occurred in one of the two worlds only. The second rule
+    detects a leak in one output of ten thousand, which the first rule may ignore in favour of a
+    frequent but harmless difference. If a competing rule has a larger predicted bound without a
+    margin for chance, that rule replaces the second one. The second rule is counted on the same
+    draws, with a limit of its own at a tenth of the error; the first rule has nine tenths
+    (Bonferroni). The larger bound is returned.
 
-    A few stored scores remain unused, because a coin chooses how many of each world count.
+    If outputs are stored (``Worlds.stored``), a few of them remain unused, because a coin chooses
+    how many of each world count.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
@@ -74,8 +75,8 @@ class JointBinomial(Estimator):
     def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
         """Selects decision rules on some outputs and counts their guesses on the remaining outputs.
 
-        An output is a number, boolean, string or array. Raises UnevenOutputs if the shape of an
-        output depends on the world.
+        An output is a number, boolean, string or array. A guess names the input (world) that
+        produced the output. Raises UnevenOutputs if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
         chosen = select_rules(worlds, request, selecting, judging=judging)
@@ -111,18 +112,26 @@ class JointBinomial(Estimator):
         return Observation(chosen.n_drawn + draws, limit)
 
     def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Returns the lower bound at error ``alpha`` if every guess is right.
+        """Returns the lower bound on epsilon that follows if a rule guesses the input of every
+        output right.
 
-        The actual bound can be slightly larger if outputs have very many entries, because memory
-        then limits the number of outputs that select the rule. It can be slightly smaller if
-        several rules are compared on further draws.
+        ``samples``: number of draws per input.
+        ``delta``, ``alpha``: delta and error (1 minus confidence) of the bound.
+
+        The result assumes the usual number of test draws. A measurement may have more test draws,
+        and then a slightly larger bound: if outputs have very many entries, memory limits the
+        number of outputs that select the rule. A measurement has fewer test draws if several rules
+        are compared on further draws.
         """
         return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE_SHARE) * alpha)
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """Predicts the lower bound of the first rule alone, if counts equal their expectation.
+        """Predicts the lower bound on epsilon at ``delta`` if counts of guesses equal their
+        expectation.
 
-        ``Estimator.expected_limit`` explains the arguments.
+        The second rule, on values that occur under one input only, is ignored. ``samples``: number
+        of draws per input. ``rates``: shares of right and of wrong guesses of each possible rule.
+        ``alpha``: error of the bound, 1 minus its confidence.
         """
         return expected_joint_epsilon(2 * (samples - split_size(samples)), rates, delta, alpha)
 
@@ -134,14 +143,14 @@ class AllThresholds(Estimator):
     The bound holds at the stated confidence for every threshold, epsilon and delta together.
 
     Outputs must be single numbers, or stored rows of numbers. No draws are set aside to choose a
-    threshold. Instead, about two hundred ranks, fixed in advance, share the error
-    (``ThresholdBand``). This suits small numbers of scores. The same limits also bound the whole
-    privacy curve, delta as a function of epsilon (``curve``). All scores are kept in memory, 8
-    bytes each.
+    threshold. Instead, about two hundred ranks of the sorted scores, fixed in advance, share the
+    error (``ThresholdBand``). This method suits small numbers of scores. The limits also bound the
+    whole privacy curve, delta as a function of epsilon (``curve``). All scores are kept in memory,
+    8 bytes each.
 
-    For rows of numbers, some rows select a rule that guesses the world, as in ``joint-binomial``.
-    The score of a remaining row is 1 if the rule guesses the world with fewer rows, and otherwise
-    0.
+    For rows of numbers, some rows select a rule that guesses the world (input), as in the estimator
+    ``joint-binomial``. The score of a remaining row is 1 if the rule guesses the world with fewer
+    rows, and otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
@@ -156,7 +165,12 @@ class AllThresholds(Estimator):
     source = "Clopper-Pearson at all thresholds"
 
     def observe(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
-        """Draws one score per output and bounds the probabilities of exceeding each threshold."""
+        """Draws one score per output, and bounds the probability that a score exceeds each
+        threshold.
+
+        Returns these bounds as a function that computes the lower bound on epsilon for a given
+        error.
+        """
         sizes, delta, event = worlds.n_outputs(request.samples), request.delta, None
         if worlds.stored is not None and worlds.stored[0].ndim > 1:
             scores, event = _guesses(worlds, request, rng)
@@ -189,10 +203,12 @@ class AllThresholds(Estimator):
         return Observation(sum(sizes), limit)
 
     def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """Predicts the lower bound if counts equal their expectation.
+        """Predicts the lower bound on epsilon at ``delta`` if counts of events equal their
+        expectation.
 
-        ``Estimator.expected_limit`` explains the arguments. A single event is treated as a score of
-        0 or 1, so its threshold is known in advance.
+        ``samples``: number of draws per input. ``rates``: probabilities of each event under the two
+        inputs. ``alpha``: error of the bound, 1 minus its confidence. A single event is treated as
+        a score of 0 or 1, so its threshold is known in advance.
         """
         expected = epsilon_of_binary if len(rates[0]) == 1 else epsilon_by_ranks
         return expected(samples, samples, rates, delta=delta, alpha=alpha)
@@ -200,7 +216,11 @@ class AllThresholds(Estimator):
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
-        """Draws scores of two worlds and returns confidence limits at all thresholds."""
+        """Draws scores of two worlds (inputs) and returns confidence limits at all thresholds.
+
+        ``samples``: number of draws per world. The limits hold together at ``confidence`` and bound
+        epsilon at every delta.
+        """
         one, other = draw_scores(worlds, worlds.n_outputs(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
@@ -208,9 +228,10 @@ class AllThresholds(Estimator):
 def _guesses(
     worlds: Worlds, request: Request, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
-    """Returns scores (n,) and (m,) of the remaining stored rows, and the event in words.
+    """Returns scores (n,) and (m,) of stored rows in two worlds (inputs), and the event in words.
 
-    A score is 1 if a rule, selected on separate rows, guesses the world with fewer rows.
+    A score is 1 if a rule guesses the world with fewer rows, and otherwise 0. Separate rows, which
+    get no score, selected the rule.
     """
     selecting, counting = rng.spawn(2)
     chosen = select_rules(worlds, request, selecting)

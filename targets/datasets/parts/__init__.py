@@ -1,1 +1,1 @@
-"""Readers of tables and archives that the loaders of data sets share."""
+"""Readers of tables and archives that several loaders of data sets use."""

@@ -43,7 +43,8 @@ class TypedTable:
     """A table of typed columns with fewer than 2^31 rows. Errors number the rows from 1.
 
     place: name of the table in error messages
-    read: function that returns the schema and the batches of rows
+    read: function that takes names of columns (None for all) and returns the schema and the batches
+        of rows of these columns
     """
 
     place: str
@@ -59,8 +60,9 @@ class TypedTable:
     def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads the ``wanted`` columns of all rows, block by block; times become Unix seconds.
 
-        Raises InputError if the table has no row, if a column has an unexpected type or a missing
-        value, or if the file is damaged. Memory: the wanted columns of 2^17 rows.
+        ``wanted`` maps positions of columns to their expected content. Raises InputError if the
+        table has no row, if a column has an unexpected type or a missing value, or if the file is
+        damaged. Memory: the wanted columns of 2^17 rows.
         """
         row, all_names = 0, self.names()
         names = {at: all_names[at] for at in wanted}
@@ -75,7 +77,7 @@ class TypedTable:
             raise broken(self.place, "at least one row", "an empty table")
 
     def row_name(self, row: int) -> str:
-        """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
+        """Returns the description of a row in error messages; the index ``row`` counts from 0."""
         return f"{self.place}, row {row + 1}"
 
     def _block(
@@ -113,7 +115,9 @@ class TypedTable:
         )
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
-        """Returns the result of ``step``, and converts errors of pyarrow to an InputError."""
+        """Returns the result of calling ``step``, and converts errors of pyarrow to an
+        InputError.
+        """
         try:
             return step()
         except InputError:
@@ -123,9 +127,13 @@ class TypedTable:
 
 
 def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
-    """Returns the schema and batches of Parquet files that are the parts of one table.
+    """Returns the schema and the batches of rows of Parquet files that are the parts of one table.
 
-    ``BatchReader`` is the type of this function, after its first argument is bound.
+    files: the files, or their contents
+    names: names of the columns to read; None means all
+
+    With ``files`` fixed by ``functools.partial``, the function is a ``BatchReader``. Raises
+    InputError if the parts have different columns.
     """
     opened = (parquet.ParquetFile(file) for file in files)
     first = next(opened)
@@ -144,18 +152,23 @@ def read_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None)
 
 
 def read_feather(file: Path, names: Sequence[str] | None) -> Any:
-    """Returns the schema and batches of a Feather file, whose columns are read in full.
+    """Returns the schema and the batches of rows of a Feather file, whose columns are read in full.
 
-    ``BatchReader`` is the type of this function, after its first argument is bound.
+    ``names`` are the columns to read; None means all. With ``file`` fixed by ``functools.partial``,
+    the function is a ``BatchReader``.
     """
     table = feather.read_table(file, columns=names, memory_map=False)
     return table.schema, iter(table.to_batches(BATCH_ROWS))
 
 
 def read_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
-    """Returns the schema (only the names) and batches of a file with one JSON object per line.
+    """Returns the schema and the batches of rows of a file with one JSON object per line.
 
-    ``BatchReader`` is the type of this function, after its first argument is bound.
+    lines: function that returns the file's lines in blocks
+    names: names of the columns to read. If None, the schema has the names of all columns in the
+        first block, and there are no batches; otherwise the schema is None
+
+    With ``lines`` fixed by ``functools.partial``, the function is a ``BatchReader``.
     """
     rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
@@ -175,7 +188,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column without dictionaries and views, and with UUIDs as texts."""
+    """Converts a column to one without dictionaries and views, with UUIDs as texts."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -195,7 +208,10 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
-    """The column as numbers, times as Unix seconds, or texts of times; None for other types."""
+    """Converts a column to numbers, or times to Unix seconds; None for other types.
+
+    Texts stay texts if the ``wanted`` column may have times as texts.
+    """
     if isinstance(wanted, TimeColumn) and pa.types.is_string(column.type):
         return column.cast(pa.binary())
     if pa.types.is_date(column.type):
@@ -210,7 +226,9 @@ def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
 
 
 def _cells(column: pa.Array) -> pa.DictionaryArray:
-    """The column as a dictionary of binary: "" for missing values, and lists joined by bars."""
+    """Converts a column to a dictionary of byte strings: "" for missing values, lists joined by
+    bars.
+    """
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         column = pc.binary_join(column.cast(pa.list_(pa.string())), "|")
     texts = column.cast(pa.string()).fill_null("")
@@ -218,7 +236,7 @@ def _cells(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _identifiers(column: pa.Array) -> pa.Array | None:
-    """The column as whole numbers, or as a dictionary of binary; None for other types.
+    """Converts a column to whole numbers, or to a dictionary of byte strings; None for other types.
 
     Whole numbers may be stored as floats, as pandas does for columns that had missing values, or as
     decimals. Numbers that do not fit into 64 bits become texts.

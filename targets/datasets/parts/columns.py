@@ -21,11 +21,12 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 
 
 class EncodedIds(NamedTuple):
-    """A column of identifiers: the distinct identifiers, and each row's index into them.
+    """A column of identifiers: the distinct identifiers, and each row's index among them.
 
     ids: distinct identifiers, in ascending order (m,)
     id_indices: index of each row's identifier in ``ids`` (n,)
-    texts: the distinct identifiers as texts (m,); empty if the file has numbers
+    texts: the distinct identifiers as texts (m,), whose ``ids`` are 0, 1, 2, ...; empty if the file
+        has numbers
     """
 
     ids: NDArray[np.int64]
@@ -33,7 +34,10 @@ class EncodedIds(NamedTuple):
     texts: tuple[str, ...]
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
-        """Returns the column restricted to the flagged ``rows`` (n,)."""
+        """Returns the column restricted to the rows for which ``rows`` (n,) is True.
+
+        Identifiers that do not occur in these rows are dropped.
+        """
         present, place = factorize(self.id_indices[rows])
         if self.texts:
             texts = tuple(self.texts[at] for at in present)
@@ -45,10 +49,10 @@ class IdCollector:
     """Collects one column of identifiers, batch by batch.
 
     If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
-    and the identifier of a text is its index among the distinct texts, sorted by bytes. The result
-    does not depend on the batches. ``place`` is the name of the column in error messages; if
-    it is given, whole numbers may be written as floats ("7.0"). Memory: 4 bytes per row (8 for
-    numbers over 2^31), and the distinct texts of each batch.
+    and the identifier of a text is its index among the distinct texts, sorted by bytes. ``place``
+    is the name of the column in error messages; if it is given, whole numbers may be written as
+    floats ("7.0"). Memory: 4 bytes per row (8 for numbers over 2^31), and the distinct texts of
+    each batch.
     """
 
     def __init__(self, place: str = "") -> None:
@@ -56,12 +60,12 @@ class IdCollector:
         self._parts: list[Any] = []
 
     def add(self, batch: pa.Array) -> None:
-        """Adds a batch: whole numbers (int64), or texts as a dictionary of binary."""
+        """Adds a batch of rows: whole numbers (int64), or texts as a dictionary of byte strings."""
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow_ints(batch.to_numpy())) if numbers else batch)
 
     def make_codes(self) -> EncodedIds:
-        """Returns the collected column.
+        """Returns the collected column, and forgets its batches.
 
         Raises InputError if an identifier is written in two ways, as a whole number and as a float.
         """
@@ -94,13 +98,13 @@ class IdCollector:
 
 
 def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Returns the distinct ids in ascending order, and the index of each id among them.
-
-    No sort is needed if no id is negative and the largest id is not much above their number.
+    """Returns the distinct ids in ascending order (m,), and the index of each of the n ids among
+    them.
     """
     if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
         present, inverse = np.unique(ids, return_inverse=True)
         return present.astype(np.int64), inverse.astype(np.int32)
+    # small ids need no sort
     occurs = np.zeros(int(ids.max()) + 1, dtype=bool)
     occurs[ids] = True
     place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
@@ -108,7 +112,7 @@ def factorize(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray
 
 
 def narrow_ints(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """Converts the numbers to int32 if they fit, and otherwise returns them unchanged."""
+    """Converts the numbers to int32 if all of them fit, and otherwise returns them unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
 
@@ -134,10 +138,11 @@ FILL_HINT = "Fill it in, or leave the row out."
 class Column:
     """A column of finite numbers in [low, high].
 
-    what: name of one number of the column in error messages
+    what: name of one number of the column in error messages, such as "rating"
+    low, high: ends of the range of a number
+    written: pattern that a field must match in full: ``NUMBER_REGEX``, or for whole numbers
+        ``DIGITS_REGEX`` or ``PADDED_REGEX`` (any form of a number, with spaces around it)
     remedy: advice at the end of an error
-    written: pattern that a field must match in full: NUMBER, or for whole numbers DIGITS or SPACED
-        (any form of a number, with spaces around it)
     """
 
     what: str
@@ -147,16 +152,16 @@ class Column:
     remedy: str = REPAIR_HINT
 
     def is_allowed(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Returns flags of the ``numbers`` (n,) that are allowed in the column, shape (n,)."""
+        """Returns which of the ``numbers`` (n,) are allowed in the column, bool of shape (n,)."""
         good = (numbers >= max(self.low, -MAX_FLOAT)) & (numbers <= min(self.high, MAX_FLOAT))
         if self.written is not NUMBER_REGEX and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Converts ``fields`` (n,) to numbers. Invalid fields become NaN or -1.
+        """Converts text fields (n,) to numbers (n,). An invalid field becomes NaN or -1.
 
-        NaN and -1 are outside the allowed range of the column.
+        ``is_allowed`` refuses NaN and -1.
         """
         whole = self.written is DIGITS_REGEX
         starts, text = _content(fields)
@@ -197,14 +202,14 @@ ColumnSpecs = Mapping[int, Column | AnyColumn | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowBlock:
-    """Consecutive rows of a table.
+    """Consecutive rows of a table, with the columns that were requested.
 
     first_row: index of the first row in the file
-    wanted: the columns to read
+    wanted: expected content of the requested columns, by position in the file
     columns: pyarrow arrays of these columns: binary (fields of a text file), numbers, or a
         dictionary of binary
-    place: function that returns the name of a row of the file, for errors
-    field_text: function that returns the unchanged field of a row of the block, by row and column
+    place: function that returns the description of a row in error messages, by index in the file
+    field_text: function that returns the unchanged text of a field, by row in the block and column
     encoding: encoding of texts
     """
 
@@ -221,9 +226,9 @@ class RowBlock:
         return len(next(iter(self.columns.values())))
 
     def numbers(self, at: int) -> NDArray[Any]:
-        """Returns column ``at`` as numbers (n,).
+        """Returns the column at position ``at`` as numbers (n,).
 
-        Raises InputError at the first number that the column's ``Column`` does not allow.
+        Raises InputError at the first number outside the column's allowed range.
         """
         fields, column = self.columns[at], self.wanted[at]
         assert isinstance(column, Column)
@@ -235,7 +240,10 @@ class RowBlock:
         return values
 
     def texts(self, at: int) -> list[str]:
-        """Returns column ``at`` as texts of any length; InputError at a field that is not text."""
+        """Returns the column at position ``at`` as texts of any length.
+
+        Raises InputError at the first field that is not text in the block's encoding.
+        """
         texts = []
         for row, field in enumerate(self.columns[at].to_pylist()):
             try:
@@ -245,7 +253,7 @@ class RowBlock:
         return texts
 
     def text_column(self, at: int) -> pa.DictionaryArray:
-        """Returns column ``at`` as a dictionary of bytes.
+        """Returns the column at position ``at`` as a pyarrow dictionary of byte strings.
 
         Raises InputError at a field that is empty or too long.
         """
@@ -260,11 +268,11 @@ class RowBlock:
         return fields.dictionary_encode()
 
     def collect_ids(self, at: int, collected: IdCollector) -> None:
-        """Adds column ``at``, which contains identifiers, to ``collected``.
+        """Adds the identifiers in the column at position ``at`` to ``collected``.
 
-        Fields are numbers if all fields of the block consist of digits without a leading zero.
-        Raises InputError at the first field that is not UTF-8, and at a field that was written as a
-        floating-point number and may have lost digits.
+        Fields are numbers if all fields of the block consist of digits without a leading zero, and
+        otherwise texts. Raises InputError at the first field that is not UTF-8, and at a
+        floating-point number that may have lost digits.
         """
         fields = self.columns[at]
         if pa.types.is_integer(fields.type):
@@ -287,7 +295,7 @@ class RowBlock:
         collected.add(words)
 
     def add_cells(self, at: int, collected: IdCollector) -> None:
-        """Adds column ``at``, with cells of any type, to ``collected`` as texts.
+        """Adds the cells, of any type, in the column at position ``at`` to ``collected`` as texts.
 
         Raises InputError at the first cell that is not UTF-8 text.
         """
@@ -296,8 +304,7 @@ class RowBlock:
         collected.add(self._utf8(at, words))
 
     def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8
-        text."""
+        """Returns the ``words`` of column ``at``; InputError at a word that is not UTF-8 text."""
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
@@ -307,7 +314,13 @@ class RowBlock:
         return words
 
     def field_error(self, row: int, at: int, expected: str) -> InputError:
-        """Creates an InputError with a field's expected content, its content, and the remedy."""
+        """Creates an InputError that states what a field should contain, what it contains, and a
+        remedy.
+
+        row: index of the row in the block
+        at: position of the column in the file
+        expected: the expected content
+        """
         text = self.field_text(row, at)
         remedy = getattr(self.wanted[at], "remedy", REPAIR_HINT)
         remedy = FILL_HINT if remedy is REPAIR_HINT and not text else remedy
@@ -315,27 +328,28 @@ class RowBlock:
 
 
 def entry_name(wanted: Column | AnyColumn | str) -> str:
-    """Returns the name of one entry of a column, as error messages show it."""
+    """Returns the name of one entry of a column, such as "rating", for error messages.
+
+    ``wanted`` is the expected content of the column, or the name itself.
+    """
     return wanted if isinstance(wanted, str) else wanted.what
 
 
 def copy_to_arrow(data: bytes) -> pa.Buffer:
-    """Copies ``data`` into memory that Arrow owns.
-
-    A thread of Arrow may release a buffer after its reader has returned. If Python owned the
-    memory, the thread would then need the interpreter, and abort the process if the interpreter had
-    ended.
-    """
+    """Copies ``data`` into memory that Arrow owns, so that a thread of Arrow may release it."""
+    # A thread of Arrow may release a buffer after its reader has returned. If Python owned the
+    # memory, the thread would then need the Python interpreter, and abort the process if the
+    # interpreter had ended.
     memory = pa.allocate_buffer(len(data))
     np.frombuffer(memory, dtype=np.uint8)[:] = np.frombuffer(data, dtype=np.uint8)
     return memory
 
 
 def is_rounded(word: bytes) -> bool:
-    """Whether ``word`` is a floating-point number that may have lost digits.
+    """Whether ``word`` is a floating-point number that may be a whole number with lost digits.
 
-    These are whole numbers from 2^53 on, and numbers with fewer digits than their exponent
-    requires, as spreadsheets write them.
+    True for numbers from 2^53 on, and for numbers with fewer digits than their exponent requires,
+    as spreadsheets write them.
 
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
@@ -348,20 +362,30 @@ def is_rounded(word: bytes) -> bool:
 
 
 def lost_digits_error(place: str, what: str, got: str) -> InputError:
-    """Creates the error for an identifier that was converted to floating point."""
+    """Creates the error for an identifier that may have lost digits as a floating-point number.
+
+    place: description of the row
+    what: kind of the identifier, such as "user"
+    got: the identifier as written
+    """
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
 def broken(place: str, expected: str, got: object, remedy: str = REPAIR_HINT) -> InputError:
-    """Creates the error for a file that does not have the expected layout."""
+    """Creates the InputError for a file that does not have the expected layout.
+
+    place: description of the place in the file
+    expected, got: expected and actual content
+    remedy: advice at the end of the message
+    """
     text = got if isinstance(got, str) else repr(got)
     text = text if len(text) <= 80 else f"{text[:77]}..."
     return InputError(f"Expected {expected} in {place}, got {text!r}. {remedy}")
 
 
 def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
-    """The offset of each field in the bytes of all fields (n + 1,), and these bytes."""
+    """Returns the offset of each field in the bytes of all fields (n + 1,), and these bytes."""
     _, offsets, data = fields.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[fields.offset : fields.offset + len(fields) + 1]
     text = bytes(memoryview(data)[starts[0] : starts[-1]]) if data else b""
@@ -379,14 +403,20 @@ FIRST_DATE, END_DATE, MAX_SECONDS = 19700101, 21000101, 4_102_444_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeColumn(Column):
-    """Column of times: numbers, ISO 8601 dates and times, or ``TIME_FORMAT``; by default in UTC."""
+    """A column of times, which are in UTC unless they state a time zone.
+
+    A time is a number, an ISO 8601 date or time, or a text of the form ``TIME_FORMAT``.
+    """
 
     what: str = "timestamp"
     high: float = 2.0**62
     written: Pattern = NUMBER_REGEX
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Converts ``fields`` (n,) to Unix seconds or numbers. Invalid fields become NaN."""
+        """Converts text fields (n,) to Unix seconds (n,); invalid fields become NaN.
+
+        A field with a number becomes that number, whatever its unit.
+        """
         for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with suppress(pa.ArrowInvalid):
                 texts = fields.view(pa.string())
@@ -427,11 +457,12 @@ def parse_date_numbers(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def to_unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Converts ``times`` (n,) to whole Unix seconds, and returns notes on their interpretation.
+    """Converts ``times`` (n,) to whole Unix seconds (n,), and notes how they were interpreted.
 
     If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
     as such. Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in
-    microseconds, and a larger number in nanoseconds.
+    microseconds, and a larger number in nanoseconds. Returns the seconds and the notes, in which
+    ``name`` is the name of the file.
     """
     for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
         first, last = (day * 10**6 // scale for day in (FIRST_DATE, END_DATE))

@@ -1,4 +1,4 @@
-"""Readers of files of users, items and ratings, and their join as ``Interactions``."""
+"""Readers of separate files of users, items and ratings, and their join as ``Interactions``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from fedrec_auditor.targets.tables import is_table_path
 class PairRows:
     """Rows of a file of interactions: user, item, and, if the file has them, rating and time.
 
-    users, items: users and items of the n rows
+    users, items: user and item of each of the n rows
     ratings: ratings (n,); 1 if the file has none
     timestamps: times (n,); None if the file has none
-    where: function that returns the name of a row in error messages
+    row_name: function that returns the description of a row in error messages, by index
     """
 
     users: EncodedIds
@@ -49,10 +49,12 @@ class PairRows:
 
     @classmethod
     def read(cls, file: Delimited | TypedTable, at: Mapping[str, tuple[int, Column | str]]) -> Self:
-        """Reads the columns ``at`` of a file, which maps roles to positions and types of columns.
+        """Reads users, items, ratings and times from a file.
 
-        Raises InputError with the first invalid line. Memory: 20 bytes per row with timestamps, 12
-        without (8 more for ids over 2^31), and a copy of the largest column.
+        ``at`` maps "user", "item" and, if they exist, "rating" and "timestamp" to the position and
+        the expected content of the column. Raises InputError with the first invalid line. Memory:
+        20 bytes per row with timestamps, 12 without (8 more for ids over 2^31), and a copy of the
+        largest column.
         """
         ends = {role: IdCollector(f"{role} of {file.place}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
@@ -81,11 +83,14 @@ class PairRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of users and items."""
+        """Number of distinct users, and number of distinct items."""
         return len(self.users.ids), len(self.items.ids)
 
     def keep_rows(self, rows: NDArray[np.bool_]) -> Self:
-        """Selects the rows that ``rows`` (n,) flags, with only the users and items in them."""
+        """Returns the rows for which ``rows`` (n,) is True.
+
+        Users and items that do not occur in these rows are dropped.
+        """
         return replace(
             self,
             users=self.users.keep_rows(rows),
@@ -96,14 +101,18 @@ class PairRows:
 
     @property
     def pair_keys(self) -> NDArray[np.int64]:
-        """Numbers (n,) that identify each row's user and item.
+        """One number per row (n,), which is equal for rows with the same user and item.
 
-        In ascending order, they sort the rows by user, then by item.
+        In ascending order, the numbers sort the rows by user, then by item.
         """
         return np.asarray(self.users.id_indices * np.int64(self.shape[1]) + self.items.id_indices)
 
     def latest_rows(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Returns the table with the latest row of each pair of user and item, and their times."""
+        """Returns the rating in the latest row of each user-item pair, and the times of these rows.
+
+        The ratings have the shape (users, items). The times are in the order of the stored ratings;
+        None if the file has no times. In this case, the latest row is the last.
+        """
         row, column, times, last = (
             self.users.id_indices,
             self.items.id_indices,
@@ -116,9 +125,9 @@ class PairRows:
 
     @property
     def _latest(self) -> NDArray[np.int64] | slice:
-        """Row indices in the order of users and items, with one row per pair.
+        """Row indices in the order of users and items, with one row per user-item pair.
 
-        The row of a repeated pair is its latest, or without times its last.
+        If a pair is repeated, its row is the latest, or, without times, the last.
         """
         key = self.pair_keys
         if (key[1:] > key[:-1]).all():
@@ -133,7 +142,7 @@ class PairRows:
 
 
 def _stars(block: RowBlock, at: int) -> NDArray[np.float32]:
-    """The ratings of a block; InputError at a rating that float32 cannot represent."""
+    """Returns the ratings of a block; InputError at a rating that float32 cannot represent."""
     values = block.numbers(at)
     with np.errstate(over="ignore", under="ignore"):
         stars = values.astype(np.float32)
@@ -157,12 +166,13 @@ _Readers = dict[int, tuple[str, Callable[[str], Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserColumn:
-    """An attribute that is read from a column of a file of users.
+    """A user attribute, and its column in a file of users.
 
-    at: position of the column
-    what: name of a word in error messages
-    categories: categories of the attribute
-    written: category code of each word in the column; by default the words are the categories
+    at: position of the column, from 0
+    what: name of a cell in error messages, such as "a gender"
+    categories: names of the attribute's categories
+    written: index in ``categories`` of each word in the column; if empty, the words are the names
+        of the categories
     """
 
     at: int
@@ -173,14 +183,21 @@ class UserColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenreColumn:
-    """A column with the genres of items, in any order; a cell may be empty."""
+    """A column with the genres of items, in any order; a cell may be empty.
+
+    at: position of the column, from 0
+    names: names of all genres
+    separator: text between the genres in a cell
+    """
 
     at: int
     names: tuple[str, ...]
     separator: str = "|"
 
     def genre_flags(self, text: str) -> list[bool]:
-        """Returns flags of the genres in a cell, (genres,); KeyError at an unknown genre."""
+        """Returns one flag per genre in ``names`` for the ``text`` of a cell; KeyError at an
+        unknown genre.
+        """
         words = {name: name for name in self.names}
         present = {words[word] for word in text.split(self.separator) if word}
         return [name in present for name in self.names]
@@ -188,13 +205,13 @@ class GenreColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideData:
-    """Attributes of users, or titles and genres of items, read from a file.
+    """Attributes of users, or titles and genres of items, read from a file of users or of items.
 
     place: name of the file in error messages
-    ids: identifiers, in the order of the file (n,)
-    attributes: attributes of users, by name
-    titles: titles of items (n,)
-    genres: flags of the genres of items (n, genres)
+    ids: identifiers of the n users or items, in the order of the file (n,)
+    attributes: attributes of users, by name; empty for items
+    titles: titles of items (n,); empty for users
+    genres: flags of the genres of items (n, genres); None for users
     genre_names: names of the genres
     """
 
@@ -207,9 +224,10 @@ class SideData:
 
 
 def read_users(file: Delimited, **traits: UserColumn) -> SideData:
-    """Reads a file of users, whose first column has identifiers, with the attributes ``traits``.
+    """Reads a file of users: identifiers from the first column, and attributes from other columns.
 
-    Raises InputError at the first invalid line.
+    ``traits`` describes the column of each attribute, by the attribute's name. Raises InputError at
+    the first invalid line.
     """
     words = [trait.written or _places(trait.categories) for trait in traits.values()]
     cells = {
@@ -228,10 +246,13 @@ def read_users(file: Delimited, **traits: UserColumn) -> SideData:
 
 
 def read_movies(file: Delimited, genres: GenreColumn | None, flags: Sequence[str] = ()) -> SideData:
-    """Reads a file of movies: identifiers, titles and genres.
+    """Reads a file of movies: identifiers from the first column, titles from the second, and
+    genres.
 
-    Genres are read from the column ``genres``, or, if it is None, from one column of 0 and 1 per
-    genre in ``flags``, from column 5 on. Raises InputError with the first invalid line.
+    genres: column of the genres; None if the file has one column of 0 and 1 per genre
+    flags: names of the genres in the columns of 0 and 1, from position 5 on, counted from 0
+
+    Raises InputError at the first invalid line.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     cells: _Readers = {1: ("a title", str)}
@@ -250,9 +271,11 @@ def read_movies(file: Delimited, genres: GenreColumn | None, flags: Sequence[str
 
 
 def _cells(file: Delimited, readers: _Readers) -> list[Any]:
-    """The identifiers in column 0 (n,), and for each reader the list of its results.
+    """Returns the identifiers in column 0 (n,), and for each reader the list of its results.
 
-    Raises InputError at the first cell for which a reader raises KeyError.
+    ``readers`` maps the position of a column to the name of a cell in error messages and to a
+    function that converts a cell. Raises InputError at the first cell for which a function raises
+    KeyError.
     """
     ids: list[NDArray[Any]] = []
     columns: list[list[Any]] = [[] for _ in readers]
@@ -285,11 +308,12 @@ def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def join_files(name: str, users: SideData, items: SideData, pairs: PairRows) -> Interactions:
-    """Joins the files: rows are the users with a rating, columns are the items with a rating.
+    """Joins users, items and their ratings to ``Interactions`` with the given ``name``.
 
-    Raises InputError with the place of a pair that occurs twice, or whose user or item has no line
-    in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are
-    in the order of users and items, as in the official files, or else about 45.
+    Rows of the result are the users with a rating, and columns are the items with a rating. Raises
+    InputError with the place of a user-item pair that occurs twice, or whose user or item has no
+    line in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs
+    are in the order of users and items, as in the official files, or else about 45.
     """
     row_at = _known(pairs.users, users, "user", pairs.row_name)
     item_at = _known(pairs.items, items, "movie", pairs.row_name)
@@ -312,7 +336,7 @@ def join_files(name: str, users: SideData, items: SideData, pairs: PairRows) -> 
 
 
 def _repeated(pairs: PairRows) -> InputError:
-    """The error for the first pair of user and movie that occurs twice."""
+    """Creates the error for the first pair of user and movie that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.pair_keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
@@ -329,7 +353,10 @@ def _repeated(pairs: PairRows) -> InputError:
 def _known(
     codes: EncodedIds, known: SideData, what: str, where: Callable[[int], str]
 ) -> NDArray[np.int64]:
-    """The index in ``known`` of each identifier; InputError at the first row of an unknown one."""
+    """Returns the index in ``known`` of each identifier in ``codes``.
+
+    Raises InputError at the first row with an unknown identifier.
+    """
     order = np.argsort(known.ids)
     near = np.searchsorted(known.ids, codes.ids, sorter=order)
     at = order[np.minimum(near, len(known.ids) - 1)]
@@ -351,32 +378,17 @@ LICENCE = (
 )
 GENDERS = ("F", "M")
 GENRES = (
-    "Action",
-    "Adventure",
-    "Animation",
-    "Children's",
-    "Comedy",
-    "Crime",
-    "Documentary",
-    "Drama",
-    "Fantasy",
-    "Film-Noir",
-    "Horror",
-    "Musical",
-    "Mystery",
-    "Romance",
-    "Sci-Fi",
-    "Thriller",
-    "War",
+    "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
+    "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War",
     "Western",
-)
+)  # fmt: skip
 
 
 class MovieLens(ABC):
     """Base class of MovieLens data sets, read from a folder, an archive or the cache.
 
-    ``name`` is the data set's name in MovieLens and in the cache. ``layouts`` lists the possible
-    sets of file names.
+    name: name of the data set in MovieLens and in the cache
+    layouts: the possible sets of file names, one tuple per set
     """
 
     __slots__ = ()
@@ -385,15 +397,15 @@ class MovieLens(ABC):
     layouts: ClassVar[tuple[tuple[str, ...], ...]]
 
     def recognises(self, path: Path) -> bool:
-        """Whether ``path`` contains files with all names of a layout."""
+        """Whether the folder or archive ``path`` contains all files of one of the ``layouts``."""
         if os.path.isfile(path) and is_table_path(path):
             return False
         return Source(path, self.name).has_layout(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Loads the interactions from ``path``, else from the cache.
+        """Loads the interactions from the folder or archive ``path``; if None, from the cache.
 
-        Raises InputError, with the address of the files, if neither exists.
+        Raises InputError, with the web address of the files, if the cache does not have them.
         """
         size = self.name[3:]
         remedy = (
@@ -406,4 +418,6 @@ class MovieLens(ABC):
 
     @abstractmethod
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """Reads the interactions from the files ``layout`` of ``source``."""
+        """Reads the interactions from ``source``; ``layout`` holds the names of the files to
+        read.
+        """

@@ -26,13 +26,16 @@ FileOpener = Callable[[str], IO[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files by name, in a directory ``path`` or anywhere in an archive ``path``.
+    """The files of a data set in a directory or in an archive, accessible by file name.
 
-    In a directory, the files are those of its subfolder ``folder`` (which unpacking the official
-    archive creates) if it exists, or else those of the directory itself, never of both. In an
-    archive, every member is checked before the first is read: absolute names, ``..``, links,
-    encryption and too large declared sizes are refused. The bytes that are actually read are
-    counted as well, because a header may be false.
+    path: the directory, or the zip archive (.zip, .whl)
+    folder: name of the subfolder that unpacking the official archive creates
+
+    In a directory, the files are those of the subfolder ``folder`` if it exists, or else those of
+    the directory itself, never of both. In an archive, files may be in any folder. Every file in an
+    archive is checked before the first is read: absolute names, ``..``, links, encryption and too
+    large declared sizes are refused. The bytes that are read are counted as well, because the
+    archive may declare false sizes.
     """
 
     path: Path
@@ -50,7 +53,7 @@ class Source:
             )
 
     def has_layout(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether the source has files with all names of one of the layouts."""
+        """Whether all files of at least one tuple of file names in ``layouts`` exist."""
         names = self.names()
         return any(names >= set(layout) for layout in layouts)
 
@@ -60,7 +63,10 @@ class Source:
             return {*files}
 
     def find_layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """Returns the first layout whose files all exist; InputError if there is no such layout."""
+        """Returns the first tuple of file names in ``layouts`` of which all files exist.
+
+        Raises InputError if there is no such tuple.
+        """
         names = self.names()
         for layout in layouts:
             if names >= set(layout):
@@ -69,14 +75,17 @@ class Source:
         raise InputError(f"Expected files {choices}, got {self.path} without them. Check the path.")
 
     def read_files(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
-        """Reads the files of the first complete layout; InputError if no layout is complete."""
+        """Reads all files of the first tuple of file names in ``layouts`` of which all files exist.
+
+        Returns their contents by file name. Raises InputError if there is no such tuple.
+        """
         return {name: b"".join(self.blocks(name, whole=True)) for name in self.find_layout(layouts)}
 
     def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
         """Reads the file ``name`` block by block; InputError if it does not exist or is too large.
 
-        The limit is ``MAX_BYTES`` bytes if the caller keeps the ``whole`` file in memory, and
-        otherwise ``MAX_STREAMED`` bytes.
+        A file may have ``MAX_BYTES`` bytes if ``whole``, that is, if the caller keeps all of it in
+        memory, and otherwise ``MAX_STREAMED`` bytes.
         """
         max_size = MAX_BYTES if whole else MAX_STREAMED
         self.find_layout(((name,),))
@@ -84,15 +93,17 @@ class Source:
             yield from read_blocks(files[name], self.file_label(name), max_size)
 
     def file_label(self, name: str) -> str:
-        """Returns the name of the source's file ``name``, as error messages show it."""
+        """Returns "NAME of PATH" for the file ``name`` of the directory or archive, for error
+        messages.
+        """
         return f"{name} of {self.path}"
 
     @contextmanager
     def _files(self, max_size: float = math.inf) -> Iterator[dict[str, FileOpener]]:
-        """A context with functions that open the source's files, by name.
+        """Returns a context with functions that open the source's files, by file name.
 
-        All members of an archive are checked. Opening a member raises InputError if another member
-        has the same name, or if it declares more than ``max_size`` bytes.
+        All files in an archive are checked. Opening a file raises InputError if another file in the
+        archive has the same name, or if the file declares more than ``max_size`` bytes.
         """
         try:
             if is_folder := self.path.is_dir():
@@ -144,10 +155,13 @@ class Source:
 
 
 def read_blocks(opened: FileOpener, place: str, max_size: int | None = None) -> Iterator[bytes]:
-    """Reads a file block by block.
+    """Reads a file block by block, as bytes.
 
-    Raises InputError if the file cannot be read, or if it has more than ``max_size`` bytes (by
-    default ``MAX_STREAMED``). ``place`` is the name of the file in error messages.
+    opened: function that takes a mode such as "rb" and opens the file
+    place: name of the file in error messages
+    max_size: maximum number of bytes, by default ``MAX_STREAMED``
+
+    Raises InputError if the file cannot be read or is too large.
     """
     total, max_size = 0, MAX_STREAMED if max_size is None else max_size
     try:

@@ -51,13 +51,13 @@ class Delimited:
     place: name of the file in error messages
     read: function that returns the file's bytes from the start, in blocks
     separator: text between two fields
-    header: whether the first line is a header, or the header that it must be
+    header: whether the first line is a header; a text means that the header must equal this text
     width: number of fields per row; by default as in the header
     quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
     encoding: encoding of texts
 
-    Every row is one line, so that row i is line i + 1 (i + 2 with a header). A blank line is an
-    error.
+    Every row is one line: row i, counted from 0, is line i + 1 (i + 2 with a header), counted from
+    1. A blank line is an error.
     """
 
     place: str
@@ -70,15 +70,16 @@ class Delimited:
 
     @classmethod
     def create(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
-        """Opens the file ``name`` of ``source``; ``layout`` gives further fields of the class.
+        """Returns the file ``name`` of ``source``, which is opened when it is read.
 
-        If ``whole``, the limit of the file's size is that for files that are kept in memory.
+        ``whole`` states whether the caller keeps the file in memory, which lowers the limit of its
+        size. ``layout`` gives further fields of the class.
         """
         read = partial(source.blocks, name, whole=whole)
         return cls(place=source.file_label(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
-        """Returns the names in the header, or "1", "2", ... if the file has no header.
+        """Returns the column names in the header, or "1", "2", ... if the file has no header.
 
         Raises InputError if the first line is not text, or has the same name twice.
         """
@@ -101,8 +102,9 @@ class Delimited:
     def blocks(self, wanted: ColumnSpecs) -> Iterator[RowBlock]:
         """Reads the ``wanted`` columns of all rows, block by block.
 
-        Raises InputError if there is no row, or at the first line with another number of fields.
-        Memory: the bytes of a block of ``read``, and a copy of its wanted columns.
+        ``wanted`` maps positions of columns to their expected content. Raises InputError if there
+        is no row, or at the first line with another number of fields. Memory: the bytes of a block
+        of ``read``, and a copy of its wanted columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.names())
@@ -126,13 +128,19 @@ class Delimited:
             row += block.size
 
     def row_name(self, row: int) -> str:
-        """Returns the name of a row, as error messages show it; ``row`` counts from 0."""
+        """Returns the description of a row in error messages; the index ``row`` counts from 0."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
     def row_error(
         self, row: int, expected: str, got: object, remedy: str = REPAIR_HINT
     ) -> InputError:
-        """Creates an InputError with a row's expected content, its content, and the remedy."""
+        """Creates an InputError that states what a row should contain, what it contains, and a
+        remedy.
+
+        row: index of the row, from 0
+        expected, got: expected and actual content
+        remedy: advice at the end of the message
+        """
         return broken(self.row_name(row), expected, got, remedy)
 
     def is_closed(self) -> bool:
@@ -149,7 +157,12 @@ class Delimited:
         return True
 
     def read_lines(self) -> Iterator[bytes]:
-        """Reads the bytes of all rows in pieces of complete lines, with Unix line ends."""
+        """Yields the file's rows in blocks of bytes: complete lines with Unix line ends, without
+        the header.
+
+        Raises InputError if there is no row, if the header differs from the required one, or if a
+        line is too long.
+        """
         rest, header, empty = b"", self.header, True
         for data in self._ended():
             cut = data.rfind(b"\n") + 1
@@ -172,7 +185,7 @@ class Delimited:
             raise broken(self.place, "at least one row", "an empty file")
 
     def _ended(self) -> Iterator[bytes]:
-        """The file's bytes, with a line end after the last line."""
+        """Reads the file's bytes, and adds a line end after the last line if there is none."""
         data = b"\n"
         for data in self.read():
             yield data
@@ -180,7 +193,7 @@ class Delimited:
             yield b"\n"
 
     def _quick(self, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array] | None:
-        """The wanted columns, read by pyarrow; None if ``_slow`` might read them differently."""
+        """Reads the wanted columns by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
@@ -207,13 +220,15 @@ class Delimited:
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
 
     def _slow(self, row: int, data: bytes, width: int, wanted: ColumnSpecs) -> dict[int, pa.Array]:
-        """The wanted columns, read line by line; InputError with the first invalid line."""
+        """Reads the wanted columns line by line; InputError at the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
-        """The fields of one line; InputError unless it has ``width`` fields and no open quote."""
+        """Returns the fields of one line; InputError unless it has ``width`` fields and no open
+        quote.
+        """
         try:
             fields = self._split(line)
         except _OPEN:
@@ -227,7 +242,9 @@ class Delimited:
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
-        """The fields of a line; an error of ``_OPEN`` is raised if a quote is not closed."""
+        """Returns the fields of a line; an error of ``_OPEN`` is raised if a quote is not
+        closed.
+        """
         if self.quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             return [field.encode() for field in fields]
@@ -295,15 +312,15 @@ def open_table(
     """Opens the table file at ``path``, or a folder with the parts of one table.
 
     path: the file or folder
-    options: given options of a text file (``TEXT_OPTIONS``)
+    options: options of a text file that the caller states (keys ``TEXT_OPTIONS``)
     choose: function that chooses columns from the names of all columns, or raises InputError
-    usual: usual names of a column
-    remedy: advice in the error for a first line that is a row
+    usual: usual names of columns, in lower case
+    remedy: advice in the error for a first line that is a row instead of names of columns
 
-    If no separator is given, it is the separator with which ``choose`` succeeds. Raises InputError
-    for files that are not tables, and if several separators fit. Raises InputError with the
-    ``remedy`` if the first line looks like a row: it has none of the ``usual`` names, but a number,
-    a date or a value that occurs again in its column.
+    If ``options`` have no separator, it is the separator with which ``choose`` succeeds. Raises
+    InputError for files that are not tables, and if several separators fit. Raises InputError with
+    the ``remedy`` if the first line looks like a row: it has none of the ``usual`` names, but a
+    number, a date or a value that occurs again in its column.
     """
     place = str(path)
     if not is_table_path(path):
@@ -342,9 +359,10 @@ def open_table(
 
 
 def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """Returns the column with the first of the ``usual`` names that occurs, or None if none occurs.
+    """Returns the element of ``names`` that is a usual name of a column; None if there is none.
 
-    Capitals, characters between letters and a RecBole type after a colon are ignored.
+    If several are, the one that comes first in ``usual`` is returned. Capitals, characters between
+    letters and a RecBole type after a colon are ignored.
 
     >>> find_usual_column(["Item_ID:token", "stars"], ["item", "itemid"])
     'Item_ID:token'
@@ -354,7 +372,10 @@ def find_usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 
 def header_error(file: Delimited, remedy: str) -> InputError:
-    """Creates the error for a first line that is a row instead of names of columns."""
+    """Creates the error for a file whose first line is a row instead of names of columns.
+
+    ``remedy`` is the advice at the end of the error.
+    """
     line = file.first_line().decode("utf-8", "replace")
     return broken(f"{file.place}, line 1", "names of columns", line, remedy)
 
@@ -376,11 +397,11 @@ def _delimited(
     options: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
 ) -> tuple[Delimited, bool]:
-    """The file with its separator, and whether its first line looks like a row.
+    """Returns the file with its separator, and whether its first line looks like a row.
 
     The separator is the given one, or else a separator with which ``choose`` succeeds. For a file
-    without names, it is the separator that yields the largest number of fields, equal in all lines.
-    Raises InputError if several separators fit.
+    without names of columns, it is the separator that yields the largest number of fields, equal in
+    all lines. Raises InputError if several separators fit.
     """
     own = USUAL_SEPARATOR.get(path.suffix.lower(), "")
     mark = options.get("separator", "")
@@ -431,14 +452,20 @@ def _delimited(
 
 
 def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
-    """The file whose separator yields the most fields, with equal numbers in all ``lines``."""
+    """Returns the file whose separator yields the most fields, with equal numbers in all
+    ``lines``.
+    """
     marks = [file.separator.encode() for file in files]
     counts = [{line.count(mark) for line in lines} for mark in marks]
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
 def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
-    """Whether the first line has a number, a date or, unless ``fits``, a value that recurs."""
+    """Whether the first line looks like a row: a number, a date or a value that recurs in its
+    column.
+
+    Recurring values do not count if ``fits``, that is, if the first line has the required columns.
+    """
     mark = file.separator.encode()
     first, *below = ([word.strip(b' "') for word in line.split(mark)] for line in lines)
     again = (name in row[at : at + 1] for row in below for at, name in enumerate(first))

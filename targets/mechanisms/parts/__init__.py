@@ -1,1 +1,1 @@
-"""Base classes and samplers that several mechanisms share."""
+"""Base classes and exact samplers that several mechanisms share."""

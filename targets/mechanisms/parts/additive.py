@@ -20,11 +20,11 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class AdditiveNoise(Checked, ABC):
-    """Mechanism that outputs ``noiseless(value)`` plus independent noise of scale ``noise_scale``.
+    """Base class of mechanisms that output ``noiseless(value)`` plus independent noise.
 
-    The probabilities are those of noise over the real numbers. The actual outputs are doubles,
-    whose low-order bits can reveal more about the input (Mironov 2012). No bound of this package
-    covers that leak.
+    ``noise_scale`` is the scale of the noise. The probabilities are those of noise over the real
+    numbers. The actual outputs are doubles, whose low-order bits can reveal more about the input
+    (Mironov 2012). No bound of this package covers that leak.
     """
 
     __slots__ = ()
@@ -45,9 +45,7 @@ class AdditiveNoise(Checked, ABC):
         """Scale of the noise; an array broadcasts to ``output_shape``."""
 
     def noiseless(self, value: NDArray[Any]) -> NDArray[Any]:
-        """Returns the output without noise, shape (*batch, *output_shape); by default the input
-        itself.
-        """
+        """Returns the output without noise, shape (*batch, *output_shape); by default the input."""
         return value
 
     @abstractmethod
@@ -86,7 +84,7 @@ class LaplaceNoise(AdditiveNoise):
 
 
 class RealVectorInput:
-    """Base class of mechanisms whose input is any real vector, which they clip.
+    """Base class of mechanisms whose input is any real vector, which the mechanism clips.
 
     dimension: number of entries of the vector.
     """
@@ -102,8 +100,10 @@ class RealVectorInput:
 
 
 class GaussianCurve(ABC):
-    """Base class of mechanisms whose worst pair is N(0, 1) against N(mu, 1): no epsilon holds at
-    delta 0.
+    """Base class of mechanisms whose worst pair of inputs is like N(0, 1) against N(mu, 1).
+
+    The worst pair are the two inputs that are easiest to distinguish; mu is the sensitivity in
+    standard deviations. No epsilon holds at delta 0.
     """
 
     __slots__ = ()
@@ -111,31 +111,40 @@ class GaussianCurve(ABC):
     @property
     @abstractmethod
     def mu(self) -> float:
-        """Largest distance between the output means of two inputs, in standard deviations of the
+        """Sensitivity: largest distance of two inputs' mean outputs, in standard deviations of the
         noise.
         """
 
     def worst_case(self) -> WorstCase | None:
-        """None, because the log-ratio of probabilities has no bound."""
+        """Returns None, because the log-ratio of one output's densities under two inputs has no
+        bound.
+        """
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Returns the exact delta of the worst pair, Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
-        eps/mu).
+        """Returns the exact delta at ``epsilon`` for the two inputs that are easiest to
+        distinguish.
+
+        The value is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with the sensitivity mu in
+        standard deviations and the normal distribution function Phi.
         """
         return gaussian_divergence(self.mu, epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Returns the accounting event of Gaussian noise with the multiplier 1/mu."""
+        """Returns the accounting event of Gaussian noise with the noise multiplier 1/mu.
+
+        mu is the sensitivity in standard deviations of the noise.
+        """
         return dp.GaussianDpEvent(1.0 / self.mu)
 
 
 class NormalNoise(GaussianCurve, AdditiveNoise):
     """Base class for Gaussian noise; its scale is the standard deviation ``sigma``.
 
-    Two inputs can be distinguished only along the line through their centers, because the noise
-    across this line has the same distribution under both inputs. Therefore mu is the distance of
-    the centers in standard deviations.
+    The center of an input is its output without noise. Two inputs can be distinguished only along
+    the line through their centers, because the noise across this line has the same distribution
+    under both inputs. ``mu`` is therefore the largest distance of two centers in standard
+    deviations.
     """
 
     __slots__ = ()
@@ -155,21 +164,21 @@ class NormalNoise(GaussianCurve, AdditiveNoise):
 
 
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
-    """Scales vectors along the last axis down to an L2 norm of at most ``bound``.
-
-    The entries are first divided by the largest entry or by ``bound``, so that no square overflows.
-    """
+    """Scales vectors (along the last axis) with an L2 norm above ``bound`` down to this norm."""
+    # divided by the largest entry or by the bound, so that no square overflows
     unit = np.maximum(np.abs(vectors).max(axis=-1, keepdims=True), bound)
     norm = np.linalg.norm(vectors / unit, axis=-1, keepdims=True)
     return np.asarray(vectors * (bound / unit / np.maximum(norm, bound / unit)))
 
 
 def check_mu(mu: float, noise: str) -> None:
-    """Raises InputError if ``mu``, a sensitivity in standard deviations of the noise, is not in
-    [1e-100, 1e100].
+    """Raises InputError if ``mu`` is not in [1e-100, 1e100].
 
-    Accountants need its square as a normal double. At mu = 0 the output does not depend on the
-    input. ``noise`` is the name of the noise setting for the message.
+    mu: sensitivity of a mechanism in standard deviations of the noise.
+    noise: name of the setting that determines the noise, for the message.
+
+    Accountants need the square of mu as a normal double. At mu = 0 the output does not depend on
+    the input.
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(

@@ -28,13 +28,14 @@ _FARTHEST = 2.0**52
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridNoise(IntervalInput, ABC):
-    """Base class of mechanisms that round an entry to a multiple of ``step`` and add a random
-    number of steps.
+    """Base class of mechanisms that round an entry to a grid and add a random number of grid steps.
 
-    ``low`` and ``high`` are the ends of the range of an entry. ``step`` is a power of two, so that
-    doubles represent every multiple of it exactly. The entry is rounded before the noise is added
-    (ties to even). All inputs are rounded by the same function, so that the sensitivity is the
-    distance of the rounded ends. The mechanism acts elementwise on arrays of any shape.
+    ``low``, ``high``: ends of the range of an entry.
+    ``step``: step of the grid, a power of two, so that doubles represent its multiples exactly.
+
+    The entry is rounded to a multiple of ``step`` before the noise is added (ties to even). All
+    inputs are rounded by the same function, so that the sensitivity is the distance between ``low``
+    and ``high`` after rounding. The mechanism acts elementwise on arrays of any shape.
     """
 
     low: FiniteFloat
@@ -52,8 +53,8 @@ class GridNoise(IntervalInput, ABC):
 
     @property
     def n_steps(self) -> int:
-        """Sensitivity in steps: the number of steps from the rounded ``low`` to the rounded
-        ``high``.
+        """Sensitivity in grid steps: the distance between ``low`` and ``high`` after rounding to
+        the grid.
         """
         return round(self.high / self.step) - round(self.low / self.step)
 
@@ -96,14 +97,16 @@ _BITS = 2.0**53
 
 
 def to_uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Converts random 64-bit words to uniform draws from [0, 1) as numpy's generators do: multiples
-    of 2^-53.
+    """Converts random 64-bit words to uniform draws from [0, 1), as numpy's generators do.
+
+    The draws are multiples of 2^-53.
     """
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Draws True with probability exactly ``rate``, even if ``rate`` is a double close to 0.
+    """Draws flags that are True with probability exactly ``rate``, also if it is a double close to
+    0.
 
     Uniform digits to the base 2^53 are compared with the digits of ``rate`` until they differ.
     """
@@ -122,8 +125,9 @@ def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> 
 def bernoulli_exp(
     numerator: ArrayLike, denominator: int, rng: np.random.Generator, size: int
 ) -> NDArray[np.bool_]:
-    """Draws True with probability exactly e^-(numerator/denominator), for numerators of at
-    least 0.
+    """Draws ``size`` flags that are True with probability exactly e^-(numerator/denominator).
+
+    ``numerator`` is at least 0: one number for all flags, or an array (size,) with one per flag.
     """
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
     out = _bernoulli_exp_below_one(rest, denominator, rng)
@@ -156,11 +160,10 @@ def _bernoulli_exp_below_one(
 
 
 def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Draws integers g >= 0 with probability exactly proportional to e^(-g/scale); the range is not
-    truncated.
+    """Draws ``size`` integers g >= 0 with probability exactly proportional to e^(-g/scale).
 
-    Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs together. The numerator of
-    ``scale`` must be below 2^53 and its denominator below 2^63.
+    The range of g is not truncated. Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs
+    together. The numerator of ``scale`` must be below 2^53 and its denominator below 2^63.
     """
     t, s = scale.numerator, scale.denominator
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
@@ -175,7 +178,7 @@ def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[n
 
 
 def discrete_laplace(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """Draws integers k with probability exactly proportional to e^(-|k|/scale)."""
+    """Draws ``size`` integers k with probability exactly proportional to e^(-|k|/scale)."""
     out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
         distance = geometric(scale, rng, pending.size)

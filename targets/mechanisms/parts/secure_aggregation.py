@@ -1,4 +1,4 @@
-"""Noise variances behind secure aggregation if clients replace their noise and some drop out."""
+"""Variances of noise in a secure aggregation in which clients replace their noise or drop out."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from fedrec_auditor.targets.settings import Checked, ShareOrZero, Whole, WholeOr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseShares(Checked):
-    """Noise variances in a two-round secure aggregation in which clients replace their noise by
-    smaller noise.
+    """Noise variances in a secure aggregation in which clients replace their noise by smaller
+    noise.
 
-    In round 1 a client sends g_i + xi_i, of which the server sees only the sum over clients. In
-    round 2 it sends R_i, which the server sees. Variances are in units of sigma^2.
+    In round 1, client i sends g_i + xi_i, its gradient plus noise, of which the server sees only
+    the sum over clients. In round 2 it sends R_i = -xi_i + xi'_i, which replaces the noise xi_i by
+    xi'_i and which the server sees. Variances are in units of sigma^2.
 
     ``n_users``: number n of users.
     ``omega``: largest share of users who may drop out.
     ``masked``: number m of survivors of round 1. Secure aggregation shows the sum S of their g_i +
         xi_i, with xi_i ~ N(0, zeta1) and zeta1 = 1/((1 - omega) n).
-    ``replaced``: number of survivors of round 2, who send R_i = -xi_i + xi'_i, xi'_i ~ N(0, zeta2).
+    ``replaced``: number of survivors of round 2, who send R_i with xi'_i ~ N(0, zeta2).
     ``colluding``: number of users who survive both rounds and reveal their gradients and noises to
         the server. The remaining h1 = m - colluding and h2 = replaced - colluding survivors are
         honest.
-    ``announced``: number of survivors of round 1 that the server announces, by default m; clients
+    ``announced``: number of survivors of round 1 that the server announces; None means m. Clients
         take zeta2 = 1/announced. If the server announces too many, clients add too little noise.
     ``repaired``: whether clients follow the repaired protocol, see below.
 
     The server then knows S' = g + sum of h1 xi_i, for the gradient g of one honest user, and h2
     messages R_i.
 
-    The best statistic follows from the distribution of xi_i given R_i: its mean is -c R_i with c =
-    zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2), independent of all other
-    messages. So S' + c sum of R_i has mean g and the smallest possible variance,
+    The server's best estimate of g follows from the distribution of xi_i given R_i: its mean is
+    -c R_i with c = zeta1/(zeta1 + zeta2), and its variance is zeta1 zeta2/(zeta1 + zeta2),
+    independent of all other messages. So S' + c sum of R_i has mean g and the smallest possible
+    variance,
 
         v = h2 zeta1 zeta2/(zeta1 + zeta2) + (h1 - h2) zeta1,
 
     and all messages together reveal as much of g as one Gaussian of that variance: mu = |g|/(sigma
-    sqrt(v)). With a = m/n, b = replaced/m, honest users and an honest server, v is the catalogue's
-    a (b/(1 - omega + a) + (1 - b)/(1 - omega)), and 1/(2 - omega) < 1 without dropouts. The paper
-    (Li et al. 2021, Theorem 5) accounts for S + sum of R_i alone: ``claimed_variance``.
+    sqrt(v)). With a = m/n, b = replaced/m, honest users and an honest server, v is a (b/(1 - omega
+    + a) + (1 - b)/(1 - omega)), as in docs/claims.md, and 1/(2 - omega) < 1 without dropouts. The
+    paper (Li et al. 2021, Theorem 5) accounts for S + sum of R_i alone: ``claimed_variance``.
 
     In the ``repaired`` protocol xi_i = a_i + b_i has independent parts of variance zeta2 and zeta1
     - zeta2, and R_i = -b_i. The messages and the result have the same form, and c = 1, so that v is
@@ -90,14 +92,14 @@ class NoiseShares(Checked):
 
     @property
     def min_masked(self) -> float:
-        """Smallest number of survivors of round 1 at which the protocol continues, (1 - omega)
+        """Smallest number of users left in round 1 at which the protocol continues: (1 - omega)
         n_users.
         """
         return (1.0 - self.omega) * self.n_users
 
     @property
     def n_announced(self) -> float:
-        """Number of survivors of round 1 that the server announces."""
+        """Number of users left in round 1, as the server announces it (and may lie)."""
         return self.masked if self.announced is None else self.announced
 
     @property
@@ -107,20 +109,25 @@ class NoiseShares(Checked):
 
     @property
     def zeta2(self) -> float:
-        """Variance of the noise by which one user replaces it in round 2, in units of sigma^2."""
+        """Variance of the smaller noise that replaces a user's noise in round 2, in units of
+        sigma^2.
+        """
         return 1.0 / self.n_announced
 
     @property
     def weight(self) -> float:
-        """Weight of the messages R_i of round 2 in the best statistic about a user's gradient, S +
-        weight * sum of R_i.
+        """Factor c in the statistic S + c * (sum of R_i) that estimates a user's gradient best.
+
+        S is the sum of gradients with noise that the server sees in round 1, and R_i are the
+        messages of round 2, which replace noise.
         """
         return 1.0 if self.repaired else self.zeta1 / (self.zeta1 + self.zeta2)
 
     @property
     def variance(self) -> float:
-        """Variance of the noise that hides one honest user's gradient from the server, in units of
-        sigma^2.
+        """Variance of the noise that hides one honest user's gradient, in units of sigma^2.
+
+        The server sees the sum of round 1 and all messages of round 2.
         """
         own = self.zeta2 if self.repaired else 1.0 / (self.min_masked + self.n_announced)
         return self._sum_over_honest(own)
@@ -141,12 +148,17 @@ class NoiseShares(Checked):
 def min_variance(
     *, omega: float, colluding: float = 0.0, announced: float = 1.0, repaired: bool = False
 ) -> float:
-    """Returns the smallest variance of the hiding noise over all allowed dropouts, in units of
-    sigma^2.
+    """Returns the smallest variance of the noise that hides a gradient, over all allowed dropouts.
 
-    ``omega`` is the largest share of users who drop out. ``colluding`` is a share of all users.
-    ``announced`` is L, the announced number of survivors divided by the true number. The result is
-    0 if colluding users leave no noise. v is ``NoiseShares.variance``.
+    omega: largest share of users who drop out
+    colluding: share of all users who reveal their gradients and noise to the server
+    announced: announced number of survivors of round 1 (users who did not drop out), divided by the
+        true number; L below
+    repaired: whether clients follow the repaired protocol
+
+    The unit is sigma^2. ``NoiseShares`` describes the protocol; the variance v is
+    ``NoiseShares.variance``, for n users and m survivors of round 1. The result is 0 if colluding
+    users leave no noise.
 
     Because 1/(1/zeta1 + 1/zeta2) and zeta2 are at most zeta1, v is smallest if nobody drops out of
     round 2. Then v is (m - colluding n)/((1 - omega) n + L m), or (m - colluding n)/(L m) if

@@ -24,10 +24,11 @@ from fedrec_auditor.targets.settings import Checked, Range, Whole
 
 @dataclass(frozen=True, slots=True)
 class Repetition(Checked, ABC):
-    """Base class for ``count`` independent applications of ``mechanism``.
+    """Base class for ``count`` independent applications of an inner ``mechanism``.
 
-    Outputs have shape (*size, count, *inner output). ``use_classes`` holds the member's class and
-    its subclass for a ``mechanism`` with Gaussian noise, which also has a privacy curve.
+    Outputs have shape (*size, count, *inner output). ``use_classes`` holds the class of which
+    instances are made for most mechanisms, and its subclass with a privacy curve for a mechanism
+    with Gaussian noise.
     """
 
     mechanism: Mechanism
@@ -36,7 +37,7 @@ class Repetition(Checked, ABC):
     use_classes: ClassVar[tuple[type[Repetition], type[Repetition]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
-        """Returns an instance with a privacy curve if ``mechanism`` has Gaussian noise."""
+        """Returns an instance; with a privacy curve if ``mechanism`` has Gaussian noise."""
         kind = cls.use_classes[isinstance(mechanism, GaussianCurve)]
         # ``replace`` may call one class to make an instance of the other class, which Python
         # would not initialise.
@@ -53,7 +54,9 @@ class Repetition(Checked, ABC):
 
     @abstractmethod
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Inserts an axis of uses, of length ``count`` or 1, after the batch axes of ``values``."""
+        """Inserts an axis of applications, of length ``count`` or 1, after the batch axes of
+        ``values``.
+        """
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -61,19 +64,22 @@ class Repetition(Checked, ABC):
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws the outputs of all applications independently."""
+        """Draws the outputs of all applications independently, shape (*size, *output_shape)."""
         values = self.domain.expand_batch(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns the sum of the log-probabilities of all applications."""
+        """Returns ln P(output | value), the sum of the log-probabilities of all applications."""
         each = self.mechanism.log_prob(output, self._lift(self.domain.check(value)))
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """Returns the worst case of one application, with ``count`` times as many independent
-        copies.
+        """Returns inputs and outputs of one application among which its largest log-ratio of
+        probabilities occurs.
+
+        ``copies``, the number of independent randomizations, is ``count`` times as large as for one
+        application. None if the log-ratio is unbounded.
         """
         one = self.mechanism.worst_case()
         if one is None:
@@ -86,28 +92,27 @@ class Repetition(Checked, ABC):
 
 
 class GaussianUses(Repetition, GaussianCurve):
-    """Independent applications of a mechanism with Gaussian noise; the squares of their mu add
-    up.
+    """Base class of independent applications of a mechanism with Gaussian noise.
+
+    The squares of their mu, the sensitivity in standard deviations of the noise, add up.
     """
 
     __slots__ = ()
 
     @property
     def mu(self) -> float:
-        """Distance of the worst pair in standard deviations: sqrt(count) times that of one
-        application.
-        """
+        """Sensitivity in standard deviations: sqrt(count) times that of one application."""
         assert isinstance(self.mechanism, GaussianCurve)
         return self.mechanism.mu * math.sqrt(self.count)
 
 
 class PureEpsilon:
-    """Base class of mechanisms whose event is a pure epsilon, the attribute ``epsilon``."""
+    """Base class of mechanisms whose accounting uses only ``epsilon``, at delta 0."""
 
     __slots__ = ()
 
     def event(self: Any) -> dp.DpEvent:
-        """Returns the accounting event of an arbitrary mechanism with this pure epsilon."""
+        """Returns the accounting event of an arbitrary mechanism with this epsilon at delta 0."""
         return dp.PureDpEvent(self.epsilon)
 
 
@@ -177,8 +182,9 @@ _DIGITS = Context(prec=60)
 
 
 def check_rate_epsilon(epsilon: float) -> None:
-    """Raises InputError unless ``epsilon`` is in [1e-9, 700], where doubles represent its
-    probabilities.
+    """Raises InputError unless ``epsilon`` is in [1e-9, 700].
+
+    Outside this range, doubles cannot represent the probabilities of a mechanism.
     """
     if not MIN_EPSILON <= check_epsilon(epsilon) <= MAX_EPSILON:
         raise InputError(
@@ -189,13 +195,12 @@ def check_rate_epsilon(epsilon: float) -> None:
 
 @lru_cache(maxsize=256)
 def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
-    """Returns the probability a of a uniform draw over all ``outputs`` at which the largest ratio
-    is e^epsilon.
+    """Returns the probability of ignoring the input at which a mechanism has this ``epsilon``.
 
-    With probability 1 - a the draw is uniform over the ``favoured`` outputs instead. A favoured
-    output is then 1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 +
-    (e^epsilon - 1) favoured/outputs). The result is the smallest double that is not below a, so
-    that the ratio never exceeds e^epsilon.
+    The mechanism draws uniformly from all outputs with this probability a, and otherwise uniformly
+    from some outputs that the input favours. A favoured output is then 1 + (1 - a) outputs/(a
+    favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1) favoured/outputs). The
+    result is the smallest double that is not below a, so that the ratio never exceeds e^epsilon.
 
     outputs: number of possible outputs.
     favoured: number of outputs that the input makes more likely.
@@ -207,8 +212,9 @@ def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
 
 @lru_cache(maxsize=256)
 def flip_rate(epsilon: float) -> float:
-    """Returns the flip probability of randomized response, 1/(e^epsilon + 1), rounded up so that
-    epsilon is not exceeded.
+    """Returns the flip probability 1/(e^epsilon + 1) of randomized response, rounded up.
+
+    Rounding up keeps the true epsilon from exceeding ``epsilon``.
     """
     return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
 

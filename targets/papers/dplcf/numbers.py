@@ -1,7 +1,7 @@
 """Numbers that the DPLCF paper states or relies on, each paired with the value computed here.
 
-Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
-describes its pairs.
+Every public function yields pairs (claimed, computed). The paper's ``claims.toml`` names the
+function and describes its pairs.
 """
 
 from __future__ import annotations
@@ -40,39 +40,54 @@ def _symmetric() -> BitFlip:
 
 
 def _distributions(flip: BitFlip) -> Matrix:
-    """Probabilities of an uploaded 0 and 1 (columns) given a true 0 and 1 (rows)."""
+    """Returns the probabilities of an uploaded 0 and 1 (columns) given a true 0 and 1 (rows), shape
+    (2, 2).
+    """
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
 def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[NumberPair]:
-    """Yields each printed entry of a 4 x 4 matrix with the right entry, at p and q of ``flip``."""
+    """Yields each entry of a 4 x 4 matrix as the paper prints it (``entries``), with the corrected
+    entry from ``right``.
+
+    The matrices are computed for the flip's probabilities p and q of sending a 1 for a true 1 and a
+    true 0. ``equation`` is the number of the printed equation.
+    """
     names = {"equation": equation, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
         yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
 def equation_6() -> Iterator[NumberPair]:
-    """Yields the 16 printed entries of matrix A (equation 6), each with its corrected value.
+    """Yields the 16 entries of matrix A as the paper's equation 6 prints them, each with its
+    corrected value.
 
-    Matrix A maps counts of true bit pairs to expected counts of uploaded bit pairs.
+    Matrix A maps counts of true bit pairs (00, 01, 10, 11) to expected counts of uploaded bit
+    pairs.
     """
     flip = _symmetric()
     return _compared(6, flip, printed_transition(flip.p, flip.q), flip_matrix(flip.p, flip.q))
 
 
 def equation_11() -> Iterator[NumberPair]:
-    """Yields the 16 printed entries of A's inverse (equation 11, p = 1) and their right values."""
+    """Yields the 16 entries of the inverse of matrix A as the paper's equation 11 prints them, each
+    with its corrected value.
+
+    Equation 11 is for p = 1: a true 1 is always uploaded as a 1. Matrix A maps counts of true bit
+    pairs to expected counts of uploaded pairs.
+    """
     flip = DplcfAp().randomizer
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
 def disclosed() -> Iterator[NumberPair]:
-    """Yields two probabilities that the paper claims to be 0 for DPLCF-AP, with their true values.
+    """Yields two probabilities that the paper claims to be 0 for DPLCF-AP (asymmetric flips), each
+    with its true value.
 
-    The first is the smallest delta at which the claimed epsilon holds for one bit: the hockey-stick
-    divergence of the uploaded bit, maximized over both orders of the true bits. The second is the
-    probability that a true 0 is uploaded as a 0, which proves the true value because a true 1 is
-    never uploaded as a 0.
+    The first is the smallest delta at which the claimed epsilon holds for one bit: the larger of
+    the hockey-stick divergences of the uploaded bit between true 0 and 1, in both orders. The
+    second is the probability that a true 0 is uploaded as a 0, which reveals the true bit, because
+    a true 1 is never uploaded as a 0.
     """
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
     delta = max(
@@ -83,35 +98,42 @@ def disclosed() -> Iterator[NumberPair]:
 
 
 def real_or_fake() -> Iterator[NumberPair]:
-    """Yields the claimed epsilon of DPLCF-AP and the exact log-ratio ln(p/q) of an uploaded 1."""
+    """Yields the claimed epsilon of DPLCF-AP (asymmetric flips) and the exact log-ratio ln(p/q) of
+    an uploaded 1.
+
+    p and q are the probabilities of uploading a 1 for a true 1 and for a true 0.
+    """
     laws = _distributions(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
 def compared_at() -> Iterator[NumberPair]:
-    """Yields the epsilon that Tables 2 and 3 state for DPLCF-AP, and its proved epsilon.
+    """Yields the epsilon per interaction at which Tables 2 and 3 compare DPLCF-AP (asymmetric
+    flips), and its proved epsilon.
 
-    The tables compare all methods at epsilon 1 per interaction.
+    The tables compare all methods at epsilon 1.
     """
     event = DplcfAp().event(_BIT, _MOVIELENS)
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
 def local_model() -> Iterator[NumberPair]:
-    """Yields the claimed epsilon of one bit against the server (infinite), and the computed one.
+    """Yields the epsilon of one bit against the server: infinite, as claimed, and as computed.
 
-    The flips are symmetric. The paper claims no local differential privacy, which corresponds to an
-    infinite epsilon against the server.
+    The bit is flipped symmetrically. The paper claims no local differential privacy, which
+    corresponds to an infinite epsilon against the server.
     """
     laws = _distributions(_symmetric())
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
 def after_the_server() -> Iterator[NumberPair]:
-    """Yields a tolerance, and the epsilon that the server's similarities add to that of the flip.
+    """Yields 1e-9, a tolerance, and the epsilon of the similarities that the server computes, minus
+    the epsilon of one flipped bit.
 
-    Enumerates all 16 uploads of two users with two items, under both values of the first user's
-    first bit, and groups them by the similarities that the server computes from them.
+    The function enumerates all 16 uploads of two users with two items, under both values of the
+    first user's first bit. It groups the uploads by the similarities that the server computes from
+    them, and takes the largest log-ratio of a group's probabilities under the two values.
     """
     flip = _symmetric()
     p, q = flip.p, flip.q

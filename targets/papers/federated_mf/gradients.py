@@ -1,6 +1,7 @@
-"""Largest gradients of the systems of the federated-MF paper, by grid search with their own code.
+"""Largest gradients found in systems of the federated-MF paper, for checking its sensitivities.
 
-Embeddings of two entries suffice, because a user's and an item's embedding span a plane.
+The functions search over grids, with the systems' own code. Embeddings of two entries suffice,
+because a user's and an item's embedding span a plane.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 
 
 def max_gradient(bound: float, *, ratings: int, joint: bool) -> float:
-    """Largest norm of a user's summed gradients, by a search over a grid.
+    """Returns the largest norm of a user's summed gradients on a grid, a lower bound of the
+    maximum.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's ratings.
-    ``joint``: whether the norm is over the gradients in user and item embeddings, instead of item
+    ``joint``: whether the norm is over the gradients by user and item embeddings, instead of item
         embeddings alone.
 
-    The grid covers all u and v of equation 6 and all ratings in [0, R], including the corners. The
-    user gives each item the same rating, and all items have the same v.
+    The grid has user and item embeddings that equation 6 allows (entries >= 0, norm^2 <= R), and
+    ratings in (0, R]; the extreme values are included. The user gives each item the same rating,
+    and all items have the same embedding.
     """
     root = math.sqrt(bound)
     u_length, v_length, u_angle, v_angle, rating = (
@@ -56,13 +59,15 @@ def max_gradient(bound: float, *, ratings: int, joint: bool) -> float:
 
 
 def max_distance(bound: float, *, same: bool) -> float:
-    """Largest distance between the item gradients of one rating and of its replacement.
+    """Returns the largest distance, on a grid, between the item gradients of one rating and of the
+    rating that replaces it.
 
     ``bound``: R, the largest possible rating.
     ``same``: whether both ratings are of the same item.
 
-    The search is over a grid of angles between the item and each of the two users, with a rating of
-    R or 0 for each user (0 stands for an arbitrarily low rating). All embeddings have norm sqrt(R).
+    The two ratings belong to two users. The search is over a grid of angles between the item
+    embedding and each user embedding. Each rating is R or 0 (0 stands for an arbitrarily low
+    rating). All embeddings have norm sqrt(R).
     """
     angles = np.linspace(0.0, np.pi / 2.0, 181)
     turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -79,23 +84,29 @@ def max_distance(bound: float, *, same: bool) -> float:
 
 
 def unclipped_norm(bound: float, *, length: float) -> float:
-    """Norm of the item gradient of one rating R, for an item of norm ``length`` sqrt(R).
+    """Returns the norm of the gradient of one rating by its item embedding, if that embedding is
+    not clipped.
 
-    The user embedding has norm sqrt(R), where R is ``bound``.
+    ``bound``: R, the largest possible rating; the rating is R.
+    ``length``: norm of the item embedding, in units of sqrt(R).
+
+    The user embedding has norm sqrt(R).
     """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
 
 
 def rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
-    """Change of a step's item gradients by one more rating, through a fitted user embedding.
+    """Returns the norm of the change of a step's item gradients that one more rating of a user
+    causes.
 
     ``bound``: R, the largest possible rating.
     ``ratings``: number of the user's other ratings, all equal to R.
     ``fitting``: number of steps that fit the user embedding to the first item embeddings.
 
-    The server chooses the first item embeddings of ``fitted_user_pair``, and then broadcasts item
-    embeddings of 0.
+    The additional rating changes the fitted user embedding, and so the gradients of the other
+    ratings. The server chooses the first item embeddings of ``fitted_user_pair``, and then
+    broadcasts item embeddings of 0.
     """
     users = np.stack(fitted_user_pair(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
@@ -106,10 +117,12 @@ def rating_shift(bound: float, *, ratings: int, fitting: int) -> float:
 
 
 def max_excess(bound: float) -> float:
-    """Largest excess of the distance to the projected point over that to the best grid point.
+    """Returns the largest error of the two-step projection onto the set of equation 6, at random
+    points.
 
-    The two-step projection is applied to random points around the set of equation 6. The excess is
-    at most 0 if it yields the nearest point of the set. ``bound`` is R.
+    The set has entries >= 0 and norm^2 <= R, where R is ``bound``. The error at a point is its
+    distance to the projected point minus its distance to the nearest point of a grid in the set.
+    The error is at most 0 if the projection yields the nearest point of the set.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
@@ -122,7 +135,11 @@ def max_excess(bound: float) -> float:
 def _lengths(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, joint: bool
 ) -> NDArray[np.float64]:
-    """Gradient norms (n,) of n users with ``count`` items each, none of which two users share."""
+    """Norms of the summed gradients of n users, (n,); no two users have an item in common.
+
+    Each user has ``count`` ratings. With ``joint``, the norm includes the gradients in user
+    embeddings.
+    """
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
     of_users, of_items = gradients(users, items, table)

@@ -53,7 +53,7 @@ def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
 
 
 def _sampled(z: float, steps: int) -> float:
-    """Epsilon of ``steps`` Poisson-sampled Gaussians of noise multiplier ``z``."""
+    """Epsilon of ``steps`` Poisson-sampled Gaussians with noise multiplier ``z``."""
     one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
     return _epsilon(dp.SelfComposedDpEvent(one, steps))
 
@@ -62,18 +62,22 @@ _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
 def sensitivities() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest norm of one rating's gradient.
+    """Yields the sensitivity that the paper claims for one rating, and the largest norm of the
+    rating's gradient.
 
-    The first pair is for the item embedding alone, the second for user and item embedding together.
+    The first pair is for the gradient by the item embedding alone, the second for the gradients by
+    user and item embedding together.
     """
     for table, said, joint in _TABLES:
         yield said, max_gradient(_R, ratings=1, joint=joint), {"table": table}
 
 
 def per_user() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest norm of the summed gradients of a user of 5 ratings.
+    """Yields the sensitivity that the paper claims for a user of 5 ratings, and the largest norm of
+    the user's summed gradients.
 
-    The first pair is for item embeddings alone, the second for user and item embeddings together.
+    The first pair is for gradients by item embeddings alone, the second for gradients by user and
+    item embeddings together.
     """
     theta = 5
     for table, one, joint in _TABLES:
@@ -85,10 +89,11 @@ def per_user() -> Iterator[NumberPair]:
 
 
 def replaced() -> Iterator[NumberPair]:
-    """Yields epsilon as Theorem 5 claims it and as computed from all messages of both rounds.
+    """Yields epsilon of LFL-SGDMF (one user per party): as Theorem 5 claims it, and as computed
+    from all messages.
 
-    There is one pair for each combination of two noise multipliers z and two tolerated shares omega
-    of dropouts.
+    A device sends two messages per round; the second replaces the noise of the first. There is one
+    pair for each combination of two noise multipliers z and two tolerated shares omega of dropouts.
     """
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
@@ -108,15 +113,18 @@ def replaced() -> Iterator[NumberPair]:
 
 
 def unprojected() -> Iterator[NumberPair]:
-    """Yields the claimed gradient norm 2 R^(3/2), and the norm at an item that is not projected."""
+    """Yields the claimed norm of an item gradient, 2 R^(3/2) for the largest rating R, and the norm
+    if item embeddings are not projected.
+    """
     yield _ONE, unclipped_norm(_R, length=10.0)
 
 
 def rows() -> Iterator[NumberPair]:
-    """Yields epsilon of one rating by Poisson sampling, and with visible draws of its row.
+    """Yields the epsilon of one rating if the draws of sampled rows are hidden, and if they are
+    visible.
 
-    The paper accounts for sampled rows as if the draw were hidden, but the user's other ratings
-    reveal it.
+    The paper accounts for sampled rows (users) by Poisson sampling, as if the draws were hidden.
+    The user's other ratings, however, reveal in which steps the user's row was drawn.
     """
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(Z_THOUSAND))
     yield (
@@ -127,10 +135,11 @@ def rows() -> Iterator[NumberPair]:
 
 
 def embeddings() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed change of a step's sum by one rating.
+    """Yields the claimed and the computed change of a step's sum of item gradients by one rating.
 
-    The unit is 2 R^(3/2). The rating changes its user's pre-trained embedding, and so the gradients
-    of the user's 10 or 100 other ratings.
+    The unit is 2 R^(3/2), with R the largest rating. In HFL-SGDMF (parties with different users)
+    the rating changes its user's pre-trained embedding, and so the gradients of the user's 10 or
+    100 other ratings.
     """
     system = HflSgdmf()
     for count in (10, 100):
@@ -142,20 +151,22 @@ def embeddings() -> Iterator[NumberPair]:
 
 
 def drawn() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed change of a device's message by one rating.
+    """Yields the claimed and the computed change of a device's message by adding one rating.
 
-    The unit is 2 R^(3/2). In each round the device draws one of its ratings and sends its gradient.
+    The unit is 2 R^(3/2), with R the largest rating. In each round of LFL-SGDMF (one user per
+    party) a device draws one of its ratings and sends the gradient of that rating.
     """
     system = LflSgdmf()
     yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def root_sum() -> Iterator[NumberPair]:
-    """Yields the root of the sum of squared party epsilons (Theorem 4) and the composed epsilon.
+    """Yields a user's epsilon over several parties: as Theorem 4 claims it, and by composition.
 
-    The first pair is for ten parties with sampled Gaussians. The next two are for 18 parties, whose
-    epsilons are calculated by the authors' package and by Theorem 1. The last is for ten parties
-    with a mechanism of pure epsilon 1.
+    Theorem 4 claims the root of the sum of squared party epsilons. The first pair is for ten
+    parties with sampled Gaussians. The next two are for 18 parties, whose epsilons are calculated
+    by the authors' package and by Theorem 1. The last is for ten parties with a mechanism of
+    epsilon 1 at delta 0.
     """
     parties = 10
     one = _sampled(Z_THOUSAND, STEPS)
@@ -168,15 +179,20 @@ def root_sum() -> Iterator[NumberPair]:
 
 
 def counted() -> Iterator[NumberPair]:
-    """Yields epsilon of T' = 10 steps, as Proposition 3 counts, and of all T T' = 1000 steps."""
+    """Yields the epsilon of the steps that Proposition 3 counts, and of all steps of a training.
+
+    Proposition 3 counts the T' = 10 steps of one round; a training of T = 100 rounds has 1000
+    steps.
+    """
     yield _sampled(Z_TEN, 10), _sampled(Z_TEN, STEPS), {"z": Z_TEN}
 
 
 def constants() -> Iterator[NumberPair]:
-    """Yields the claimed ratio 1 of two constants c of Proposition 2, and the computed ratio.
+    """Yields 1, the claimed ratio of two constants c of Proposition 2, and the computed ratio.
 
-    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2. The proposition holds only if it is the
-    same for all noise multipliers z; the two constants are those at z = 0.7 and z = 2.
+    The constant solves z^2 = c eta^2 T ln(1/delta)/eps^2 for noise multiplier z, sampling rate eta
+    and T steps. The proposition holds only if all noise multipliers have the same constant. The two
+    constants are those at z = 0.7 and z = 2.
     """
 
     def constant(z: float) -> float:
@@ -187,7 +203,11 @@ def constants() -> Iterator[NumberPair]:
 
 
 def exactness() -> Iterator[NumberPair]:
-    """Yields epsilon by the authors' package and by Theorem 1, each with the exact epsilon."""
+    """Yields the epsilon of 1000 sampled Gaussians by each of the paper's two methods, with the
+    exact epsilon.
+
+    The methods are the authors' package (TensorFlow Privacy of 2021) and Theorem 1.
+    """
     for said, claimed in (
         ("TensorFlow Privacy of 2021", authors_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
         ("Theorem 1", theorem_1_epsilon(Z_THOUSAND, _ETA, STEPS, DELTA)),
@@ -196,10 +216,11 @@ def exactness() -> Iterator[NumberPair]:
 
 
 def both_ways() -> Iterator[NumberPair]:
-    """Yields the claimed and the exact delta of replacing a user at twice the epsilon.
+    """Yields the claimed and the exact delta of replacing a user.
 
-    The example is a bit with three possible distributions, the second of which is a neighbour of
-    the first and the third.
+    The paper claims that epsilon and delta of replacing a user are twice those of adding or
+    removing one. The counterexample is a bit with three possible distributions, the second of which
+    is a neighbour of the first and the third.
     """
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
@@ -216,7 +237,8 @@ def both_ways() -> Iterator[NumberPair]:
 
 
 def pointwise() -> Iterator[NumberPair]:
-    """Yields the smallest delta by single outputs and by sets of outputs, at epsilon 1.
+    """Yields the smallest delta at epsilon 1 if it is computed over single outputs, and over sets
+    of outputs.
 
     The example is a bit that is sent with one of 1,000 random tags, so that every single output is
     unlikely.
@@ -229,7 +251,8 @@ def pointwise() -> Iterator[NumberPair]:
 
 
 def divisor() -> Iterator[NumberPair]:
-    """Yields two effects on the noise of dividing the gradient sum by a number of ratings.
+    """Yields two pairs on the noise of HFL-SGDMF, which divides gradient sums by a number of
+    ratings.
 
     The first pair is 1 and the ratio of the noise scales of a party with two ratings and a party
     with one. The second is 1 and the noise multiplier that results if noise for a sum is added
@@ -242,7 +265,7 @@ def divisor() -> Iterator[NumberPair]:
 
 
 def tuning() -> Iterator[NumberPair]:
-    """Yields epsilon of one training, and of five trainings with different learning rates."""
+    """Yields the epsilon of one training, and of five trainings that tune the learning rate."""
     runs = 5
     yield _sampled(Z_THOUSAND, STEPS), _sampled(Z_THOUSAND, runs * STEPS), {"runs": runs}
 
@@ -250,29 +273,37 @@ def tuning() -> Iterator[NumberPair]:
 def projection() -> Iterator[NumberPair]:
     """Yields a tolerance, and the largest error of the projection onto the set of equation 6.
 
-    The error is the distance to the projected point minus that to the nearest point of a grid.
+    The set has entries >= 0 and norm^2 at most the largest rating. The error at a point is its
+    distance to the projected point minus its distance to the nearest point of a grid in the set.
     """
     yield 1e-9, max_excess(_R)
 
 
 def last_steps() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest norm of one rating's gradient in the item embedding."""
+    """Yields the claimed and the largest norm of the gradient of one rating by its item embedding.
+
+    The paper uses this norm for the last steps of a training, which move item embeddings alone.
+    """
     yield _ONE, max_gradient(_R, ratings=1, joint=False)
 
 
 def replaced_rating() -> Iterator[NumberPair]:
-    """Yields the claimed and the largest change of an item-gradient sum by replacing a user.
+    """Yields the claimed and the largest change of a sum of item gradients by replacing a user.
 
-    The users have one rating each, of the same item or of two items. The unit is 2 R^(3/2).
+    Each of the two users has one rating. In the first pair both ratings are of one item, in the
+    second of two items. The unit is 2 R^(3/2), with R the largest rating.
     """
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, max_distance(_R, same=same) / _ONE, {"said": said}
 
 
 def in_the_clear() -> Iterator[NumberPair]:
-    """Yields the share of the first noise that stays unknown, given sums and single messages.
+    """Yields two shares of the noise variance that an adversary does not learn from the second
+    messages of a round.
 
-    The messages are those of round 2 of LFL-SGDMF, for ten users and omega 0.3.
+    The messages are those of LFL-SGDMF, for ten users and a tolerated share omega = 0.3 of
+    dropouts. The first number is for an adversary who sees their sum, the second for one who sees
+    each of them.
     """
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
@@ -282,7 +313,9 @@ def in_the_clear() -> Iterator[NumberPair]:
     summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
     def unknown_share(rows: Floats) -> float:
-        """Smallest variance of an unbiased estimate of the value added to the first row's noise."""
+        """Returns the smallest variance of an unbiased estimate of a value that is added to the
+        first row.
+        """
         covariance = (rows * np.repeat([first, second], n)) @ rows.T
         signal = np.eye(len(rows))[0]
         return 1.0 / float(signal @ np.linalg.solve(covariance, signal))
@@ -291,10 +324,11 @@ def in_the_clear() -> Iterator[NumberPair]:
 
 
 def dropped_out() -> Iterator[NumberPair]:
-    """Yields the claimed share 1 of unknown noise, and the true share if 20% drop out twice.
+    """Yields 1, the claimed share of the noise variance that an adversary does not learn, and the
+    true share.
 
-    The share is that of sigma^2 which an adversary does not know. In the first pair the adversary
-    sees the last sum alone, in the second all messages.
+    In LFL-SGDMF, 20% of the devices drop out before each of the two messages of a round. In the
+    first pair the adversary sees the last sum alone, in the second all messages.
     """
     shares = NoiseShares(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
@@ -305,9 +339,11 @@ def dropped_out() -> Iterator[NumberPair]:
 
 
 def amplified() -> Iterator[NumberPair]:
-    """Yields the shuffled epsilon at which the paper plots GD-DR, and its local epsilon.
+    """Yields two epsilons of the system GD-DR: with a shuffler, as the paper plots it, and without
+    a shuffler.
 
-    The protocol has no shuffler, so the local epsilon is the one that holds against the server.
+    The protocol has no shuffler, so the second, local epsilon is the one that holds against the
+    server.
     """
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (

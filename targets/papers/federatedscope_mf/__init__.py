@@ -1,1 +1,1 @@
-"""FederatedScope's released federated matrix factorization, and its privacy claims."""
+"""Privacy claims of the federated matrix factorization that FederatedScope released."""

@@ -1,4 +1,5 @@
-"""FedGCDR (Yang et al., NeurIPS 2024), a released cross-domain recommender: its privacy claims.
+"""Privacy claims of FedGCDR (Yang et al., NeurIPS 2024), for its released code.
 
-Domains pass on noisy user embeddings, and clients send lists of items within a domain.
+FedGCDR is a cross-domain recommender: domains pass on noisy user embeddings, and clients send lists
+of items within a domain.
 """

@@ -22,23 +22,28 @@ _OWN, _EPOCHS = 106, 3
 
 
 def own_share(items: int, own: int, pseudo: int, messages: int) -> float:
-    """Share of a user's own items among the items whose row is in all ``messages`` messages.
+    """Share of a user's own items among the items whose gradient row is in all of the user's
+    messages.
+
+    The number of other items in all messages is replaced by its expectation.
 
     ``items``: number of items in the catalogue.
     ``own``: number of the user's own items, whose rows every message contains.
     ``pseudo``: number of further items that each message contains, drawn anew for each message.
+    ``messages``: number of messages of the user.
     """
     others = items - own
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
 def pseudo_items() -> Iterator[NumberPair]:
-    """Yields the shares of items that messages with 1,000 pseudo items reveal.
+    """Yields claimed and computed shares of items that messages with 1,000 pseudo items reveal.
 
-    There are two pairs per data set, for a user of 106 items (the mean of MovieLens 100K). The
-    first is for items whose row is in all messages: the share of own items after one message, as
-    claimed, and after three. The second is 0 and the share of the items without an interaction that
-    one message proves to be without.
+    Pseudo items are random items whose rows hide the user's own. There are two pairs per data set,
+    for a user of 106 items (the mean of MovieLens 100K). The first pair is the share of own items
+    among the items that are in all messages of the user: after one message, as claimed, and after
+    three. The second is the share of the items that the user did not rate for which one message
+    proves this: 0, as claimed, and as computed.
     """
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
         yield own_share(items, _OWN, 1000, 1), own_share(items, _OWN, 1000, _EPOCHS), {"name": name}
@@ -46,12 +51,13 @@ def pseudo_items() -> Iterator[NumberPair]:
 
 
 def moved() -> Iterator[NumberPair]:
-    """Yields the number of distinct labels of the released training, and its predictions' range.
+    """Yields two pairs of a claimed and a computed number on the released training.
 
-    The first pair is 5 and the number of distinct labels of the ratings 1 to 5. The second is 4 and
-    the largest change of a prediction by the data. A prediction is h.v times the setting ``best``,
-    with h = A m, m the mean of a user's items, and A the identity at first. The total length of all
-    steps is at most ``path``, so that h moves by at most |m| path + (1 + path) path / sqrt(n), and
+    The first pair is 5 and the number of distinct labels that the code makes of the ratings 1 to 5.
+    The second is 4 and a bound on the change of a prediction by the data. A prediction is h.v times
+    the setting ``best``, with v an item's embedding and h = A m. m is the mean of a user's item
+    embeddings, and A is a matrix that begins as the identity. The total length of all steps is at
+    most ``path``, so that h moves by at most |m| path + (1 + path) path / sqrt(n), for n items, and
     v by path.
     """
     system = FedPerGnn()
@@ -64,22 +70,30 @@ def moved() -> Iterator[NumberPair]:
 
 
 def encrypted_code(item: int) -> int:
-    """Code of an item: its number encrypted with the public key, without randomness."""
+    """Code of ``item``: the item's index, encrypted with the public key, without randomness."""
     return pow(item + 2, *PUBLIC_KEY)
 
 
 def signed_code(item: int) -> int:
-    """Code of an item: the digest of its number, signed with a key that only clients have."""
+    """Code of ``item``: the digest of the item's index, signed with a key that only clients
+    have.
+    """
     return pow(_digest(item), _SECRET, PUBLIC_KEY[1])
 
 
 def read_encrypted(codes: set[int], items: int) -> set[int]:
-    """Items whose encryption with the public key is among ``codes``."""
+    """Returns the items, of indices below ``items``, whose encryption with the public key is among
+    ``codes``.
+    """
     return {item for item in range(items) if encrypted_code(item) in codes}
 
 
 def read_signed_codes(codes: set[int], items: int) -> set[int]:
-    """Items whose digest is among ``codes``, after each code is verified with the public key."""
+    """Returns the items, of indices below ``items``, whose digest is in one of the signed
+    ``codes``.
+
+    The public key reveals the digest in a code.
+    """
     opened = {pow(code, *PUBLIC_KEY) for code in codes}
     return {item for item in range(items) if _digest(item) in opened}
 
@@ -89,19 +103,25 @@ def _digest(item: int) -> int:
 
 
 def encrypted() -> Iterator[NumberPair]:
-    """Yields the claimed F1 0 of a third party that reads encrypted item codes, and the true F1."""
+    """Yields the F1 with which a third party learns a user's items from encrypted codes: 0, as
+    claimed, and as computed.
+    """
     return _read(encrypted_code, read_encrypted)
 
 
 def signed() -> Iterator[NumberPair]:
-    """Yields the claimed F1 0 of a third party that reads signed item codes, and the true F1."""
+    """Yields the F1 with which a third party learns a user's items from signed codes: 0, as
+    claimed, and as computed.
+    """
     return _read(signed_code, read_signed_codes)
 
 
 def _read(
     code: Callable[[int], int], attack: Callable[[set[int], int], set[int]]
 ) -> Iterator[NumberPair]:
-    """Yields the claimed F1 0 and the true F1 of an attack on the codes of one history."""
+    """Yields 0, the claimed F1 of an attack on the item codes of one user's history, and the
+    computed F1.
+    """
     history = set(np.random.default_rng(0).choice(1682, _OWN, replace=False).tolist())
     found = attack({code(item) for item in history}, 1682)
     yield 0.0, 2.0 * len(found & history) / (len(found) + len(history))

@@ -1,4 +1,4 @@
-"""FedGNNRec, a released re-implementation of FedGNN: its privacy claims.
+"""Privacy claims of FedGNNRec, a released re-implementation of FedGNN.
 
 Clients send noisy gradients to a server, and item codes to a third party.
 """

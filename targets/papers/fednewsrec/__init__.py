@@ -1,1 +1,1 @@
-"""FedNewsRec (Qi et al., Findings of EMNLP 2020), as released: its privacy claims."""
+"""Privacy claims of FedNewsRec (Qi et al., Findings of EMNLP 2020), for its released code."""

@@ -31,10 +31,10 @@ _WORDS = {
 def epochs() -> Iterator[NumberPair]:
     """Yields the claimed and the computed epsilon of an entry that gets noise in two local epochs.
 
-    The computed epsilon is the largest over 2,000 trainings on a grid of 9 levels. In the second
-    epoch a training starts from the noisy result of the first and moves each level to any level,
-    depending on the user's data. All trainings are random, except two that end at opposite ends of
-    the grid.
+    The computed epsilon is the largest over 2,000 simulated trainings of one entry on a grid of 9
+    levels. In the second epoch, a training starts from the noisy result of the first epoch, and
+    moves each level to any level, as the user's data decide. All trainings are drawn at random,
+    except two that end at opposite ends of the grid.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
@@ -48,7 +48,8 @@ def epochs() -> Iterator[NumberPair]:
 
 
 def assignments() -> Iterator[NumberPair]:
-    """Yields the epsilon of each component in section 5.7, and the epsilon by equation 11.
+    """Yields the epsilon of each component (group of arrays of the model) in section 5.7, and that
+    by equation 11.
 
     Equation 11 is evaluated with the smallest and the largest epsilon of section 5.7.
     """
@@ -60,7 +61,8 @@ def assignments() -> Iterator[NumberPair]:
 
 
 def interval() -> Iterator[NumberPair]:
-    """Yields printed noise factors at the ends of E = [40, 60], and the computed factors.
+    """Yields the noise factors that the paper prints for the ends of the epsilon range [40, 60],
+    and the computed factors.
 
     The printed factors are 0.017 for epsilon 60 and 0.033 for epsilon 40.
     """
@@ -69,19 +71,23 @@ def interval() -> Iterator[NumberPair]:
 
 
 def numerator() -> Iterator[NumberPair]:
-    """Yields the printed and the used numerator of the noise factor lambda.
+    """Yields the numerator in the formula of the noise scale lambda = numerator / epsilon: as
+    printed, and as needed for epsilon.
 
-    The printed numerator is the largest difference of two noisy entries, which is infinite.
+    The printed numerator is the largest difference of two noisy entries, which is infinite. Laplace
+    noise of scale lambda gives epsilon if the numerator is the sensitivity, the largest difference
+    of two clipped entries before the noise.
     """
     protection = AdaptiveLaplace()
     yield math.inf, protection.group_noise("user").scale * protection.budget("user")
 
 
 def aggregated() -> Iterator[NumberPair]:
-    """Yields the claimed and the true ratio of the model by equation 9 to that by Algorithm 1.
+    """Yields 1, the claimed ratio of the model by equation 9 to the model by Algorithm 1, and the
+    true ratio.
 
-    Equation 9 sums the users' models and Algorithm 1 averages them, so the ratio is the number of
-    users in a round, and not 1.
+    Equation 9 sums the users' models, and Algorithm 1 averages them. The true ratio is the number
+    of users in a round.
     """
     yield 1.0, float(FedRecApm(share=0.5).count_senders(_MOVIELENS.n_users))
 
@@ -89,8 +95,8 @@ def aggregated() -> Iterator[NumberPair]:
 def features() -> Iterator[NumberPair]:
     """Yields the sizes that the paper prints for its data, each with the right size.
 
-    The first pair is for the number of age groups in Table I that contain a user of age 40; the
-    others are for the numbers of ratings, users and items in section 5.1.
+    The first pair is the number of age groups in Table I that contain a user of age 40; the others
+    are the numbers of ratings, users and items in section 5.1.
     """
     age = 40
     yield 1.0, float((age < 45) + (age > 35) + (35 <= age <= 45)), {"age": age}
@@ -98,9 +104,10 @@ def features() -> Iterator[NumberPair]:
 
 
 def compared_budgets() -> Iterator[NumberPair]:
-    """Yields 1, the claimed bound, and the ratio of the epsilons of an APM and a FedNews upload.
+    """Yields 1, the claimed bound on the ratio of two uploads' epsilons, and the computed ratio.
 
-    FedNews' epsilon per entry is at one end of E: 40 or 60.
+    The ratio is the epsilon of an upload with APM over that of an upload of FedNews. There are
+    pairs for both ends of the range of FedNews' epsilon per entry: 40 and 60.
     """
     counts = FedRecApm().count_entries(_MOVIELENS)
     ours = AdaptiveLaplace().upload_cost(counts)
@@ -113,9 +120,9 @@ def compared_budgets() -> Iterator[NumberPair]:
 
 
 def depth() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed answer to whether any epsilon holds: 1 if so, else 0.
+    """Yields whether a system has a finite epsilon, as claimed and as computed: 1 if so, else 0.
 
-    The question is asked for a deep and for a shallow recommender, both without noise.
+    The first pair is for a deep, the second for a shallow recommender; both have no noise.
     """
     for said, system, claimed in (
         ("FedRec, of several layers", FedRec(), 1.0),

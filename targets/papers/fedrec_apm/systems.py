@@ -1,4 +1,4 @@
-"""Systems of the FedRec paper, composed from the declarations in ``systems.toml``."""
+"""Systems of the FedRec paper: classes built from the declarations in ``systems.toml``."""
 
 from fedrec_auditor.targets.federated.systems import composed
 

@@ -1,7 +1,7 @@
 """Numbers that the FMF-LDP paper states or relies on, each with the value computed here.
 
-Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
-describes its pairs.
+Every public function yields pairs (claimed, computed). The paper's ``claims.toml`` names the
+function and describes its pairs.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ _SMALL = Interactions.create(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0
 
 
 def mean() -> Iterator[NumberPair]:
-    """Yields the claimed and the true ratio of the server's expected average to the gradient.
+    """Yields the claimed and the true ratio of the server's expected average of reports to the
+    gradient.
 
-    The average is that of equation 9, over 100 reports per user. The expectation is over all
-    possible reports, weighted by their exact probabilities. The claimed ratio is 1.
+    A report is one randomized entry of a gradient. The average is that of equation 9, over 100
+    reports per user. The expectation is over all possible reports, weighted by their exact
+    probabilities. The claimed ratio is 1.
     """
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
@@ -48,7 +50,8 @@ def mean() -> Iterator[NumberPair]:
 
 
 def sign() -> Iterator[NumberPair]:
-    """Yields the claimed sign (-1) and the true sign of the loss's change by a step of line 12.
+    """Yields the claimed sign (-1) and the true sign of the change of the loss by one step of the
+    server.
 
     The step is a small one by line 12 of Algorithm 2, with the exact gradients of equation 5.
     """
@@ -72,7 +75,8 @@ def sign() -> Iterator[NumberPair]:
 def returned() -> Iterator[NumberPair]:
     """Yields the claimed and the true number of user vectors that leave the devices in a training.
 
-    The true number is computed from the names of all arrays that leave or reach a device.
+    The true number is computed from the names of all arrays that are sent to or from a device, or
+    published.
     """
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
@@ -89,17 +93,21 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
 
 
 def symmetric_competitor() -> Iterator[NumberPair]:
-    """Yields the claimed and the proved epsilon of a user under DPLCF with symmetric flips."""
+    """Yields the epsilon of a user under DPLCF with symmetric flips, as the paper's section 5.2
+    states it and as proved.
+    """
     return _competitor(DplcfSp())
 
 
 def asymmetric_competitor() -> Iterator[NumberPair]:
-    """Yields the claimed and the proved epsilon of a user under DPLCF with asymmetric flips."""
+    """Yields the epsilon of a user under DPLCF with asymmetric flips, as the paper's section 5.2
+    states it and as proved.
+    """
     return _competitor(DplcfAp())
 
 
 def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
-    """Yields the epsilon of a user under DPLCF that section 5.2 states, and the proved one."""
+    """Yields the epsilon of a user under DPLCF that section 5.2 states, and the proved epsilon."""
     items = _MOVIELENS.n_items
     yield (
         items * math.exp(system.epsilon),
@@ -109,10 +117,12 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[NumberPair]:
 
 
 def smaller() -> Iterator[NumberPair]:
-    """Yields 1, the claimed bound, and the ratio of a user's epsilon under FMF-LDP and DPLCF-SP.
+    """Yields 1, the largest ratio that the paper claims, and the computed ratio of two epsilons of
+    a user.
 
-    The pairs differ in the number k of reports and in the size of the catalogue. Both systems have
-    the same epsilon per report.
+    The epsilon under FMF-LDP is divided by that under DPLCF-SP, a competing system. The pairs
+    differ in the number k of reports per round and in the size of the catalogue. A report of
+    FMF-LDP and a bit of DPLCF-SP have an equal epsilon.
     """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
@@ -124,9 +134,10 @@ def smaller() -> Iterator[NumberPair]:
 
 
 def stronger() -> Iterator[NumberPair]:
-    """Yields 1, the claimed bound, and the ratio of the epsilons of a report and of a flipped bit.
+    """Yields 1, the largest ratio that the paper claims, and the computed ratio of a report's
+    epsilon to that of a flipped bit.
 
-    Both mechanisms have the same nominal epsilon, 1.
+    Both mechanisms have a stated epsilon of 1.
     """
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
@@ -134,11 +145,12 @@ def stronger() -> Iterator[NumberPair]:
 
 
 def event_level() -> Iterator[NumberPair]:
-    """Yields the claimed epsilon of one report, and the exact epsilon of one interaction.
+    """Yields the claimed epsilon of one report, and the exact epsilon of one interaction in one
+    round's reports.
 
-    The exact value is for the reports of one round. The item matrix lets the interaction reverse
-    the gradient: six items are at 3e-4 and one at -5e-3. With the seventh item, the user vector has
-    the opposite sign, and the gradients exceed the projection in the rows of all items.
+    A malicious item matrix lets the interaction reverse the user's gradient: six items have the
+    vector 3e-4 and one has -5e-3. With the seventh item in the history, the user vector has the
+    opposite sign, and the gradients exceed the projection bound in the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.create(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
@@ -150,12 +162,14 @@ def event_level() -> Iterator[NumberPair]:
 
 
 def profiles() -> Iterator[NumberPair]:
-    """Yields the claimed and the true accuracy of guessing one of two histories of a user.
+    """Yields the claimed and the true accuracy of a guess of a user's history, out of two
+    histories.
 
-    The guess uses the unlinked reports of a whole training; 0.5 would mean no information. All
-    other users are at the opposite corner, which the server's item matrix can cause. The numbers of
-    positive reports of each of the k T shuffles are sums over users, normal up to the third
-    decimal; one user moves each number by (e^eps - 1)/(e^eps + 1).
+    The guess uses the reports of a whole training of T rounds with k reports each, unlinked from
+    their senders; 0.5 would mean no information. All other users are at the opposite corner of the
+    gradient's range, which the server's item matrix can cause. The numbers of positive reports of
+    each of the k T shuffles are sums over users, normal up to the third decimal; one user moves
+    each number by (e^eps - 1)/(e^eps + 1).
     """
     system = FmfLdp()
     for users in (1_000, 50_000):
@@ -166,6 +180,8 @@ def profiles() -> Iterator[NumberPair]:
 
 
 def compared_at() -> Iterator[NumberPair]:
-    """Yields the epsilon at which Figure 5 compares methods, and that of its row of DPLCF."""
+    """Yields the epsilon of a report at which Figure 5 compares methods, and the epsilon of a bit
+    that it uses for DPLCF.
+    """
     first, second, third = Paper.of(__package__).find_table("Figure 5").rows["DPLCF"]
     yield FmfLdp().epsilon, DplcfSp().epsilon, {"first": first, "second": second, "third": third}

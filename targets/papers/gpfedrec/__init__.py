@@ -1,1 +1,1 @@
-"""GPFedRec (Zhang et al., KDD 2024), as released: its privacy claims."""
+"""Privacy claims of GPFedRec (Zhang et al., KDD 2024), for its released code."""

@@ -1,1 +1,1 @@
-"""PerFedRec (Luo et al., CIKM 2022), as released: its privacy claims."""
+"""Privacy claims of PerFedRec (Luo et al., CIKM 2022), for its released code."""

@@ -1,7 +1,8 @@
 """Numbers that the DP-PrivRec paper states or relies on, each with the value computed here.
 
-Every function yields pairs (claimed, computed). The paper's ``claims.toml`` names the function and
-describes its pairs.
+Every function that yields ``NumberPair`` yields pairs (claimed, computed). The paper's
+``claims.toml`` names the function and describes its pairs. N is the number of users, M the number
+of clients per round, S the clipping bound of a client's change, and z the noise multiplier.
 """
 
 from __future__ import annotations
@@ -41,9 +42,14 @@ _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
 def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
-    """Proved epsilon of E1 = 1000 rounds of DP-PrivRec when one client's data are replaced.
+    """Returns the proved epsilon of 1000 rounds (the paper's E1) of DP-PrivRec, if one client's
+    data are replaced.
 
-    A round draws a fixed number ``clients`` of the ``n_users`` users.
+    ``clients``: number of users per round, drawn without replacement.
+    ``n_users``: number of users.
+    ``delta``: delta of the bound.
+
+    The noise multiplier is 1, as in Tables 3 and 4.
     """
     return fixed_size_upper(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
@@ -51,9 +57,14 @@ def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
 
 
 def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
-    """Epsilon of E1 = 1000 rounds of DP-PrivRec that two neighbouring data sets attain.
+    """Returns a lower bound on epsilon: the epsilon that two neighbouring data sets attain in 1000
+    rounds of DP-PrivRec.
 
-    This is a lower bound for the rounds for which ``upper_bound`` gives an upper bound.
+    ``clients``: number of users per round, drawn without replacement.
+    ``n_users``: number of users.
+    ``delta``: delta of the bound.
+
+    The noise multiplier is 1, as in Tables 3 and 4.
     """
     return fixed_size_lower(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
@@ -62,13 +73,14 @@ def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """One epsilon of Table 3 or 4, with its settings and with bounds computed here.
+    """One epsilon that the paper prints in Table 3 or 4, with its settings and with bounds computed
+    here.
 
-    ``table``: number of the table.
+    ``table``: number of the table, 3 or 4.
     ``clients``: number of clients M per round.
     ``n_users``: number of users N.
     ``delta``: delta of the entry.
-    ``printed``: the printed epsilon.
+    ``printed``: the epsilon that the paper prints.
     """
 
     table: int
@@ -79,7 +91,7 @@ class PrintedEpsilon:
 
     @property
     def counted(self) -> float:
-        """Epsilon by the authors' accounting, cut after four digits as they cut it."""
+        """Epsilon by the authors' accounting, truncated after four decimals as in the paper."""
         epsilon = printed_epsilon(
             clients=self.clients,
             n_users=self.n_users,
@@ -101,7 +113,7 @@ class PrintedEpsilon:
 
 
 def printed_epsilons() -> Iterator[PrintedEpsilon]:
-    """Yields all entries of Tables 3 and 4."""
+    """Yields all entries of Tables 3 and 4 of the paper."""
     for number in (3, 4):
         table = Paper.of(__package__).find_table(f"Table {number}")
         for row in table.rows:
@@ -121,7 +133,12 @@ def _round(system: DpPrivrec) -> PrivateAverage:
 
 
 def _moved(system: DpPrivrec) -> NDArray[np.float64]:
-    """Distances of both averages between any two changes of one client, (pairs, 2)."""
+    """Returns by how far any replacement of one client's change moves a round's two averages, shape
+    (pairs, 2).
+
+    The averages are those of the clipped changes of the model, and of the bits that state whether a
+    change was clipped. A pair is a client's change and its replacement.
+    """
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.noiseless(changes)
@@ -129,27 +146,37 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
 
 
 def _largest_move() -> NDArray[np.float64]:
-    """Largest changes of the average and of the share by replacing one client's change."""
+    """Returns the largest movements of a round's average change of the model and of its share of
+    unclipped changes, shape (2,).
+
+    One client replaces its change by another change.
+    """
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def average() -> Iterator[NumberPair]:
-    """Yields the printed and the computed sensitivity of the average change (Theorem 1)."""
+    """Yields the sensitivity of a round's average change of the model: as the paper's Theorem 1
+    prints it, and as computed.
+    """
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
 def share() -> Iterator[NumberPair]:
-    """Yields the printed and the computed sensitivity of the share of unclipped changes."""
+    """Yields the sensitivity of a round's share of unclipped changes: as the paper prints it, and
+    as computed.
+    """
     one = _round(DpPrivrec())
     yield 2 / one.batch, float(_largest_move()[1])
 
 
 def adaptive() -> Iterator[NumberPair]:
-    """Yields two effects of the printed order of lines 22 and 23, where b follows the clipping.
+    """Yields two consequences of lines 22 and 23 of Algorithm 2, which compute a client's bit b
+    after the clipping.
 
-    The first pair is 0 and the bit b of a change of twice the clipping bound. The second is
-    infinity and the number of rounds until S reaches 0 under lines 8 to 11 without noise.
+    b states whether a client's change fits the clipping bound S. The first pair is 0, the right bit
+    for a change of length 2 S, and the bit that the algorithm computes. The second pair is infinity
+    and the number of rounds until S reaches 0 under lines 8 to 11 without noise.
     """
     system = DpPrivrec()
     one = _round(system)
@@ -167,9 +194,12 @@ def adaptive() -> Iterator[NumberPair]:
 
 
 def multipliers() -> Iterator[NumberPair]:
-    """Yields the noise multiplier z, and the joint multiplier of both queries.
+    """Yields the noise multiplier z that the paper states, and the computed joint multiplier of a
+    round's two averages.
 
-    The first pair is for the noise scales of the proof, the second for those of the algorithm.
+    The averages are those of the clients' changes of the model, and of the bits that state whether
+    a change was clipped. The first pair is for the noise scales of the paper's proof, the second
+    for those of its algorithm.
     """
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
@@ -184,10 +214,11 @@ def multipliers() -> Iterator[NumberPair]:
 
 
 def sampling() -> Iterator[NumberPair]:
-    """Yields the bound for Poisson sampling and the proved epsilon for a fixed number of clients.
+    """Yields epsilon by Poisson sampling, as the paper assumes, and the proved epsilon for a fixed
+    number of clients.
 
-    The fixed number attains the first bound, too, which is a lower bound here. There is one pair
-    per data set.
+    The fixed number of clients attains the first epsilon, too, so that the first is a lower bound.
+    There is one pair per data set.
     """
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
@@ -195,7 +226,8 @@ def sampling() -> Iterator[NumberPair]:
 
 
 def tables() -> Iterator[NumberPair]:
-    """Yields the printed and the proved epsilon of the settings with which the paper trains.
+    """Yields the epsilon that the paper prints for the settings with which it trains, and the
+    proved epsilon.
 
     There is one pair per table. The command `auditor claims --tables` prints all entries.
     """
@@ -205,13 +237,16 @@ def tables() -> Iterator[NumberPair]:
 
 
 def counted() -> Iterator[NumberPair]:
-    """Yields all 36 printed epsilons of Tables 3 and 4, and those by the authors' accounting."""
+    """Yields all 36 epsilons that the paper prints in Tables 3 and 4, each with the epsilon by the
+    authors' accounting.
+    """
     for cell in printed_epsilons():
         yield cell.printed, cell.counted, asdict(cell)
 
 
 def sent() -> Iterator[NumberPair]:
-    """Yields the expected 1 and the computed probability that the server sees the true upload.
+    """Yields 1, the expected probability that the server sees the true upload, and the computed
+    probability.
 
     The upload is a client's clipped change, to which DP-PrivRec's devices add no noise.
     """
@@ -222,7 +257,12 @@ def sent() -> Iterator[NumberPair]:
 
 
 def joint_sensitivity() -> Iterator[NumberPair]:
-    """Yields the printed and the computed joint sensitivity S* of both queries of a round."""
+    """Yields the L2 sensitivity S* of a round's two averages together: as the paper prints it, and
+    as computed.
+
+    The averages are those of the clients' changes of the model, and of the bits that state whether
+    a change was clipped.
+    """
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
     yield (
@@ -232,7 +272,8 @@ def joint_sensitivity() -> Iterator[NumberPair]:
 
 
 def variance() -> Iterator[NumberPair]:
-    """Yields the claimed and the computed noise deviation over the sensitivity, at z = 2.
+    """Yields the claimed and the computed ratio of the noise's standard deviation to the
+    sensitivity, at z = 2.
 
     The paper states that z is the variance of the noise, which would make the ratio sqrt(z).
     """
@@ -243,9 +284,11 @@ def variance() -> Iterator[NumberPair]:
 
 
 def adapted() -> Iterator[NumberPair]:
-    """Yields the joint noise multipliers of a round at the clipping bounds 40 and 5.
+    """Yields the joint noise multiplier of a round's two averages at the clipping bound 40, and
+    that at the bound 5.
 
-    The paper claims that they are equal.
+    The averages are those of the clients' changes of the model, and of the bits that state whether
+    a change was clipped. The paper claims that the multipliers are equal.
     """
 
     def multiplier(clip: float) -> float:
@@ -257,10 +300,11 @@ def adapted() -> Iterator[NumberPair]:
 
 
 def number_of_rounds() -> Iterator[NumberPair]:
-    """Yields the proved epsilon of N/M rounds and the attained epsilon of E1 = 1000 rounds.
+    """Yields the proved epsilon of N/M rounds, and a lower bound on epsilon that 1000 rounds
+    attain.
 
-    The paper's proof counts N/M rounds, but Algorithm 2 runs E1 rounds. There is one pair per data
-    set.
+    The paper's proof counts N/M rounds, for N users and M clients per round, but Algorithm 2 runs
+    E1 = 1000 rounds. There is one pair per data set.
     """
     for n, m in _TRAINED:
         fewer = fixed_size_upper(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
@@ -272,11 +316,12 @@ def number_of_rounds() -> Iterator[NumberPair]:
 
 
 def ever_drawn() -> Iterator[NumberPair]:
-    """Yields the shares of users who are not drawn, and epsilon against colluding clients.
+    """Yields the shares of users who are not drawn in one round and in a whole training, and
+    epsilon without and with collusion.
 
-    The first pair has the share of users who are not drawn in one round and in a whole training.
-    The others have epsilon against an adversary who is not a client, and against 1 and 94 clients
-    who collude.
+    The first pair has the shares. In each other pair, the first number is the proved epsilon
+    against an adversary who is not a client, and the second that against 1 or 94 clients who
+    collude.
     """
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
@@ -294,22 +339,27 @@ def ever_drawn() -> Iterator[NumberPair]:
 
 
 def training_users() -> Iterator[NumberPair]:
-    """Yields the printed number of training users of each data set, and 80% of its users."""
+    """Yields the number of training users that the paper prints for each data set, and 80% of the
+    data set's users.
+    """
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
 
 def without_delta() -> Iterator[NumberPair]:
-    """Yields the tables' first epsilon, infinite at delta 0, and the computed one, per data set."""
+    """Yields infinity, the epsilon of the paper's tables at delta 0, and the computed lower bound
+    at delta 0, per data set.
+    """
     for n, m in _TRAINED:
         yield math.inf, lower_bound(clients=m, n_users=n, delta=0.0), {"m": m, "n": n}
 
 
 def identified() -> Iterator[NumberPair]:
-    """Yields the claimed accuracy 0.5 of guessing one bit of a user, and the largest possible one.
+    """Yields the claimed accuracy 0.5 of a guess of one bit of a user, and the largest possible
+    accuracy.
 
-    The largest accuracy follows from the largest printed epsilon in the first pair, and from the
-    proved one in the second.
+    The largest accuracy follows in the first pair from the largest epsilon that the paper prints,
+    and in the second from the proved upper bound.
     """
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
@@ -317,9 +367,10 @@ def identified() -> Iterator[NumberPair]:
 
 
 def named() -> Iterator[NumberPair]:
-    """Yields the expected 1 and the computed probability that an upload reveals an attribute.
+    """Yields 1, the expected probability that an upload reveals an attribute of the user, and the
+    computed probability.
 
-    The upload is one of PrivRec, whose network reads users' attributes.
+    The upload is that of a PrivRec device, whose network reads the user's attributes.
     """
     before = Privrec().mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None

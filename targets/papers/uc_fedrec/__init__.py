@@ -1,4 +1,4 @@
-"""UC-FedRec (WSDM 2024), as released: its privacy claims.
+"""Privacy claims of UC-FedRec (WSDM 2024), for its released code.
 
 Filters hide the attributes that a user does not consent to reveal.
 """

@@ -1,1 +1,3 @@
-"""Flower apps as wrapped systems: their clients, mods and strategies."""
+"""Apps of the framework Flower under audit: clients, mods (wrappers of a client's training) and
+server strategies.
+"""

@@ -1,4 +1,6 @@
-"""Clients of a Flower app as functions of one history, and a recorder of their uploads."""
+"""Clients of a Flower app as functions of one user's history, and a recorder of the app's
+uploads.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,15 @@ _ANSWERS: list[_Answer] = []
 
 @dataclass(frozen=True, slots=True)
 class DataLoader:
-    """The function by which an app loads its data, replaced while the app runs on a history.
+    """Function by which an app loads its data, and which is replaced while the app runs on a given
+    history.
 
     loader: the app's function
-    adapt: ``adapt(history)`` returns the data in the form that the app expects; if it takes two or
-        more arguments, it also gets the arguments with which the app calls the loader
+    adapt: ``adapt(history)`` returns the data in the form that the app expects; if ``adapt`` takes
+        two or more arguments, it also gets the arguments with which the app calls the loader
 
     The loader's code is replaced, not its name, so that the replacement works wherever the app has
-    imported the function. Its caches (``functools.cache``) are cleared.
+    imported the function. The loader's caches (``functools.cache``) are cleared.
     """
 
     loader: Callable[..., Any]
@@ -50,10 +53,11 @@ class DataLoader:
     def create(
         cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None
     ) -> DataLoader:
-        """Creates a partition from a function or from its name.
+        """Creates a ``DataLoader`` from the app's function or from the function's name.
 
-        The name has the form "module:function" or "module.function". Raises InputError if the
-        function does not exist, or if it is not written in Python.
+        The name has the form "module:function" or "module.function". If ``adapt`` is None, the app
+        gets the history itself. Raises InputError if the function does not exist, or if it is not
+        written in Python.
         """
         function: Any = loader
         if isinstance(loader, str):
@@ -73,14 +77,14 @@ class DataLoader:
 
     @property
     def name(self) -> str:
-        """The loader's name, for errors."""
+        """Qualified name of the app's function, for error messages."""
         return str(self.loader.__qualname__)
 
     @contextmanager
     def replace_data(self, history: History) -> Iterator[None]:
-        """Returns a context in which the loader returns the data of ``history``.
+        """Returns a context in which the app's loader returns the data of ``history``.
 
-        Raises InputError at its end if the app has not called the loader.
+        At its end, the context raises InputError if the app has not called the loader.
         """
         function: Any = inspect.unwrap(self.loader)
         answer, code = _Answer(self.adapt, history), function.__code__
@@ -115,7 +119,8 @@ class _Answer:
 
 
 def history_data(*args: Any, **more: Any) -> Any:
-    """Returns the data of the current history, in place of the app's loader.
+    """Returns the data of the history on which the app runs now; called in place of the app's
+    loader.
 
     ``args`` and ``more`` are the arguments with which the app calls its loader.
     """
@@ -134,7 +139,9 @@ def _stub(*args: Any, **more: Any) -> Any:
 
 
 def _asking(code: CodeType) -> CodeType:
-    """Code that calls ``history_data``, for a function with the free variables of ``code``."""
+    """Returns code that calls ``history_data``, for a function with the free variables of
+    ``code``.
+    """
     return _stub.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
 
 
@@ -151,15 +158,17 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerClient:
-    """A Flower app as ``client(history, model, rng, state)``, which returns its reply to TRAIN.
+    """A Flower app as a function ``client(history, model, rng, state)``, which returns the app's
+    reply to a TRAIN message.
 
     app: a ``ClientApp`` with a ``partition``, or a function of a history that creates a
         ``NumPyClient``, a ``Client`` or a ``ClientApp``
-    mods: mods around a ``NumPyClient`` or a ``Client``
-    partition: the app's loader of data
+    mods: mods (wrappers) around a ``NumPyClient`` or a ``Client``
+    partition: the function by which the app loads its data; None if ``app`` is a function of a
+        history
     config: configuration that the server sends; its "server-round" counts messages to the device
     run_config, node_config: configurations in the app's context, which also has the device's state
-    metadata: whether the message also contains the parts of the reply that are not arrays, named by
+    metadata: whether the message also contains the data of the reply that are not arrays, named by
         record and key ("metadata.RECORD/KEY"): numbers unchanged, lists and text as
         ``encode_value`` converts them, and the fields of the reply's envelope that an app may set
 
@@ -177,7 +186,9 @@ class FlowerClient:
 
     @property
     def __code__(self) -> CodeType | None:
-        """Code of the app's own function, so that errors name its lines."""
+        """Code of the function that the app's owner wrote, so that errors name its lines; None if
+        there is none.
+        """
         function = ModChain.from_app(self.app).owner_fn if is_app(self.app) else self.app
         code: CodeType | None = getattr(function, "__code__", None)
         return code
@@ -185,7 +196,13 @@ class FlowerClient:
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
     ) -> Arrays:
-        """Runs the app and returns the arrays that it sends, named like the arrays of ``model``."""
+        """Runs the app on ``history`` and returns the arrays that it sends, by the names of the
+        arrays of ``model``.
+
+        ``state`` is the device's dictionary, which persists between rounds; ``rng`` is not used.
+        Raises InputError if the app replies with an error, or if Flower divides by the norm of an
+        update of zeros.
+        """
         app = self._app(history)
         loading = nullcontext() if self.partition is None else self.partition.replace_data(history)
         state["asked"] = state.get("asked", 0) + 1
@@ -230,7 +247,7 @@ class FlowerClient:
         return ClientApp(client_fn=lambda context: client, mods=list(self.mods))
 
     def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
-        """The message to the app, and the app's reply."""
+        """Returns the TRAIN message to the app, and the app's reply."""
         from flwr.app import Context, RecordDict
         from flwr.client.mod import make_ffn
 
@@ -253,7 +270,7 @@ class FlowerClient:
 
 
 def train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
-    """Creates a TRAIN message with ``model``, as a strategy of the newer or the older API does.
+    """Creates a TRAIN message with ``model``, as a server of Flower's newer or older API does.
 
     config: configuration for the client
     model: arrays by name
@@ -272,9 +289,9 @@ def train_message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: b
 
 
 def wrap_content(content: Any, node: int = 1) -> Any:
-    """Creates a message with ``content`` to or from a node, outside a run of Flower.
+    """Creates a Flower message with ``content`` to or from a client, outside a run of Flower.
 
-    ``node`` is the number of the node.
+    ``node`` is the identifier of the client.
     """
     from flwr.app import Metadata
     from flwr.app.message.message import make_message
@@ -308,7 +325,7 @@ def named(model: Any) -> Arrays:
 
 
 def message_arrays(content: Any) -> Arrays:
-    """Returns the arrays of a message by name.
+    """Returns the arrays of a Flower message by name.
 
     If the message has several records, names begin with the record's name.
     """
@@ -325,7 +342,9 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """All parts of a reply that are not its arrays. A record without keys becomes a 0."""
+    """Yields all data of a reply that are not its arrays, as names and numbers. A record without
+    keys becomes a 0.
+    """
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
             for name, value in record.items() if len(record) else [("", 0)]:
@@ -339,11 +358,11 @@ def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def encode_value(value: Any) -> NDArray[np.float64]:
-    """Converts a value of a record to numbers.
+    """Converts a value of a Flower record (number, text or list) to an array of numbers.
 
-    A number has the shape (1,). A text or a list has the shape (LONGEST + 9,): its length, its
-    first bytes or numbers, and eight bytes of a digest of the rest, so that all lengths have the
-    same shape. Integers that doubles cannot represent become text.
+    A number has the shape (1,). A text or a list has the shape (MAX_ELEMENTS + 9,): its length, its
+    first bytes or numbers, and eight bytes of a digest of all later ones, so that all lengths have
+    one shape. Integers that doubles cannot represent become text.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -361,7 +380,7 @@ def encode_value(value: Any) -> NDArray[np.float64]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A context without the log lines that mods write for every message."""
+    """Returns a context without the log lines that mods write for every message."""
     logger = logging.getLogger("flwr")
     before, logger.disabled = logger.disabled, True
     try:
@@ -374,20 +393,21 @@ _ROUND = "server-round"
 
 
 class RecordUploads:
-    """Writes a Flower app's broadcasts and uploads to a recording.
+    """Recorder that writes a Flower app's broadcasts and uploads to a directory.
 
-    On clients, it is a mod, the first one of ``ClientApp(mods=[RecordUploads(...), ...])``, so that
-    it gets the upload as it leaves the device, after all other mods. On the server,
-    ``watch(strategy)`` instead records the uploads that reach a strategy. Only arrays are recorded.
+    On clients, the recorder is a mod (wrapper), the first one of
+    ``ClientApp(mods=[RecordUploads(...), ...])``, so that it gets the upload as it leaves the
+    device, after all other mods. On the server, ``watch(strategy)`` instead records the uploads
+    that reach a strategy. Only arrays are recorded.
 
     Parameters
     ----------
-    path : the directory of the recording; all clients may write to the same directory.
+    path : the directory of the recording; all clients may write to one directory.
     n_items : number of items in the catalogue.
     sender : the key of a client's ``node_config`` that identifies the client, such as
         "partition-id", or None for the node's id. The server only knows the node's id.
     writer : an object with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
-        ``close(release)``; by default a ``RecordingWriter`` at ``path``.
+        ``close(release)``; None means a ``RecordingWriter`` at ``path``.
     settings : settings of the ``RecordingWriter``, such as ``algorithm`` and ``items``.
 
     Raises InputError for a message that does not state its round, and for data that the writer
@@ -411,7 +431,9 @@ class RecordUploads:
         self._release: dict[str, Any] | None = None
 
     def __call__(self, message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
-        """Records one TRAIN message and its reply, as a mod."""
+        """Records one TRAIN message and the app's reply, as a mod (wrapper of a client's training),
+        and returns the reply.
+        """
         if message.metadata.message_type.partition(".")[0] != TRAIN_TYPE:
             return call_next(message, context)
         number, model = _round(message), message_arrays(message.content)
@@ -423,7 +445,10 @@ class RecordUploads:
         return reply
 
     def watch(self, strategy: Any) -> Any:
-        """Makes a strategy record each round that it aggregates, and returns the strategy."""
+        """Makes a server's strategy record each round that it aggregates, and returns the strategy.
+
+        Raises InputError if ``strategy`` is not a strategy of Flower.
+        """
         for configure, aggregate, sent in (
             ("configure_train", "aggregate_train", self._replies),
             ("configure_fit", "aggregate_fit", self._results),
@@ -437,11 +462,15 @@ class RecordUploads:
         )
 
     def close(self) -> None:
-        """Ends the recording, with the last model of a watched strategy as the release."""
+        """Ends the recording; the last model of a watched strategy is recorded as the published
+        model.
+        """
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the state for another process, which opens the recording again."""
+        """Returns the attributes that pickle copies to another process, which opens the recording
+        again.
+        """
         return {**self.__dict__, "_made": None}
 
     @property
@@ -487,7 +516,9 @@ class RecordUploads:
 
 
 def _model(model: Any) -> dict[str, Any]:
-    """The arrays of an ArrayRecord, or of the Parameters of the older interface."""
+    """Returns the arrays of an ArrayRecord, or of the Parameters of Flower's older interface, by
+    name.
+    """
     if isinstance(model, Mapping):
         return named(model)
     from flwr.common import parameters_to_ndarrays

@@ -1,4 +1,6 @@
-"""Privacy promises of a Flower app's mods and strategies, and the reasons if they are unproved."""
+"""Privacy promises of a Flower app's mods (wrappers of the client's training) and of its server's
+strategies.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 @dataclass(frozen=True, slots=True)
 class ModChain:
-    """The functions that handle an app's TRAIN message: mods around a training function.
+    """The functions that handle an app's TRAIN message: mods (wrappers) around a training function.
 
     mods: the mods, beginning with the outermost
     inner_call: the function inside the mods
-    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or the ``client_fn``
-        that it calls in the older interface
+    owner_fn: the function that the app's owner wrote: ``inner_call`` itself, or in the older
+        interface the ``client_fn`` that it calls
     is_legacy: whether the app uses the older interface
     """
 
@@ -53,9 +55,10 @@ class ModChain:
 
     @classmethod
     def from_app(cls, app: Any) -> ModChain:
-        """Returns the chain of the app's training; InputError if the app does not train.
+        """Returns the mods and the training function of the app; raises InputError if the app does
+        not train.
 
-        ``ClientApp`` stores it as nested closures (flwr.client.mod.utils.make_ffn).
+        ``ClientApp`` stores them as nested closures (flwr.client.mod.utils.make_ffn).
         """
         legacy = app._call is not None
         call = app._call if legacy else app._registered_funcs.get(_DEFAULT)
@@ -77,15 +80,15 @@ def is_app(value: Any) -> bool:
 
 
 def is_secagg(mod: Any) -> bool:
-    """Whether ``mod`` is Flower's mod of secure aggregation."""
+    """Whether ``mod`` is Flower's mod (wrapper of a client's training) for secure aggregation."""
     return name_in_flower(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
 def name_in_flower(part: Any) -> tuple[str, bool]:
-    """Returns the name of the Flower mod or strategy that ``part`` is, or derives from.
+    """Returns the name of the Flower mod (wrapper) or strategy that ``part`` is or derives from,
+    and whether it is Flower's own object.
 
-    The second value states whether ``part`` is Flower's own object. The result is ("", False) for
-    all other objects, even if they have the same name.
+    The result is ("", False) for all other objects, even if they have the name of a Flower object.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -133,18 +136,19 @@ _SAMPLING = "Sampling of clients does not lower epsilon here, because nothing st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerPromise:
-    """A privacy promise of one mod or strategy.
+    """A privacy promise of one Flower mod (wrapper of the client's training) or server strategy.
 
     epsilon, delta: the promised guarantee; an infinite epsilon if no guarantee is promised
-    scope: scope of the promise; with the horizon training, epsilon covers all rounds
+    scope: protected data, adversary and period; if the period is a training, epsilon covers all
+        rounds
     statement: the promise in words
     source: the mod or strategy with its settings
-    note: an explanation for the report
-    distances: distance between two users' contributions in standard deviations of the Gaussian
-        noise, for each quantity that a round publishes; the accountant uses it; empty if nothing is
-        proved
-    randomizer: the randomizer of a single message, if the client adds the noise
-    assumptions: conditions of the proof
+    note: an explanation for the printed result of the audit
+    distances: for each quantity that a round publishes, the distance between two users'
+        contributions, in standard deviations of the Gaussian noise; the accountant uses these
+        distances; empty if nothing is proved
+    randomizer: the randomizer of a single message, if the client adds the noise; None otherwise
+    assumptions: conditions of the proof, one sentence each
     lacks: reason why the promise is not proved; "" if it is proved
     """
 
@@ -160,10 +164,11 @@ class FlowerPromise:
     lacks: str = ""
 
     def iter_claims(self, rounds: int) -> Iterator[ScopedClaim]:
-        """Yields the claim in its scope, for any pair of messages, and for all rounds together.
+        """Yields up to three claims: the promise as it is, the promise for any pair of messages,
+        and the promise for all rounds together.
 
-        The claim for any pair of messages exists only if the client adds the noise, and the claim
-        for all ``rounds`` only if the promise covers one round of several.
+        The claim for any pair of messages exists only if the client adds the noise. The claim for
+        all ``rounds`` exists only if the promise covers one round of several.
         """
         own = self._in(self.scope, self.note)
         if self.randomizer is not None:
@@ -187,7 +192,11 @@ class FlowerPromise:
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
     def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
-        """Returns the event of the noise in a scope, or None if it proves no guarantee there."""
+        """Returns the accounting event of the noise for ``scope``, in a training of ``rounds``
+        rounds.
+
+        None if the noise proves no guarantee in this scope (protected data, adversary and period).
+        """
         apart = self.distances
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
@@ -205,12 +214,12 @@ class FlowerPromise:
 def find_promises(
     parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
 ) -> list[FlowerPromise]:
-    """Returns the promises of mods, beginning with the outermost, and of strategies.
+    """Returns the privacy promises of an app's mods (wrappers) and of its server's strategies.
 
-    parts: the mods and strategies
+    parts: the mods, beginning with the outermost, and the strategies
     rounds: number of rounds
     delta: delta of promises that do not state one
-    equal: whether the server gives all clients of a round the same weight
+    equal: whether the server gives all clients of a round an equal weight
 
     Raises InputError for settings with which Flower would fail.
     """
@@ -340,7 +349,7 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
 
 
 def _accounted_epsilon(strategy: Any, rounds: int) -> float:
-    """The epsilon of the strategy's accountant after this number of rounds."""
+    """Returns the epsilon of the strategy's accountant after ``rounds`` rounds."""
     from flwr.supercore.privacy_accounting import GaussianPrivacyEvent
 
     config = strategy.accountant.config
@@ -355,9 +364,11 @@ def _accounted_epsilon(strategy: Any, rounds: int) -> float:
 
 
 def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
-    """Reason why other code may break the promise of a part of this name; "" if it cannot.
+    """Returns the reason why other code may break the promise of a mod or strategy; "" if it
+    cannot.
 
-    ``outer`` are the parts before it: for a mod the mods around it, and for a strategy all mods.
+    ``name`` is Flower's name of ``part``, the mod or strategy. ``outer`` are the objects before it:
+    for a mod the mods around it, and for a strategy all mods.
     """
     if name in _ASKED:
         inner, itself = name_in_flower(part.strategy)
@@ -379,6 +390,6 @@ def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
 
 
 def _rounded_up(value: float) -> str:
-    """The value in four digits, rounded up."""
+    """Returns the value in four digits, rounded up."""
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"

@@ -1,4 +1,6 @@
-"""A Flower app as a target: its server's strategy, and its promises as claims."""
+"""A Flower app under audit, with its server's aggregation, and with its privacy promises as
+claims.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,14 @@ from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 @dataclass(frozen=True, slots=True)
 class FlowerServer:
-    """A strategy's aggregation as ``server(model, uploads, rng)``, with its clipping and noise.
+    """Aggregation of a Flower strategy as a function ``server(model, uploads, rng)``, with the
+    strategy's clipping and noise.
 
-    Replies have the weights that clients send if these are parts of the messages (``metadata``),
-    and otherwise weight 1. The number of sampled clients is set to the number of messages, so that
-    the noise has the intended standard deviation. The server keeps no state between rounds.
+    strategy: the strategy; each call uses a copy, so that the server keeps no state between rounds
+
+    An upload has the weight that the client sends if messages contain it
+    (``FlowerClient.metadata``), and otherwise weight 1. The number of sampled clients is set to the
+    number of messages, so that the noise has the intended standard deviation.
     """
 
     strategy: Any
@@ -48,7 +53,12 @@ class FlowerServer:
         uploads: Sequence[Mapping[str, Any]],
         rng: np.random.Generator,
     ) -> Arrays:
-        """Computes the next model; InputError if the strategy returns none."""
+        """Computes the next model, as arrays by name; raises InputError if the strategy returns
+        none.
+
+        ``model`` is the broadcast model, and ``uploads`` the clients' messages, as arrays by name.
+        ``rng`` seeds the noise.
+        """
         strategy = copy.deepcopy(self.strategy)
         if hasattr(strategy, "num_sampled_clients"):
             strategy.num_sampled_clients = len(uploads)
@@ -97,7 +107,9 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 
 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of the reply that are not arrays, with the weight under its name in strategies."""
+    """Returns the numbers of a reply besides its arrays, by name, with the client's weight as
+    "num-examples".
+    """
     numbers = {
         name.removeprefix(META_PREFIX).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
@@ -118,9 +130,12 @@ _ROUNDS = 100  # maximum number of rounds in which noise is tested, with message
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FlowerSystem(WrappedSystem):
-    """A wrapped Flower app with the ``promises`` of its mods and its strategy.
+    """A Flower app under audit, with the privacy promises of its mods (wrappers) and its strategy.
 
-    The promises are the system's claims, unless the caller gives claims as ``stated``.
+    client: the app as a function of one history
+    promises: the promises, which are the system's claims unless the caller gives claims as
+        ``stated``
+    paper: source of the system, in place of a paper's title
     """
 
     client: FlowerClient
@@ -129,41 +144,50 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """The assumption that the app does what its proofs describe, and the proofs' conditions."""
+        """Assumptions of the proofs, one sentence each: that messages come only from the described
+        mods and strategy, and each proof's own conditions.
+
+        Empty if no promise is proved.
+        """
         proved = [promise for promise in self.promises if promise.distances and not promise.lacks]
         conditions = (each for promise in proved for each in promise.assumptions)
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
     def why_unproved(self) -> str:
-        """Reasons why promises of the app are not proved.
+        """Reasons why privacy promises of the app's mods and strategy are not proved; "" if all are
+        proved.
 
-        Without promises, the reason is that of ``WrappedSystem``.
+        Without promises, the reason is that the caller gave no proof.
         """
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
         return lacking if self.promises else super().why_unproved
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Returns the stated claims, or else the promises, per round and for all rounds."""
+        """Returns the caller's claims, or else the app's promises, per round and for all rounds
+        together.
+        """
         promised = (each for promise in self.promises for each in promise.iter_claims(self.rounds))
         claims = self.stated or tuple(promised)
         note = "" if self.client.metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def tried(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """Returns the system with facts from trial calls, as ``WrappedSystem.tried`` does.
+        """Returns the system with settings that trial calls of its client determine, and notes on
+        them.
 
-        The notes also state the data that the audit does not cover.
+        The notes also name data of a message that the audit does not cover.
         """
         known, notes = super().tried(interactions)
         return known, notes if self.client.metadata else (*notes, METADATA_NOTE)
 
     def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[FlowerSystem, str]:
-        """Returns the system without proofs if its messages have less noise than promised.
+        """Returns the system, without its proofs if its messages have less noise than promised, and
+        a note on the test.
 
-        The second value is a note on the test. The test compares messages of devices with the same
-        history. It covers the noise of every round, and differences between two rounds. By chance
-        alone, one app in 10^5 loses its proofs.
+        The test compares messages of devices with equal histories, which the function ``repeated``
+        yields. The test covers the noise of every round, up to 100, and differences between two
+        rounds. By chance alone, one app in 10^5 loses its proofs.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
@@ -176,9 +200,10 @@ class FlowerSystem(WrappedSystem):
         return replace(self, promises=unproved), why
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Returns the randomizer of a single message if the client adds the noise, or None.
+        """Returns the randomizer of a single message if the client adds the noise; None otherwise.
 
-        The randomizer covers every pair of messages, even messages that no history produces.
+        The randomizer covers every pair of messages, even messages that no history produces. None
+        also unless ``scope`` protects a report (one message).
         """
         if scope.unit is not Unit.REPORT:
             return None
@@ -186,9 +211,10 @@ class FlowerSystem(WrappedSystem):
         return next((each for each in noises if each is not None), None)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Returns the event of a promise's noise, or else the event of the caller's proof.
+        """Returns the accounting event of the noise that a promise proves, or else the event that
+        the caller gave.
 
-        Without either, the event is non-private.
+        ``NonPrivateDpEvent`` if there is neither.
         """
         events = (promise.event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
@@ -196,7 +222,8 @@ class FlowerSystem(WrappedSystem):
 
 
 def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:
-    """A note on a part of messages, or on two rounds, with less noise than promised; else "".
+    """Returns a note that an array of the messages, or a pair of rounds, has less noise than
+    promised; else "".
 
     The test is the chi-squared test of the variance, which the training's own randomness can only
     raise.
@@ -233,7 +260,11 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
 
 @functools.cache
 def _min_spread(freedom: int) -> float:
-    """The sum of squares of normal numbers that is exceeded except with probability ``_ERROR``."""
+    """Returns the sum of squares of normal numbers that is exceeded except with probability
+    ``_ERROR``.
+
+    ``freedom`` is the number of degrees of freedom.
+    """
     from scipy import stats
 
     return float(stats.chi2.ppf(_ERROR, freedom))

@@ -54,7 +54,7 @@ def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     found = calibrated(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
-    assert "".join(said).endswith("to the strength that the popularity of items supports.")
+    assert "".join(said).endswith("messages as far as the popularity of items allows.")
 
 
 @pytest.mark.parametrize("scale", [3.0, CERTAIN])
@@ -147,7 +147,7 @@ def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) ->
     np.testing.assert_array_equal(np.sign(after.log_ratio), np.sign(before.log_ratio))
     assert np.abs(before.log_ratio) == pytest.approx(factor)
     assert np.abs(after.log_ratio) == pytest.approx(1.0, abs=0.1)
-    assert how == ("The evidence is weakened to the strength that simulated users support.",)
+    assert how == ("The attack trusts messages as far as tests with the devices' code allow.",)
 
 
 def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
@@ -177,7 +177,7 @@ def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
     np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
-    assert how == ("Popularity supports evidence that simulated users refute.",)
+    assert how == ("Popularity contradicts the tests with the devices' code.",)
 
 
 def test_large_ratios_that_are_often_wrong_are_bent() -> None:

@@ -183,9 +183,9 @@ def test_every_kind_gives_the_change_of_the_model(wire: PartView, sign: int) -> 
     [
         (
             PartView.create(np.zeros((3, 5, 3)), Kind.MODEL),
-            "sent (model, 5 x 3)",
+            "sent (kind model, size 5 x 3)",
         ),  # of an unknown part
-        (PartView.create(STEP, "hashes"), "sent (hashes, 5 x 2)"),
+        (PartView.create(STEP, "hashes"), "sent (kind hashes, size 5 x 2)"),
     ],
 )
 def test_messages_of_unknown_form_are_refused(wire: PartView, said: str) -> None:

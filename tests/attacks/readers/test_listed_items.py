@@ -234,7 +234,7 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:
     seen = view(alone, 1, CODES[:, :1])
-    assert "The messages are list (codes, 150)" in reading.refusal(seen)
+    assert "The sent messages are: list (kind codes, size 150)" in reading.refusal(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])

@@ -96,7 +96,7 @@ def test_networks_without_public_features_or_with_item_rows_are_refused() -> Non
 
 
 def test_sets_are_not_guessed_from_features() -> None:
-    assert "no evidence on whole sets" in InteractionReconstruction().refusal(view())
+    assert "does not reveal whole sets" in InteractionReconstruction().refusal(view())
 
 
 def test_a_network_with_nan_gives_no_evidence() -> None:

@@ -50,7 +50,7 @@ def test_the_noise_for_a_target_is_found() -> None:
     code, out, _ = cli("account", *words)
     assert code == 0
     assert out.startswith("Laplace noise, b = 5, 10 rounds\n  Claim of epsilon 2\n")
-    assert "≤ proved: everything about one user" in out
+    assert "≤ proved: for everything about one user" in out
     assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 

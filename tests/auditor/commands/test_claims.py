@@ -79,11 +79,12 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     code, out, _ = cli("claims", "fmf-ldp")
     assert code == 0
     assert "measured" not in out
-    text = " ".join(out.split())
-    first, *others = text.split(" Upper bound: ")
-    assert first.endswith("guesses right more than 99.9999% of the time.")
-    assert "✗ false, promises little: everything about one user, over the whole training" in first
-    assert "epsilon ≥ 5,000 (delta 0; calculated, no samples; exact log-ratio)" in others[0]
+    first, *others = " ".join(out.split()).split(" Proved upper bound: ")
+    assert first.endswith("than 99.9999% of the time about which of two inputs it came from.")
+    verdict = "✗ false, promises little: for everything about one user, over the whole training"
+    assert verdict in first
+    bound = "epsilon ≥ 5,000 (delta 0; calculated; method: exact log-ratio)"
+    assert bound in others[0]
     assert len(others) == 5
 
 
@@ -139,7 +140,7 @@ def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
     code, out, _ = cli("claims", "dp-privrec", "--tables", "--jobs", "1")
     assert code == 0
-    assert "- 3: Sampling rate M/N: 30 / 4800; Delta: 1e-06; Printed epsilon: 16.6081" in out
+    assert "- 3: Sampled clients / users: 30 / 4800; Delta: 1e-06; Printed epsilon: 16.6081" in out
     code, out, _ = cli("claims", "--tables", "--jobs", "1", "--json")
     assert [row["printed"] for row in json.loads(out)] == [16.6081]
 
@@ -162,8 +163,8 @@ def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_
     )
     for words in ((), ("theirs",)):
         code, out, _ = cli("claims", *words, "--tables", "--jobs", "1")
-        said = "2.0000; Counted epsilon: 3.0000; Correct epsilon: 1 to 1.5"
-        counts = out.count("Sampling rate M/N: 5 / 50"), " ".join(out.split()).count(said)
+        said = "2.0000; Epsilon by the authors' method: 3.0000; Correct epsilon: 1 to 1.5"
+        counts = out.count("Sampled clients / users: 5 / 50"), " ".join(out.split()).count(said)
         assert (code, *counts) == (0, 1, 1)
     assert "alone or with dp-privrec or theirs, got 'fcf'." in refusal("claims", "fcf", "--tables")
 

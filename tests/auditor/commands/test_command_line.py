@@ -258,7 +258,7 @@ def test_listings_in_text_and_json() -> None:
 def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     code, said, _ = cli("list", "fmf-ldp")
     assert code == 0
-    assert said.startswith("fmf-ldp: FMF-LDP: the claimed epsilon of one report (Theorem 3)")
+    assert said.startswith("fmf-ldp: FMF-LDP: federated matrix factorization with randomized")
     assert "\nPaper  Minto" in said
     line = next(line for line in said.splitlines() if line.startswith("  reports "))
     assert line.startswith(

@@ -75,7 +75,7 @@ def test_constant_and_broken_parts_are_named_and_the_rest_is_read(attack: Any) -
 def test_uploads_that_hold_nothing_leave_reasons_only(values: np.ndarray) -> None:
     rows, reasons = play(view_of({"update": values}))
     assert not rows
-    assert {reason.partition(",")[0] for reason in reasons} == set(DATA.attributes)
+    assert {reason.partition(" from ")[0] for reason in reasons} == set(DATA.attributes)
 
 
 def test_one_class_among_the_senders() -> None:

@@ -417,9 +417,9 @@ def record() -> Record:
 def test_every_vantage_of_a_game_has_its_findings(record: Record) -> None:
     assert not record.attacks
     assert not record.utility
-    games = [finding for finding in record.findings if " game draws " in finding.note]
+    games = [finding for finding in record.findings if " game simulates " in finding.note]
     assert {finding.scope.vantage for finding in games} >= {Vantage.AGGREGATE, Vantage.PEERS}
-    assert all("40 runs of each world" in finding.note for finding in games)
+    assert all("40 runs with each input" in finding.note for finding in games)
 
 
 @pytest.mark.parametrize(

@@ -422,7 +422,7 @@ def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
 
     fewest, few, whole = timed(1000), timed(0.6), timed(0)
     assert [len(paced(each)) for each in (fewest, few, whole)] == [1, 1, 0]
-    assert "40 of 800 runs of each world, for one took 1e+03 seconds here" in paced(fewest)[0]
+    assert "40 of 800 runs with each input, for one took 1e+03 seconds here" in paced(fewest)[0]
     for record, runs in ((fewest, 40), (few, 80), (whole, 800)):
         assert record.findings == audited(remembering, ROUND, quick=True, runs=runs).findings
 

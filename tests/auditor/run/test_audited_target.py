@@ -140,9 +140,9 @@ def test_a_linked_attack_names_who_breaks_the_protocol_where_it_hides_the_link(
 @pytest.mark.parametrize(
     ("target", "attack", "why"),
     [
-        ("hfl-sgdmf", "interaction-reconstruction", "ranks items"),
+        ("hfl-sgdmf", "interaction-reconstruction", "only rank items"),
         ("vfl-sgdmf", "interaction-reconstruction", "parties"),
-        ("mf-np", "interaction-reconstruction", "ranks items"),
+        ("mf-np", "interaction-reconstruction", "only rank items"),
         ("fofl-self", "attribute-rows", "its categories"),
     ],
 )
@@ -243,7 +243,7 @@ def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() 
         skipped = [len(each.skipped) for each in (one, two, whole)]
         assert skipped == [0, len(own), 1 - len(own)]
     (row,) = whole.skipped
-    assert row.reason.endswith("It runs from: peers, release.")
+    assert row.reason.endswith("was run by other clients, readers of the released model instead.")
 
 
 def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPat
     found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped
-    assert "At vantage release: It does not train on halves of the users: Expected 4" in row.reason
+    assert "adversary release: No training on halves of the users is made: Expected 4" in row.reason
 
 
 def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +277,7 @@ def test_halves_that_a_target_refuses_are_a_row(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Fcf, "run", refuse)
     (row,) = played.run("user-membership").skipped
-    assert "It does not train on halves of the users: Expected everybody" in row.reason
+    assert "No training on halves of the users is made: Expected everybody" in row.reason
 
 
 @pytest.mark.parametrize(

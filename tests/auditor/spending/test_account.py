@@ -201,9 +201,8 @@ def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> 
     """A mechanism may spend far less than its pure epsilon: the sentence states only the proof."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.lower_bound is None
-    assert "an adversary guesses right up to 81.8% of the time. Upper bound:" in " ".join(
-        str(found).split()
-    )
+    said = " ".join(str(found).split())
+    assert "an adversary can be right up to 81.8% of the time. Proved upper bound:" in said
     assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
 
 
@@ -371,11 +370,11 @@ def test_a_lower_bound_above_the_proof_is_an_alarm(monkeypatch: pytest.MonkeyPat
 def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base: Account) -> None:
     lines = str(base).splitlines()
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
-    said, *_ = " ".join(" ".join(lines).split()).partition("Upper bound: epsilon ≤")
+    said, *_ = " ".join(" ".join(lines).split()).partition("Proved upper bound: epsilon ≤")
     assert said.endswith(
-        "an adversary guesses right up to 85.2% of the time, if the adversary does not learn who "
-        "was drawn. Calculated exactly: an adversary who sees the most revealing message "
-        "guesses right at least 85.2% of the time. "
+        "an adversary can be right up to 85.2% of the time, if the adversary does not learn who "
+        "was drawn. By calculation, an adversary who sees the most revealing message is right at "
+        "least 85.2% of the time about which of two inputs it came from. "
     )
     assert sum("Source:" in line for line in lines) == 1
     for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice "):

@@ -183,7 +183,7 @@ def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
     sentence = remark(found)
     if noise:
-        assert sentence.endswith("better than guessing: the system is useless here.") or (
+        assert sentence.endswith("better than guessing: the recommendations are useless.") or (
             "user and item means: the system learned nothing personal that helps" in sentence
         )
     else:

@@ -209,7 +209,7 @@ def test_of_a_density_of_vectors_says_that_densities_are_no_probabilities() -> N
     )
     witness = verified(density, 0.0, inputs=[0, 1]).witness
     assert witness is not None
-    assert "densities, which are no probabilities" in witness.note
+    assert "densities, which are not probabilities" in witness.note
 
 
 @pytest.mark.parametrize("name", ["laplace", "normal", "clipped", "relu", "coin", "rounded"])
@@ -218,7 +218,8 @@ def test_of_a_sample(name: str) -> None:
     found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
     witness = found.witness
     assert witness is not None
-    counts = re.match(r"measured shares: (\d+) of (\d+) draws against (\d+) of (\d+)", witness.note)
+    shares = r"measured shares: (\d+) of (\d+) draws of a, (\d+) of (\d+) of b"
+    counts = re.match(shares, witness.note)
     assert counts is not None
     right, n, wrong, m = map(int, counts.groups())
     assert stated(witness) == [right / n, wrong / m]

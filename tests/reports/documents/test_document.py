@@ -125,7 +125,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
     whole = document(vary(record, skipped=skipped), "fcf")
     (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
-    assert part.title == "Attacks that could not run: 4 from any vantage"
+    assert part.title == "Attacks that could not run: 4 for all adversaries"
     assert part.blocks == (
         Facts(
             (
@@ -150,14 +150,14 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
     told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
     text = flat(markdown.render(told))
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
-    assert f"**linkage, rows: {', '.join(sorted(TARGETS))}**" in text
+    assert f"**linkage, rows on {', '.join(sorted(TARGETS))}**" in text
     whole = report_document(told)
     *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
     assert notes.title == "Notes"
-    named = {f"({name.lower()})": str(note).lower() for name, note in notes.blocks[0].rows}
+    named = {name.lower(): str(note).lower() for name, note in notes.blocks[0].rows}
     for name, note in named.items():
-        assert text.count(name) >= 3
-        text = text.replace(f"{name}.", note).replace(name, note)
+        assert text.count(f"see {name}.") + text.count(f"({name})") >= 3
+        text = text.replace(f"see {name}.", note).replace(f"({name})", note)
     for finding in told.findings:
         for bound in (upper_bound_fact(finding), lower_bound_fact(finding)):
             assert flat(markdown.escape(str(bound))) in text
@@ -203,7 +203,7 @@ def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     quiet = vary(record, attacks=tuple(none))
     facts, _ = filed(quiet, "fcf")
     assert facts["Inference"].startswith("Not shown by ")
-    assert "an advantage of up to 0." in facts["Inference"]
+    assert "the intervals allow results up to 0." in facts["Inference"]
 
 
 def test_a_system_without_a_claim_is_filed(record: Record) -> None:
@@ -220,12 +220,12 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
     broken = vary(record, **lost)
     _, text = filed(broken, "fmf-ldp")
     for said in (
-        "The system is a re-implementation of what its paper prints, not its authors' code.",
+        "The system is a re-implementation of its paper, not its authors' code.",
         "The audit was quick: it trained 20 of 1,000 rounds. A quick audit that finds",
         "Severity: high or worse.",
         "Not assessed: leak (570 of 600 messages tell nothing).",
         "the training broke down: 570 of 600 messages are empty or unusable",
-        "Measures to take: Train the system again before you quote a figure",
+        "Measures to take: Train the system again before you quote a result",
     ):
         assert said in text
     _, text = filed(vary(record, own=("fcf",)), "fcf")

@@ -54,11 +54,11 @@ def test_a_verdict_that_got_worse_is_told_and_a_better_one_is_not(record: Record
     now, before = with_findings(record, unproved), with_findings(record, proved)
     line, proof, *_ = of(now, before).regressions
     assert line.startswith(f"{proved.target}: the verdict is unproved: epsilon")
-    assert line.endswith("; it was proved.")
+    assert line.endswith("; the earlier verdict was proved.")
     assert "the proved epsilon is not finite, was at most" in proof
     back = of(before, now)
     assert back.regressions == ()
-    assert back.sentences(Trend.BETTER)[0].endswith("; it was unproved.")
+    assert back.sentences(Trend.BETTER)[0].endswith("; the earlier verdict was unproved.")
     assert of(now, before, "never").regressions == ()
 
 
@@ -88,7 +88,7 @@ def test_without_a_claim_of_both_the_comparison_is_incomplete(record: Record) ->
     )
     assert (apart.findings, apart.rows, apart.regressions) == (0, 8, ())
     assert apart.exit_code == 3
-    assert "No claim is in both audits; nothing is worse in 8 attack figures" in apart.conclusion
+    assert "No claim is in both audits; nothing is worse in 8 attack results" in apart.conclusion
     attacked = of(with_findings(record), with_findings(record))  # of systems without claims
     assert attacked.exit_code == 0
     assert attacked.conclusion.startswith("Nothing is worse")
@@ -267,7 +267,7 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
     fewer = vary(fewer, attacks=(), utility=())
     assert [each.sentence for each in of(fewer, record).changes] == [
-        "fcf: it is only in the baseline."
+        "fcf: only the baseline has it."
     ]
 
 
@@ -316,4 +316,4 @@ def test_other_data_and_lost_rows_are_told(record: Record) -> None:
     found = of(with_rows(record), vary(record, provenance=other))
     assert found.regressions == ()
     assert "The data differ: ml-100k" in found.differences[0]
-    assert "8 attack figures" in found.uncertain[0]
+    assert "8 attack results" in found.uncertain[0]

@@ -155,9 +155,9 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     row = won(record, 0.8)
     names = ("gender macro F1 (nobody known)", "gender read for certain", "age_group macro F1")
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
-    links = vary(row, family="linkage", metric="linkage top-1")
+    links, of = vary(row, family="linkage", metric="linkage top-1"), "interactions"
     got = seen(record, None, row, *attributes, links).got
-    assert got.endswith("beat guessing about age group, users' histories, senders of messages")
+    assert got.endswith(f"beat a guess about users' age group, users' {of}, who sent which message")
 
 
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
@@ -165,8 +165,8 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
     told = (
-        "no attack that ran beat guessing (0 of 300 figures did better; the intervals leave "
-        "open an advantage of up to 0.15; other attacks may have more)"
+        "no attack is shown to beat guessing (0 of 300 results beat it; the intervals "
+        "allow results up to 0.15 above guessing; other attacks may do better)"
     )
     assert glance.got == told  # the interval ends at the figure, .65
     assert told[3:] in glance.log_line
@@ -179,11 +179,11 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
     assert (
-        "(0 of 1 figure did better; none of these attacks has an advantage over guessing; "
-        "other attacks may have one)" in by["sure"].got
+        "(0 of 1 result beat it; the intervals exclude that these attacks beat guessing; "
+        "other attacks may beat it)" in by["sure"].got
     )
     most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {round_up(most)};" in by["open"].got
+    assert f"up to {round_up(most)} above guessing;" in by["open"].got
     assert by["open"].not_excluded == max_gain_clause([sure, open_])
 
 
@@ -195,12 +195,12 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
     assert glance.section.not_run == ("linkage",)
-    assert glance.got.startswith("the system was hardly tested: no attack that ran")
+    assert glance.got.startswith("the system was hardly tested: no attack is shown")
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.got == (
-        "no attack that ran beat guessing (0 of 2 figures did better; 1 attack could not run; the "
-        "intervals leave open an advantage of up to 0.15; other attacks may have more)"
+        "no attack is shown to beat guessing (0 of 2 results beat it; 1 attack could not run; "
+        "the intervals allow results up to 0.15 above guessing; other attacks may do better)"
     )
 
 
@@ -275,7 +275,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
     )
     none = vary(record, attacks=rows)
     assert comparable(none) == find_leaks(none) == ()
-    assert leak_sentences(none, 0.05).startswith("No leak found: none of 0 figures of attacks")
+    assert leak_sentences(none, 0.05).startswith("No leak is shown: none of 0 comparable results")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
@@ -328,7 +328,7 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
     (leak,) = find_leaks(vary(record, attacks=(one,)))
     assert leak.low_limit == pytest.approx(0.79)
     assert max_gain_clause([same]) == (
-        "the intervals leave open an advantage of up to 0.01; other attacks may have more"
+        "the intervals allow results up to 0.01 above guessing; other attacks may do better"
     )
 
 

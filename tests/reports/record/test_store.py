@@ -266,9 +266,7 @@ def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     (tmp_path / "report.json").write_text(json.dumps(raw))
     found = Record.read(tmp_path)
     assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
-    assert {basis_words(f.claim) for f in found.findings} == {
-        "the record does not say who states it"
-    }
+    assert {basis_words(f.claim) for f in found.findings} == {"author not recorded"}
 
 
 def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:

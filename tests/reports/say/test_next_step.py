@@ -22,31 +22,30 @@ from tests.reports.record.test_severity import USER, judged, seen, won
 
 # The scope of ``judged``, which travels with every epsilon that is advised.
 HERE = (
-    "for everything about one user (for any two inputs that differ in this unit), over the whole "
-    "training, against the server"
+    "for everything about one user, over the whole training, against the server (neighbouring "
+    "inputs: any two inputs that differ in the protected data)"
 )
 
 
 def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     refuted = judged(record, 1.0, 2.2442, 1.6)
-    assert todo(record, refuted) == (
-        f"Withdraw the claim, or claim epsilon 2.25 instead of 1, {HERE}."
+    assert (
+        todo(record, refuted) == f"Withdraw the claim; or claim epsilon 2.25 (instead of 1) {HERE}."
     )
     mended = vary(refuted, repair="as_published=false")
-    assert "or set as_published=false, with which the claim is proved" in todo(record, mended)
+    assert "settings to as_published=false, with which the claim is proved" in todo(record, mended)
     endless = judged(record, 1.0, math.inf, math.inf)
     assert todo(record, endless) == "Withdraw the claim."
-    assert todo(record, judged(record, 178.0, 3.286, 2.8)) == (
-        f"You may claim epsilon 3.29 instead of 178, {HERE}."
-    )
+    room = judged(record, 178.0, 3.286, 2.8)
+    assert todo(record, room) == f"You may claim epsilon 3.29 (instead of 178) {HERE}."
     unproved = judged(record, 1.0, 3.7052, None)
     assert todo(record, unproved) == (
-        f"Claim epsilon 3.71 {HERE}, or supply the missing proof of epsilon 1."
+        f"Claim epsilon 3.71 {HERE}; or supply the missing proof of epsilon 1."
     )
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
-        "Set as_published=false, with which the claim is proved, or supply the missing proof of "
-        "epsilon 1. The proved epsilon, 10.8, promises next to nothing."
+        "Change the settings to as_published=false, with which the claim is proved; or supply the "
+        "missing proof of epsilon 1. The proved epsilon, 10.8, promises next to nothing."
     )
     assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
@@ -74,7 +73,7 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
     proof = upper(3.7052, USER, "a proof", 1e-5, "the client adds the noise of its proof")
     own = judged(record, 2.0, None, None, accounted=proof)
     game = judged(record, 2.0, None, 1.63, accounted=proof, game="local game over 36 items")
-    said = f"Claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof, "
+    said = f"Claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof; "
     for order in ((own, game), (game, own)):
         assert Section("it", order).headline_finding is game
         assert todo(record, *order) == f"{said}or supply the missing proof of epsilon 2."
@@ -102,10 +101,10 @@ def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
     section = Section("it", (peers, open_), is_quick=True, n_users=600)
     said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
     wrong, beyond, may, last = (
-        said.index(part) for part in ("Do not deploy", "Claim nothing", "You may", "This audit")
+        said.index(part) for part in ("Do not deploy", "Make no claim", "You may", "This audit")
     )
     assert 0 == wrong < beyond < may < last
-    assert "Claim nothing against the server: no finite epsilon is proved." in said
+    assert "Make no claim against the server: no finite epsilon is proved." in said
 
 
 KINDS = {
@@ -137,7 +136,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
         assert ("claim epsilon" in said.lower()) == (f"{HERE}" in said and "Quote" not in said)
         if "claim epsilon" in said.lower():
             assert ("This audit was quick" in said) == quick
-            assert re.search(r"laim epsilon 2( instead of [19],)? for", said), said
+            assert re.search(r"laim epsilon 2( \(instead of [19]\))? for", said), said
         assert ("proof=" in said) <= own
         if leak >= 0.3 and one.verdict is not Verdict.VIOLATED:
             assert said.startswith(
@@ -153,8 +152,9 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
     other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
     assert next_step(Section("it", (refuted, other)), leaks=False) == (
-        f"Withdraw the claim, or claim epsilon 2 instead of 1, {HERE}, or set faithful=false, with "
-        "which the claim is proved over one round, but not over the whole training."
+        f"Withdraw the claim; or claim epsilon 2 (instead of 1) {HERE}; or change the settings to "
+        "faithful=false, with which the claim is proved over one round, but not over the whole "
+        "training."
     )
 
 
@@ -165,6 +165,10 @@ def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
     assert refuted.verdict is Verdict.VIOLATED
     assert "Claim epsilon" not in seen(record, refuted).todo
+    wider = replace(USER, horizon=Horizon.ROUND)
+    played = vary(refuted, verdict=Verdict.INCOMPARABLE, scope=wider)
+    assert "epsilon is then" not in todo(record, judged(record, 1.0, 1.0, None), played)
+    assert "epsilon is then" in todo(record, judged(record, 1.0, 1.0, None), vary(played, game=""))
 
 
 def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record: Record) -> None:
@@ -174,7 +178,7 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
     said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said == (
-        "Withdraw the claim, or quote it only over one round, for which it is proved. The "
+        "Withdraw the claim; or claim it only over one round, for which it is proved. The "
         "proved epsilon, 5,000, promises next to nothing."
     )
     for other in (
@@ -190,7 +194,7 @@ def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
     proof = upper(2.0, USER, "a proof", 1e-6, "nobody colludes")
     refuted = vary(judged(record, 1.0, 2.0, 1.5), accounted=proof)
     assert todo(record, refuted) == (
-        f"Withdraw the claim, or claim epsilon 2 at delta 1e-06 instead of 1, {HERE}, if nobody "
+        f"Withdraw the claim; or claim epsilon 2 at delta 1e-06 (instead of 1) {HERE}, if nobody "
         "colludes."
     )
 

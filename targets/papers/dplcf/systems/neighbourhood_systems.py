@@ -1,7 +1,7 @@
-"""Item-neighbourhood systems of the DPLCF paper.
+"""Systems of the DPLCF paper that recommend by similarities of items.
 
-The two DPLCF systems correct the item similarities for the random flips of the bits; the LCF
-systems do not.
+Each client uploads its interaction bits, randomly flipped (except in LCF-UB). The two DPLCF systems
+correct the item similarities for the flips; the LCF systems do not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class LcfUb(ItemKnn):
     """Item-based collaborative filtering on the true interactions, without privacy protection.
 
     LCF-UB (section 4.1.2) is the paper's upper bound of the utility of item-based filtering. The
-    server receives every interaction in the clear, and the paper promises no privacy for this
-    system.
+    server receives every interaction unflipped, and the paper promises no privacy for this system.
     """
 
     randomizer = None
@@ -38,8 +37,8 @@ class LcfUb(ItemKnn):
 class LcfSp(FlippedKnn):
     """Item neighbourhoods computed from symmetrically flipped bits, without correction for flips.
 
-    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). The uploads
-    are the same as in DPLCF-SP, and so are their privacy claims and bounds.
+    LCF-SP (section 4.1.2) is DPLCF-SP without the estimation step (equations 5 to 10). Uploads,
+    privacy claims and bounds are those of DPLCF-SP.
     """
 
     unprotected = "lcf-ub"
@@ -51,8 +50,8 @@ class LcfAp(FlippedKnn):
     """Item neighbourhoods computed from asymmetrically flipped bits, without correction for flips.
 
     LCF-AP (section 4.1.2) is DPLCF-AP without the estimation step (equations 5 to 10). The uploads
-    are the same as in DPLCF-AP. They are claimed to be epsilon-private, but an uploaded 0 proves
-    that the true bit is 0.
+    are those of DPLCF-AP. They are claimed to be epsilon-private, but an uploaded 0 proves that the
+    true bit is 0.
     """
 
     unprotected = "lcf-ub"
@@ -61,13 +60,16 @@ class LcfAp(FlippedKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class DplcfSp(FlippedKnn):
-    """DPLCF with symmetric flipping: p = 1 - q = e^eps/(1 + e^eps).
+    """DPLCF with symmetric flips: every bit is uploaded flipped with probability 1/(1 + e^eps).
 
-    DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is right and tight.
+    A true 1 is uploaded as a 1 with probability p = e^eps/(1 + e^eps), and a true 0 with
+    probability q = 1 - p. DPLCF-SP (section 3.2.2) claims epsilon for one interaction; the claim is
+    right and tight.
 
-    The server inverts equation 6 with its two misprints corrected; with ``as_printed`` it inverts
-    the printed equation. Both inverses are applied to the uploads after they are sent, so no
-    epsilon changes.
+    The server estimates counts of true bit pairs by the inverse of matrix A (equation 6), which
+    maps true counts to expected uploaded counts. With ``as_printed`` the server inverts A as
+    printed; otherwise its two misprints are corrected. The estimation begins after the uploads are
+    sent, so the choice of the inverse does not change epsilon.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -84,9 +86,9 @@ class DplcfSp(FlippedKnn):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse (4, 4) of the matrix A as equation 6 misprints it.
+        """Inverse (4, 4) of matrix A as equation 6 misprints A; None unless ``as_printed`` is set.
 
-        None unless ``as_printed`` is set.
+        A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
         flip = self.randomizer
         if not self.as_printed or flip is None:
@@ -96,21 +98,23 @@ class DplcfSp(FlippedKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class DplcfAp(FlippedKnn):
-    """DPLCF with asymmetric flipping: p = 1, q = e^-eps.
+    """DPLCF with asymmetric flips: a true 0 is uploaded as a 1 with probability e^-eps.
 
-    DPLCF-AP (section 3.2.2) is claimed to be epsilon-private, but an uploaded 0 proves that the
-    true bit is 0.
+    A true 1 is always uploaded as a 1. DPLCF-AP (section 3.2.2) is claimed to be epsilon-private,
+    but an uploaded 0 proves that the true bit is 0.
 
-    The ratio p/q = e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the
-    ratio (1-q)/(1-p) is infinite. The upload is (eps, delta)-private with delta = 1 - e^-eps.
+    Let p and q be the probabilities of uploading a 1 for a true 1 and for a true 0. The ratio p/q =
+    e^eps bounds the likelihood ratio only of an uploaded 1. For an uploaded 0 the ratio (1-q)/(1-p)
+    is infinite. The upload is (eps, delta)-private with delta = 1 - e^-eps.
 
     ``keep`` is p, the probability that a true 1 is uploaded as a 1, with q = p e^-eps. The paper
-    takes 1 and states that any value in [1/2, 1] suffices, because p/q <= e^eps. In fact only p <=
-    e^eps/(1+e^eps) suffices.
+    takes p = 1 and states that any value in [1/2, 1] suffices, because p/q <= e^eps. In fact only p
+    <= e^eps/(1+e^eps) suffices.
 
-    The server uses the right inverse of A; with ``as_printed`` it uses equation 11, which is for p
-    = 1 and makes sim(i, j) differ from sim(j, i). Both inverses are applied to the uploads after
-    they are sent, so no epsilon changes.
+    The server estimates counts of true bit pairs by the corrected inverse of matrix A, which maps
+    true counts to expected uploaded counts; with ``as_printed`` the server uses the misprinted
+    equation 11, which is for p = 1 and makes sim(i, j) differ from sim(j, i). The estimation begins
+    after the uploads are sent, so the choice of the inverse does not change epsilon.
     """
 
     keep: Share = 1.0
@@ -130,13 +134,16 @@ class DplcfAp(FlippedKnn):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse (4, 4) of A as printed in equation 11, with its misprints.
+        """Inverse (4, 4) of matrix A as the paper's equation 11 prints it, with misprints; None
+        unless ``as_printed`` is set.
 
-        None unless ``as_printed`` is set.
+        A maps counts of true bit pairs to expected counts of uploaded bit pairs.
         """
         return printed_inverse(self.randomizer.q) if self.as_printed else None
 
     @property
     def randomizer(self) -> BitFlip:
-        """Distribution of one uploaded bit, with p = ``keep`` and q = p e^-eps."""
+        """Distribution of one uploaded bit: a 1 has probability p = ``keep`` for a true 1, and q =
+        p e^-eps for a true 0.
+        """
         return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

@@ -1,1 +1,3 @@
-"""Systems of the federated-MF paper: vertical, horizontal, local and central."""
+"""Systems of the federated-MF paper: parties with different items (vertical), with different users
+(horizontal), with one user each (local), and central.
+"""

@@ -66,9 +66,10 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 class DpSgdMf(NoisySteps):
     """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
 
-    DP-SGD (Abadi et al. 2016) trains both tables, and one trusted party publishes them.
+    DP-SGD (Abadi et al. 2016) trains user and item tables, and one trusted party publishes them.
 
-    This is the gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
+    This is the gradient clipping of Figure 4 (section 4.3), with s = 1 party, gradients of norm at
+    most C = 10, and at most theta = 10 ratings per user if the unit is the user.
     """
 
     parties: int = 1
@@ -84,7 +85,11 @@ class DpSgdMf(NoisySteps):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
+        """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
+        at most C.
+
+        z is ``noise_multiplier``, and C is ``clip``.
+        """
         return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)
 
 
@@ -104,11 +109,11 @@ class DpSgld(NoisySteps):
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
-    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R. This is the
-    inequality of embedding clipping, without its sign constraint. Per user, L is the sensitivity of
-    ``trim`` ratings together. The prior is flat within the balls. The noise is about 30 times that
-    of the moments accountant, so that even without amplification the proved epsilon is little more
-    than the claim.
+    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R, for the
+    largest rating R. It obeys the inequality of embedding clipping, but embeddings may have any
+    sign. Per user, L is the sensitivity of ``trim`` ratings together. The prior is flat within the
+    balls of norm^2 <= R. The noise is about 30 times that of the moments accountant, so that even
+    without amplification the proved epsilon is little more than the claim.
     """
 
     parties: int = 1
@@ -123,7 +128,13 @@ class DpSgld(NoisySteps):
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Gaussian noise for clipped errors and embeddings, z times the Lipschitz constant L."""
+        """Returns the Gaussian noise of deviation z L on clipped gradients, for the Lipschitz
+        constant L.
+
+        The noise multiplier z makes the variance of the noise 128 K (n'/n)^2 L^2 ln(5 K n'/(2
+        delta)) ln(2/delta) / epsilon^2, for K steps that sample n' of n rows (Wang, Fienberg and
+        Smola 2015, Algorithm 2).
+        """
         clipping = Clipping.of_errors(self.bound)
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
@@ -132,7 +143,7 @@ class DpSgld(NoisySteps):
         return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Gradient steps whose noise is at least that of Langevin dynamics."""
+        """Returns gradient steps whose noise is at least that of Langevin dynamics."""
         return replace(super().descent(n_users, joint), is_langevin=True)
 
 
@@ -141,23 +152,26 @@ class ObjPertb(System):
     """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
     ObjPertb (Hua, Xia, Zhong, IJCAI 2015) hides the value of one rating with epsilon in the
-    published V.
+    published item embeddings.
 
-    The curator factorizes the ratings by alternating least squares, keeps the user embeddings U,
-    clipped to |u| <= 1, and publishes for every item the minimizer of the perturbed objective
+    The curator factorizes the ratings by alternating least squares, keeps the user embeddings u,
+    clipped to |u| <= 1, and publishes for every item the embedding v that minimizes the perturbed
+    objective
 
-        sum over its ratings of (x - u.v)^2 + lambda |v|^2 + b.v,
+        sum over its ratings x of (x - u.v)^2 + lambda |v|^2 + b.v.
 
-    with b of density proportional to exp(-epsilon |b| / (2R)), because a rating's value moves the
-    gradient by at most 2R|u|. A user of at most ``trim`` ratings divides epsilon among these
-    ratings. The federated-MF paper compares with this method (section 4.3, Figure 5) but does not
-    describe it. The variant with a trusted curator and the settings here are assumed.
+    b has density proportional to exp(-epsilon |b| / (2R)), for the largest rating R, because a
+    rating's value moves the gradient by at most 2R|u|. A user of at most ``trim`` ratings divides
+    epsilon among these ratings. The federated-MF paper compares with this method (section 4.3,
+    Figure 5) but does not describe it. The variant with a trusted curator and the settings here are
+    assumed.
 
-    The proof treats U as fixed, but U is computed from the same ratings without noise, and changes
-    with them. The method as published (``as_published``) has no proof. In the repaired version U is
-    random and public. Then b is a linear function of V, whose slope does not depend on values, and
-    epsilon holds exactly for the value of a rating that is present in both worlds. No epsilon holds
-    for the presence of a rating, because the change 2u(x - u.v) grows with v.
+    The proof treats user embeddings as fixed, but they are computed from the same ratings without
+    noise, and change with the ratings. The method as published (``as_published``) has no proof. In
+    the repaired version user embeddings are random and public. Then b is a linear function of v,
+    whose slope does not depend on values, and epsilon holds exactly for the value of a rating that
+    is present in both neighbouring inputs. No epsilon holds for the presence of a rating, because
+    the change 2u(x - u.v) grows with v.
     """
 
     factors: EmbeddingSize = 20
@@ -173,9 +187,10 @@ class ObjPertb(System):
     noise_setting = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of pure epsilon for a rating's value in the repaired version.
+        """Returns the accounting event of epsilon at delta 0, for the value of a rating in the
+        repaired version.
 
-        Otherwise the non-private event.
+        ``NonPrivateDpEvent`` for other changes, and for the method as published.
         """
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.user_embeddings.public and value and scope.horizon is not Horizon.REPORT:
@@ -183,9 +198,11 @@ class ObjPertb(System):
         return dp.NonPrivateDpEvent()
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
 
-        They cover one published table, and the sweeps over the ratings.
+        The only message is the published item table. Each of ``sweeps`` alternating solutions is
+        one pass over the ratings.
         """
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
@@ -193,7 +210,7 @@ class ObjPertb(System):
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Factorizes the ratings, perturbs the objective and publishes the items in one round.
 
-        Memory is (n + m) p^2 numbers, for the normal equations.
+        Memory is (n + m) p^2 numbers for n users, m items and p factors, for the normal equations.
         """
         streams = Streams.spawn(rng, 1)
         ratings = check_ratings(interactions, self.bound)
@@ -206,11 +223,15 @@ class ObjPertb(System):
         return TrainingResult({"items": items}, {"users": users, "items": items})
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with the curator as the only sender."""
+        """Returns what the adversary knows of a run, in which the curator is the only sender."""
         return replace(super().public(interactions), n_silos=1)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Published item embeddings, (m, p), of a curator who has only one user's ratings."""
+        """Returns the item embeddings (m, p) published by a curator who has only one user's
+        ratings.
+
+        There is one message per requested upload, for m items and p factors.
+        """
         owners, streams, m = calls.profile_ids, calls.streams, calls.profiles.n_items
         ratings = check_ratings(calls.interactions, self.bound)
         if self.unit == "user":
@@ -227,7 +248,7 @@ class ObjPertb(System):
         return {"items": Dense(sent, Kind.MODEL)}
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v of ``users``, (len(users), n_items).
+        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
         The user embeddings u are those that the curator keeps.
         """
@@ -241,13 +262,16 @@ class ObjPertb(System):
 
     @property
     def _share(self) -> float:
-        """Epsilon per rating."""
+        """Epsilon per rating: ``epsilon``, divided by ``trim`` if the unit is the user."""
         return self.epsilon / self.trim if self.unit == "user" else self.epsilon
 
     def _publish(
         self, ratings: sparse.csr_array, streams: Streams
     ) -> tuple[Floats, NDArray[np.float32]]:
-        """U and perturbed V of curators, each with its own block of columns and its own stream."""
+        """Returns user embeddings and perturbed item embeddings of several curators.
+
+        Each curator has its own block of columns of ``ratings`` and its own random stream.
+        """
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
         users = self.user_embeddings(ratings, ridge, streams.fold_in(0))
@@ -261,7 +285,7 @@ class ObjPertb(System):
 
 @dataclass(frozen=True, slots=True)
 class _FittedUsers:
-    """User embeddings computed from the same ratings, by alternating least squares."""
+    """User embeddings that alternating least squares fits to the private ratings."""
 
     sweeps: int
 
@@ -302,7 +326,10 @@ def _least_squares(
     ridge: NDArray[np.float64],
     linear: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Minimizers w of sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
+    """Minimizers w, one per row of ``ratings``, of sum (x - w.o)^2 + w ridge w + linear.w.
+
+    The sum is over the row's ratings x, with o the row of ``vectors`` for the rated column.
+    """
     p = vectors.shape[1]
     seen = sparse.csr_array(
         (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
@@ -322,16 +349,18 @@ class GdDr(ReportingSystem, LocalMf):
     Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018) is the paper's local baseline, with epsilon/T
     per report.
 
-    The server draws a random matrix Phi of ``rows`` x m, with entries N(0, 1/rows), and sends it
-    once. In each of T rounds a device takes a step on its user embedding. It multiplies its item
-    gradient (2 (u.v - x) u in the rows that it rated) by Phi, clips the product to [-1, 1], draws
-    one of its entries uniformly, and reports it as one randomized sign with epsilon/T. The server
-    descends along Phi^T times the mean report, an unbiased estimate of the mean gradient unless
-    entries were clipped.
+    The server draws a random matrix Phi of ``rows`` by m (the number of items), with entries N(0,
+    1/rows), and sends it once. In each of T rounds a device takes a step on its user embedding u.
+    The device multiplies its item gradient by Phi; the gradient is 2 (u.v - x) u in the row of an
+    item v that it rated x. The device clips the product to [-1, 1], draws one of its entries
+    uniformly, and reports the entry as one randomized sign with epsilon/T. The server descends
+    along Phi^T times the mean report, an unbiased estimate of the mean gradient unless entries were
+    clipped.
 
     Li et al. compare with this method and state neither its settings nor the split of epsilon
-    (section 6.3 states T = 10). ``epsilon`` is that of a user over the training; it, ``rows`` and
-    the use of Phi^T are assumed. Embeddings are constrained by equation 6 instead of regularized.
+    (section 6.3 states T = 10). ``epsilon`` is that of a user over the training; this, ``rows`` and
+    the use of Phi^T are assumed. Embeddings are constrained by equation 6 (entries >= 0, norm^2 at
+    most the largest rating) instead of regularized.
     """
 
     epsilon: Annotated[Budget, "epsilon of a user over the training"] = 10.0
@@ -351,31 +380,41 @@ class GdDr(ReportingSystem, LocalMf):
             )
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
 
-        They cover one report per round, and two tables for the matrix Phi.
+        A message is one report of 5 bytes. Memory includes two tables of the size of the
+        random matrix Phi, ``rows`` x n_items, with which gradients are multiplied.
         """
         directions = 2 * self.rows * interactions.n_items
         return super().cost_args(interactions) | {"bytes": 5, "held": directions}
 
     @property
     def each(self) -> float:
-        """Epsilon per report: the epsilon of the training over the number of rounds."""
+        """Epsilon per report: the epsilon of the training divided by the number of rounds."""
         return self.epsilon / self.rounds
 
     def randomizer(self, n_items: int = 0) -> OneCoordinate:
-        """Randomizer of one report: one entry of the product of Phi and the item gradient.
+        """Returns the mechanism of one report: the randomized sign of one entry of the reduced item
+        gradient.
 
-        The product has shape (rows, factors).
+        The reduced gradient, of shape (rows, factors), is the random matrix Phi times the item
+        gradient.
         """
         return OneCoordinate(self.each, self.rows * self.factors)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with the distribution of a report's bit given its entry."""
+        """Returns what the adversary knows of a run, with the distribution of a report's sign given
+        its entry.
+        """
         return replace(super().public(interactions), channel=ReportDistribution(self.each))
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """One pair of users with one rating each, of two items with opposite signs in Phi."""
+        """Returns one pair of worst-case inputs: two users with one rating each, of different
+        items.
+
+        The columns of the two items in the random matrix Phi have opposite signs.
+        """
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.create(np.eye(2) * self.bound, name="game")
         # Gradients are 2 R u. The weights make them exceed 1 for every R.
@@ -396,7 +435,9 @@ class GdDr(ReportingSystem, LocalMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Reports of all devices (component "signs"), and their user embeddings after one step."""
+        """Returns reports of all devices (array "signs"), and the user embeddings after one step,
+        one row per user.
+        """
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
         randomizer, n = self.randomizer(), ratings.shape[0]
         draws = streams.uniform(3)
@@ -424,7 +465,11 @@ class GdDr(ReportingSystem, LocalMf):
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all reports; then the server takes a step along Phi^T times the mean report."""
+        """Runs a round: the server steps along Phi^T times the mean report of all devices.
+
+        Phi is the random matrix that reduces gradients. Returns the round's messages, and the next
+        item embeddings, one row per item.
+        """
         messages = send(model)
         reports = messages["signs"]
         mean = reports.total() / len(reports)
@@ -434,12 +479,17 @@ class GdDr(ReportingSystem, LocalMf):
         return crossed, project(after.astype(np.float32), self.bound)
 
     def extra_tables(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Random matrix Phi, the same in all broadcasts."""
+        """Draws the random matrix Phi, (rows, n_items), which is the array "projection" of every
+        broadcast.
+        """
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Returns the broadcast after a check of the shape of its matrix Phi."""
+        """Returns the broadcast after a check of its random matrix Phi, "projection".
+
+        Raises InputError if the matrix is missing or has another shape than (rows, n_items).
+        """
         sent = super().get_broadcast(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

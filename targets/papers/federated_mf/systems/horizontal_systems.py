@@ -57,11 +57,11 @@ class FmfHfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): each party sends its item embeddings
-    V^(k) in the clear.
+    V^(k) as they are.
 
-    In the second stage, gradient descent moves both embeddings; steps on user embeddings have n_k/n
-    times the rate of steps on items. The system has neither clipping nor noise. With ``tuning`` 0
-    it has no fine-tuning either.
+    Gradient descent moves user and item embeddings. At a party with n_k of the n users, steps on
+    user embeddings have n_k/n times the rate of steps on items. The system has neither clipping nor
+    noise. With ``tuning`` 0 it has no fine-tuning either.
     """
 
     learning_rate: float = 0.5
@@ -73,7 +73,7 @@ class FmfHfl(NoiselessSystem, PartyMf):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """Exchange of item embeddings V, which the server averages."""
+        """Protocol in which parties send item embeddings, and the server averages them."""
         return ItemsAveraged(True, self.tuning, self.tuning_rate)
 
 
@@ -84,9 +84,10 @@ class HflLocalSgd(NoUploads, PartyMf):
     Local SGD, the dotted lines of Figure 9 (section 5.3), has no messages, no clipping and no
     noise.
 
-    Each party takes T T' steps on both embeddings of its own loss (Figure 3a for s = 1), from a
-    random start, and predicts with them. The system promises nothing and reveals nothing. HFL-SGDMF
-    must be more accurate than this baseline for a party to take part.
+    Each party minimizes its own loss over its user and item embeddings, by T T' steps (T rounds of
+    T' steps, Figure 3a for a single party) from a random start. The party predicts with these
+    embeddings. The system promises nothing and reveals nothing. HFL-SGDMF must be more accurate
+    than this baseline for a party to take part.
     """
 
     learning_rate: float = 0.1
@@ -105,16 +106,16 @@ class HflSgdmf(NoisySteps):
     HFL-SGDMF (Figure 3c): a training has T rounds of T' noisy steps each. Proposition 3 accounts
     for the T' steps of one round only.
 
-    In the first stage a party fits its user embeddings to the first V (``fitting`` steps, without
-    noise or trimming). In the second stage only V^(k) moves, with embedding clipping and noise. In
-    the last stage each party fine-tunes both embeddings on all its ratings, without noise, and
-    keeps them. ``noise_multiplier`` z = 1.7 makes epsilon about 0.85 over T T' steps by the
-    authors' package; The paper does not state ``fitting`` and
-    ``tuning``, the numbers of steps of the first and the last stage: their values are assumed.
+    In the first stage a party fits its user embeddings to the first item embeddings V (``fitting``
+    steps, without noise or trimming). In the second stage only the party's item embeddings V^(k)
+    move, with embedding clipping and noise. In the last stage each party fine-tunes user and item
+    embeddings on all its ratings, without noise, and keeps them. ``noise_multiplier`` z = 1.7 makes
+    epsilon about 0.85 over T T' steps by the authors' package. The paper does not state ``fitting``
+    and ``tuning``, the numbers of steps of the first and the last stage: their values are assumed.
 
     ``train_both`` selects the vanilla variant with which Figure 8 compares: user embeddings begin
-    at random and take a step without noise whenever item embeddings do (equation 5). Its claim is
-    the same.
+    at random and take a step without noise whenever item embeddings do (equation 5). The claim of
+    the variant is that of HFL-SGDMF.
     """
 
     learning_rate: float = 0.1
@@ -140,40 +141,50 @@ class HflSgdmf(NoisySteps):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """Exchange of item embeddings V, which the server averages."""
+        """Protocol in which parties send item embeddings, and the server averages them."""
         return ItemsAveraged(self.noise(1).users_move, self.tuning, self.tuning_rate)
 
     @property
     def n_fit_steps(self) -> int:
         """Number of steps that fit user embeddings to the first item embeddings.
 
-        The number is 0 with ``train_both``, and in the repaired version for the unit rating.
+        The number is 0 with ``train_both``, and in the repaired version if the unit is a rating.
         """
         return self.fitting if self.noise(1).users_follow and not self.train_both else 0
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """Gaussian noise of deviation z Delta on gradients in item embeddings.
+        """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
 
-        The user embeddings are fitted before the noisy steps, or move with them (``train_both``).
+        z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings are
+        fitted before the noisy steps, or move in these steps (``train_both``).
         """
         return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
 
     def epsilon_of_a_round(self, population: Population) -> float:
-        """Epsilon of the T' steps of one round, by the authors' accountant (Proposition 3)."""
+        """Epsilon, at the delta of the setting ``delta``, of one round's local steps, by the
+        authors' accountant (Proposition 3).
+
+        ``population``: numbers of users and items; they do not change the result.
+        """
         return authors_epsilon(*self.dp_inputs(population, self.local_steps))
 
     def round_by_theorem_1(self, population: Population) -> float:
-        """Epsilon of the T' steps of one round by Theorem 1."""
+        """Returns epsilon, at the delta of the setting ``delta``, of one round's local steps, by
+        the paper's Theorem 1 (moments accountant).
+
+        ``population``: numbers of users and items; they do not change the result.
+        """
         return theorem_1_epsilon(*self.dp_inputs(population, self.local_steps))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism whose privacy curve is a lower bound for the uploads of a party.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
+        if none is known.
 
-        The mechanism outputs the rows of one user's items in the party's item embeddings V of every
+        The mechanism outputs the rows of one user's items in the party's item embeddings of every
         round, for broadcasts that the server chooses. The bound (``lower_bounds``) is for adding or
         removing a rating that turns its user's embedding, or for adding or removing a user. None in
-        the repaired version, for other changes, for other vantages, without noise, and with
-        ``train_both``, where user embeddings move.
+        the repaired version, for other changes, for other adversaries than the server, without
+        noise, and with ``train_both``, where user embeddings move.
         """
         noise = self.noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.users_move and noise.sigma > 0
@@ -200,9 +211,10 @@ class HflSynsgd(NoisySteps):
 
     The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In each of
     ``rounds`` = 1000 steps a party sends the noisy sum of its item gradients, and takes a step on
-    its user embeddings without noise. The server divides by the average number of ratings of a
-    user, steps on the mean weighted by n_k/n, and projects. Both embeddings start at random. At the
-    end each party fine-tunes as in HFL-SGDMF. Gradients are bounded by embedding clipping, as in
+    its user embeddings without noise. The server divides each sum by the average number of ratings
+    of a user. Then it steps on the mean of the sums, weighted by the parties' shares n_k/n of
+    users, and projects the item embeddings to their bounds. User and item embeddings start at
+    random. At the end each party fine-tunes, and gradients are bounded by embedding clipping, as in
     HFL-SGDMF. ``noise_multiplier`` is z, the deviation of the noise over the sensitivity.
     """
 
@@ -222,24 +234,28 @@ class HflSynsgd(NoisySteps):
 
     @property
     def exchange(self) -> _ItemsSummed:
-        """Exchange in which parties send gradients instead of item embeddings."""
+        """Protocol in which parties send noisy gradients instead of item embeddings."""
         return _ItemsSummed(self.noise(1).users_move, self.tuning, self.tuning_rate)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """Gaussian noise of deviation z Delta on gradients in item embeddings.
+        """Returns the Gaussian noise of deviation z Delta on gradients by item embeddings.
 
-        User embeddings move in every step, without noise.
+        z is ``noise_multiplier``, and Delta the sensitivity of section 5.2. User embeddings move in
+        every step, without noise.
         """
         return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
 
 
 class _ItemsSummed(ItemsAveraged):
-    """Exchange in which each party sends one noisy sum of item gradients per step."""
+    """Protocol in which each party sends one noisy sum of item gradients per step."""
 
     component = "noisy"
 
     def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Noisy gradient sums of all parties, stored as the drawn rows and one seed per party."""
+        """Noisy gradient sums of all parties, each with one row per item.
+
+        The sums are stored as the drawn rows and one noise seed per party.
+        """
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             descent = mf.descent(len(party.members))
@@ -269,7 +285,11 @@ class _ItemsSummed(ItemsAveraged):
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Next item embeddings: a step along the weighted mean of the sums, then a projection."""
+        """Returns the next item embeddings, one row per item.
+
+        The server steps along the weighted mean of the parties' sums, and projects the embeddings
+        to their bounds.
+        """
         sums = sent.dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
@@ -277,7 +297,10 @@ class _ItemsSummed(ItemsAveraged):
         return project(np.asarray(moved, np.float32), mf.bound)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Noisy gradients of one step for parties of one user each, (m, p) per message."""
+        """Noisy gradients of one step for parties of one user each, one (m, p) table per message.
+
+        A table has one row for each of m items, and p factors.
+        """
         items, first = received_items(mf, calls)
         ratings, streams = check_ratings(calls.interactions, mf.bound), calls.streams
         users = first_users(mf, ratings, first, streams)

@@ -1,4 +1,4 @@
-"""Systems with one user per party: local federated learning (LFL) and users who train alone."""
+"""Systems with one user per party: local federated learning (LFL), and users who train alone."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class LflLdp(PretrainedMf):
     LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10) adds noise of deviation z 2 R^(3/2) to
     every message.
 
-    The paper describes it in one sentence, as evidence that cooperation cannot help with such
-    noise. Devices fit their user embeddings to the first item embeddings V (stage 1). In each of T
-    rounds a device sends the gradient of one of its ratings with that noise on the whole table, and
-    the server steps on the mean. Secure aggregation is not needed and not used.
-    ``noise_multiplier`` and ``delta`` are assumed: with z = 1.64 the local epsilon at T = 10 is
-    about that of GD-DR here, 10.
+    The paper describes this system in one sentence, as evidence that cooperation cannot help with
+    such noise. R is the largest rating. Devices fit their user embeddings to the first item
+    embeddings (stage 1). In each of T rounds a device sends the gradient of one of its ratings, as
+    a table of all items with that noise on every entry, and the server steps on the mean. Secure
+    aggregation is not needed and not used. ``noise_multiplier`` and ``delta`` are assumed: with z =
+    1.64 the local epsilon at T = 10 is about that of GD-DR here, 10.
     """
 
     noise_multiplier: float = 1.64
@@ -96,10 +96,10 @@ class LflLdp(PretrainedMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism of all messages of a user who has one rating or is absent.
+        """Returns the mechanism of all messages of a user who has one rating or is absent.
 
         The broadcast item embeddings are those that reveal most. None for other changes, for other
-        vantages and without noise.
+        adversaries than the server and without noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -108,7 +108,8 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.n_uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of T Gaussian mechanisms, one per message of a device.
+        """Returns the accounting event of one Gaussian mechanism per round in the period of
+        ``scope``.
 
         The sensitivity is the norm of one gradient for adding or removing a user, and the largest
         distance of two gradients for other changes.
@@ -120,16 +121,19 @@ class LflLdp(PretrainedMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Noisy gradients of all devices (component "update", (m, p)).
-
-        User embeddings are returned unchanged.
+        """Returns the noisy gradients of all devices, as the array "update" with one row per item,
+        and the unchanged user embeddings.
         """
         return {"update": self.noisy_upload(ratings, users, model, streams, self.sigma)}, users
 
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; then the server steps on their mean and projects."""
+        """Collects all messages; then the server steps on their mean, and projects the item
+        embeddings to their bounds.
+
+        Returns the round's messages, and the next item embeddings, one row per item.
+        """
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = rate_at(number, self.rounds, self.learning_rate) / len(update)
@@ -150,17 +154,17 @@ class LflSgdmf(PretrainedMf):
     replaced.
 
     User embeddings are fitted to the first item embeddings V and then stay fixed. In a round every
-    device draws one of its ratings and sends its gradient, on the whole table, with noise of
-    variance sigma^2/((1 - omega) n), through secure aggregation. The survivors then send their
-    noise, negated, plus new noise of variance sigma^2/|U1|, outside the masks. The server steps on
-    the sum of all messages. It halts a round with at most (1 - omega) n survivors, from which it
-    then learns nothing.
+    device of n draws one of its ratings and sends its gradient, on the whole table, with noise xi
+    of variance sigma^2/((1 - omega) n), through secure aggregation. The survivors (devices that did
+    not drop out), a set U1, then send -xi plus new noise of variance sigma^2/|U1|, outside the
+    masks. The server steps on the sum of all messages. The server halts a round with at most (1 -
+    omega) n survivors, from which it then learns nothing.
 
-    sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
-    ``delta``. The paper prints neither z nor delta.
+    sigma is z 2 R^(3/2) for the largest rating R; ``noise_multiplier`` z = 12 makes the claim about
+    1 at T = 10 rounds and ``delta``. The paper prints neither z nor delta.
 
-    ``omega`` is the tolerated share of dropouts, and ``dropout`` their real share in each of the
-    two rounds; a device's message is in the sum completely or not at all.
+    ``omega`` is the tolerated share of dropouts, and ``dropout`` their real share before each of
+    the two messages; a device's message is in the sum completely or not at all.
 
     ``colluding`` is the share of users who reveal their noise to the server (they stay in both
     rounds).
@@ -169,9 +173,10 @@ class LflSgdmf(PretrainedMf):
     Devices believe the number and add less noise. By section 1.1 a party has to trust neither
     colluding users nor the server.
 
-    ``as_published`` selects the paper's protocol. In the repaired protocol xi is the sum of two
-    independent parts and the device sends back one of them. Messages and final noise have the same
-    form, and if the server announces the true number, the messages reveal no more than the result.
+    ``as_published`` selects the paper's protocol. In the repaired protocol the noise xi is the sum
+    of two independent parts, and the device sends back one of them. Messages and final noise have
+    the form of the paper's, and if the server announces the true number, the messages reveal no
+    more than the result.
     """
 
     noise_multiplier: float = 12.0
@@ -184,12 +189,14 @@ class LflSgdmf(PretrainedMf):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run; the server sees sums and the messages outside the masks."""
+        """Returns what the adversary knows and sees of a run: sums, and the messages outside the
+        masks.
+        """
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
     def replacement_type(self) -> type[Replacement]:
-        """Class of the message that a device sends in round 2, as published or repaired."""
+        """Class of the message that a device sends second in a round, as published or repaired."""
         return Replacement if self.as_published else RepairedReplacement
 
     @property
@@ -199,7 +206,9 @@ class LflSgdmf(PretrainedMf):
 
     @property
     def lies(self) -> bool:
-        """Whether the server announces more survivors than there are."""
+        """Whether the server announces more survivors (devices that did not drop out) than there
+        are.
+        """
         return self.overstated > 1.0
 
     @property
@@ -208,18 +217,19 @@ class LflSgdmf(PretrainedMf):
         return self.dropout > 0.0
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism of the sums and replacements of all rounds, for adding or removing one value.
+        """Returns the mechanism of all messages of all rounds, for adding or removing one value.
 
-        The value is an honest user, a rating or an interaction. The item embeddings V are the worst
-        in every round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user
-        embedding of norm^2 R and an item at 0 attain it. A lying server can put the item there, or
-        many other users' low ratings keep it there. With few such ratings the noise moves V, and a
-        training reveals less.
+        The value is an honest user, a rating or an interaction. The messages are the sums of the
+        first messages and the replacements of noise. The item embeddings V are the worst in every
+        round, as in the paper's Theorem 1 (the maximum over all auxiliary input). A user embedding
+        of norm^2 R (the largest rating) and an item embedding of 0 attain the worst case. A lying
+        server can put the item there, or many other users' low ratings keep it there. With few such
+        ratings the noise moves V, and a training reveals less.
 
-        A rating of a user without other ratings is the same case as the user. A rating of a user
-        with another rating moves the message farther (``rating_distance``). None without noise, for
-        replacements, and for other vantages. If devices drop out at random, the device of the value
-        may drop out, too, and its mechanism also outputs who drops out.
+        A rating of a user without other ratings is treated as the user. A rating of a user with
+        another rating moves the message farther (``rating_distance``). None without noise, for
+        replacing a value, and for other adversaries than the server. If devices drop out at random,
+        the device of the value may drop out, too, and its mechanism also outputs who drops out.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -247,14 +257,16 @@ class LflSgdmf(PretrainedMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of T Gaussian mechanisms with the part of the noise that the vantage does not know.
+        """Returns the accounting event of one Gaussian mechanism per round in the period of
+        ``scope``.
 
-        For the presence of a user, one gradient is sent or not. Any other change replaces one
-        gradient by another, at most 1.618 times as far: both are at the broadcast item embeddings,
-        so that ``Clipping.user_gap`` holds for any drawn ratings. Behind secure aggregation the
-        unknown noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the
-        worst dropouts with which the round continues. Peers see only the broadcast models, which
-        follow from the last sum. Without secure aggregation, only a device's own noise remains.
+        Only the part of the noise counts that the scope's adversary does not know. For the presence
+        of a user, one gradient is sent or not. Any other change replaces one gradient by another,
+        at most 1.618 times as far: both gradients are at the broadcast item embeddings, so that
+        ``Clipping.user_gap`` holds for any drawn ratings. Behind secure aggregation the unknown
+        noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the worst
+        dropouts with which the round continues. Peers see only the broadcast models, which follow
+        from the last sum. Without secure aggregation, only a device's own noise remains.
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
@@ -267,18 +279,18 @@ class LflSgdmf(PretrainedMf):
         return noisy_steps(z, self.n_uses(scope.horizon))
 
     def variances(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """Variances zeta1 and zeta2 of a device's two noises, in units of sigma^2.
+        """Returns the variances of a device's noise in its first and second message, in units of
+        sigma^2, the noise of the result.
 
-        ``survivors`` is the number of survivors of round 1 that the server announces.
+        ``survivors`` is the announced number of devices whose first message arrived.
         """
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Messages of all devices: components "update" (round 1) and "replacement" (round 2).
-
-        User embeddings are returned unchanged.
+        """Returns messages of all devices, the arrays "update" (first) and "replacement" (second),
+        and the unchanged user embeddings.
         """
         shares = self.variances(int(model["users"]), int(model["survivors"]))
         before, after = (self.sigma * math.sqrt(share) for share in shares)
@@ -297,7 +309,12 @@ class LflSgdmf(PretrainedMf):
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Runs both rounds of messages; then the server steps on their sum and projects."""
+        """Runs both message rounds; then the server steps on the sum of all messages, and projects
+        the item embeddings to their bounds.
+
+        Returns the messages, and the next item embeddings, one row per item. The embeddings are
+        unchanged if too few devices remain.
+        """
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
         masked = np.flatnonzero(survived[0])
@@ -321,7 +338,8 @@ class LflSgdmf(PretrainedMf):
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """Returns the broadcast with the numbers of "users" and of "survivors", by default 1 each.
+        """Returns the broadcast with the numbers "users" and "survivors" (users that did not drop
+        out), by default 1 each.
 
         Raises InputError if one of the numbers is below 1.
         """
@@ -336,14 +354,14 @@ class LflSgdmf(PretrainedMf):
         return sent
 
     def _n_announced(self, survivors: int) -> int:
-        """Number of survivors that the server announces, which exceeds ``survivors`` if it lies."""
+        """Number of survivors that the server announces; above ``survivors`` if the server lies."""
         return round(self.overstated * survivors)
 
     def _unknown_variance(self, n_users: int, *, joint: bool) -> float:
         """Noise variance that an adversary does not know, in units of sigma^2.
 
-        The adversary sees all messages (``joint``) or only the result. Dropouts, if any, are the
-        worst.
+        The adversary sees all messages (``joint``) or only their sum. If devices drop out, the
+        variance is that of the worst dropouts.
         """
         if self.dropout == 0:
             shares = self._shares(n_users)
@@ -378,8 +396,8 @@ class LflPretrained(NoUploads):
     Stage 1 of LFL-SGDMF serves as a baseline (section 6.3, Figure 10): the item embeddings V stay
     as they are drawn.
 
-    The server sends the same random V to all devices, and every device fits its user embedding to
-    it (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
+    The server sends the same random V to all devices, and every device fits its user embedding to V
+    (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
     """
 
     factors: EmbeddingSize = 20
@@ -389,7 +407,11 @@ class LflPretrained(NoUploads):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost: the steps that fit user embeddings."""
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
+
+        Each of the ``fitting`` steps that fit user embeddings is one pass over the ratings.
+        """
         return {"width": self.factors, "passes": self.fitting}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
@@ -400,7 +422,10 @@ class LflPretrained(NoUploads):
         return TrainingResult(None, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v of ``users``, (len(users), n_items), with fitted u."""
+        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
+
+        Each user embedding u is fitted to the item embeddings v.
+        """
         asked, items = interactions.take_users(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
@@ -412,12 +437,13 @@ class FmfLfl(NoiselessSystem, LocalMf):
     FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its item embeddings
     V^(i).
 
-    In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
-    the items it rated; steps on the user embedding are 1/n of those on items. The server averages
-    the V^(i). The learning rate is the same in all rounds. The paper runs this setting only with
+    In ``local_steps`` T' steps on its own loss, device i moves its user embedding and the
+    embeddings of the items it rated; steps on the user embedding are 1/n of those on items. The
+    server averages the V^(i). The learning rate is constant. The paper runs this setting only with
     noise. Embeddings are clipped here as in LFL-SGDMF, because otherwise a few steps of a user with
     few ratings already diverge. Figure 3a ends with the training; here, as in Figure 3d, a device
-    then fits its user embedding to the last V, which changes the error by some percent.
+    then fits its user embedding to the last item embeddings, which changes the error by some
+    percent.
     """
 
     learning_rate: float = 10.0
@@ -426,9 +452,12 @@ class FmfLfl(NoiselessSystem, LocalMf):
     learning = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
 
-        They cover rows of rated items, and local and fitting steps.
+        A message has the rows of the items that its sender rated. Every local step of a round, and
+        each of the ``fitting`` steps that fit user embeddings at the end, is one pass over the
+        ratings.
         """
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
@@ -436,7 +465,8 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Messages of all devices (component "items"), and their user embeddings afterwards.
+        """Returns messages of all devices (array "items"), and their user embeddings afterwards,
+        one row per user.
 
         A message is the device's table of item embeddings, in which only the rows of the items it
         rated have moved.
@@ -479,7 +509,9 @@ class FmfLfl(NoiselessSystem, LocalMf):
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Collects all messages; the next item embeddings are their mean."""
+        """Collects all messages; returns them and the next item embeddings, their mean, one row per
+        item.
+        """
         uploads = send(model)
         n = len(uploads["items"])
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
@@ -490,13 +522,14 @@ class FmfLfl(NoiselessSystem, LocalMf):
 class LocalOnly(NoisySteps):
     """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
 
-    Local-only runs T T' steps of DP-SGD in every party; its claims are those of VFL-SGDMF.
+    Local-only runs T T' steps of DP-SGD in every party, T rounds of T' steps; its claims are those
+    of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
     is scaled to a norm of at most ``clip`` = C (10 is the best of the paper's values), the noise is
     z C on the sum, and embeddings are not projected. The paper states no separate claim for this
-    baseline. Its figures presuppose the claim of Proposition 2 with kappa = 0 and of Theorems 3 and
-    4.
+    baseline. Its plots presuppose the claim of Proposition 2 without steps on items alone (kappa =
+    0), and of Theorems 3 and 4.
     """
 
     learning_rate: float = 0.003
@@ -511,5 +544,9 @@ class LocalOnly(NoisySteps):
     noise_setting = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Gaussian noise of deviation z C on gradients that are scaled to a norm of at most C."""
+        """Returns the Gaussian noise of deviation z C, for gradients that are scaled to a norm of
+        at most C.
+
+        z is ``noise_multiplier``, and C is ``clip``.
+        """
         return NoiseOnBoth.for_scaled(self.noise_multiplier, self.clip, self.unit)

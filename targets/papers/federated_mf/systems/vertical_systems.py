@@ -28,13 +28,13 @@ class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
     FMF in the vertical setting (Figure 3a, equation 4) has no clipping and no noise; user
-    embeddings are sent in the clear.
+    embeddings are sent as they are.
 
-    The row of a user without ratings at a party does not change in the party's steps. A message
-    therefore reveals to the server which users have ratings at the party (the naive leakage of
-    section 4). ``unit`` "user" only trims each user to ``trim`` ratings. Items are dealt to parties
-    by the rule ``split``. ``tuning`` is kappa, the number of last steps on item embeddings alone (0
-    in the vanilla paradigm).
+    The embedding of a user without ratings at a party does not change in the party's steps. A
+    message therefore reveals to the server which users have ratings at the party (the naive leakage
+    of section 4). ``unit`` "user" only trims each user to ``trim`` ratings. Items are dealt to
+    parties by the rule ``split``. ``tuning`` is kappa, the number of last steps on item embeddings
+    alone (0 in the vanilla paradigm).
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
@@ -47,16 +47,18 @@ class FmfVfl(NoiselessSystem, PartyMf):
 
     @property
     def exchange(self) -> UsersAveraged:
-        """Exchange of user embeddings U, which the server averages."""
+        """Protocol in which parties send user embeddings, and the server averages them."""
         return UsersAveraged(self.tuning)
 
     @property
     def max_ratings(self) -> int | None:
-        """Maximum number of ratings per user, theta; None if the unit is a rating."""
+        """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None, because messages are a deterministic function of ratings and public randomness."""
+        """Returns None: messages are a deterministic function of ratings and public randomness, so
+        that no mechanism bounds epsilon.
+        """
         return None
 
 
@@ -70,14 +72,15 @@ _BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units o
 class VflSgdmf(NoisySteps):
     """Vertical federated matrix factorization with embedding clipping and Gaussian noise.
 
-    VFL-SGDMF (Figure 3b) claims, per rating, the maximum over the parties of epsilon_k; per user,
-    it claims the root of the sum of their squares.
+    VFL-SGDMF (Figure 3b) claims, per rating, the maximum over the parties k of their epsilons; per
+    user, it claims the root of the sum of their squares.
 
-    Embeddings are clipped (equation 6). Every step's gradients get noise in all entries. Its
-    deviation is z times 2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings
-    per party, and z times 2 R^(3/2) in the last kappa steps, which move items alone (section 4.2).
-    ``tuning`` = 100 is assumed, because the paper states no kappa, and so is ``delta``.
-    ``noise_multiplier`` z = 1.8 makes epsilon_k about 0.8.
+    Embeddings are clipped (equation 6: entries >= 0, norm^2 at most R, the largest rating). Every
+    step's gradients get noise in all entries. Its deviation is z times 2 sqrt(2) R^(3/2) per
+    rating, and theta times that per user of theta ratings per party. In the last kappa steps, which
+    move items alone, the deviation is z times 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed,
+    because the paper states no kappa, and so is ``delta``. ``noise_multiplier`` z = 1.8 makes a
+    party's epsilon about 0.8.
     """
 
     learning_rate: float = 0.02
@@ -93,36 +96,46 @@ class VflSgdmf(NoisySteps):
 
     @property
     def exchange(self) -> UsersAveraged:
-        """Exchange of user embeddings U, after which each party tunes its items alone."""
+        """Protocol in which parties send user embeddings, which the server averages, and at the end
+        tune their items alone.
+        """
         return UsersAveraged(self.tuning)
 
     @property
     def step_counts(self) -> tuple[int, int]:
-        """Numbers of steps on both tables, T T', and on items alone, kappa."""
+        """Numbers of noisy steps: on user and item embeddings (T T'), and on items alone (kappa).
+
+        T is the number of rounds, and T' the number of steps per round.
+        """
         return self.steps, self.tuning
 
     def replaced_epsilon(self, population: Population) -> float:
-        """Claimed epsilon of replacing a user: twice that of adding or removing one."""
+        """Claimed epsilon of replacing a user: twice the epsilon of adding or removing a user."""
         return 2.0 * self.root_sum(population)
 
     @property
     def replaced_delta(self) -> float:
-        """Claimed delta of replacing a user: twice that of adding or removing one."""
+        """Claimed delta of replacing a user: twice the delta of adding or removing a user."""
         return 2.0 * self.delta
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """Gaussian noise of deviation z times Delta_rating or Delta_user (section 4.2)."""
+        """Returns the Gaussian noise of deviation z Delta on gradients by user and item embeddings.
+
+        Delta is the sensitivity of section 4.2 for a rating or a user (``unit``). ``joint`` selects
+        the noise of steps on both tables, instead of steps on items alone.
+        """
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         return NoiseOnBoth(z=z, sigma=z * (one * (self.max_ratings or 1)), clipping=clipping)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism whose privacy curve is a lower bound for the uploads of a party.
+        """Returns a mechanism whose privacy curve is a lower bound for the uploads of a party; None
+        if none is known.
 
         The bound is for adding or removing one rating of a user with other ratings. It needs
         trainings in which every step is sent (T' = 1) and item embeddings hardly move from their
-        start. None otherwise, in the repaired version, for other changes, for other vantages and
-        without noise.
+        start. None for other trainings, in the repaired version, for other changes, for other
+        adversaries than the server and without noise.
         """
         plain = self.sampling.unit == "row" and scope.vantage is Vantage.SERVER
         plain = (
@@ -135,33 +148,40 @@ class VflSgdmf(NoisySteps):
         return self.rating_lower_bound(population)
 
     def rating_lower_bound(self, population: Population) -> LowerBound | None:
-        """Lower bound for adding or removing one of a user's ratings R at one party.
+        """Returns a lower bound for adding or removing one of a user's ratings at one party; None
+        if steps are too long or the party has fewer than two items.
 
-        The party holds ``held`` items, and only this user has ratings at it: one for each item, or
-        a limited number of them, all equal to R. The party sends its user embeddings U after every
-        step. The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
-        deviations of a step's noise above 0, so that u.v is close to 0. A drawn row moves the
-        embedding by 2 v_j (x - u.v_j) for every rating. Along (1, ..., 1)/sqrt(p) that is about 2 R
-        (v_j.1)/sqrt(p), always of one sign. The sum over the other ratings is many deviations of
-        the noise, and so shows in which steps the row is drawn. In each of these steps the rating
-        in question then adds a Gaussian of
-
-            mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p draws / (z sqrt(2)),
-
-        because the item embeddings V begin with entries of sqrt(2R/p) times draws in [0, 1],
-        independent and symmetric about 1/2, and the projection shortens them by at most sqrt(2). By
-        symmetry the mean is at least 1/2 with probability 1/2. The server does not see V before the
-        release, where each item has moved by at most ``wander``, except with the probability of
-        deviations. The server may err by that much in the sums, and in deciding whether the run
-        belongs to the better half of the runs. It draws the line between the halves within
-        ``_BAND``, where few items are near. Projections of U are visible in the messages.
-
-        The epsilon that the accountant is asked to charge, 1/z in every drawn step, is thus
-        attained up to a factor of about sqrt(8): of the two tables only U is visible at every step,
-        and V begins at random. None if the learning rate is too large, because V would then move
-        farther than the rating moves U. The divisor is the same with and without the rating if the
-        party has fewer ratings than users.
+        In the worst case only this user has ratings at the party, all equal to the largest rating,
+        the party sends its user embeddings after every step, and the server broadcasts the user's
+        embedding close to 0. The user's other ratings then show in which steps the user's row is
+        drawn, and in each of these steps the rating in question adds a Gaussian. The bound attains
+        the epsilon that the accountant charges up to a factor of about sqrt(8): only user
+        embeddings are visible at every step, and item embeddings begin at random.
         """
+        # The worst case: the party holds ``held`` items, and only this user has ratings at the
+        # party, one for each item (or a limited number), all equal to the largest rating R. The
+        # party sends its user embeddings after every step. The server broadcasts the user's
+        # embedding u with equal entries, ``_MARGIN`` standard deviations of a step's noise above 0,
+        # so that the prediction u.v_j of item j is close to 0. A step that draws the user's row
+        # moves u by 2 v_j (R - u.v_j) for every rating. Along (1, ..., 1)/sqrt(p), for p factors,
+        # that is about 2 R (v_j.1)/sqrt(p), always of one sign. The sum over the other ratings is
+        # many deviations of the noise, and so shows in which steps the row is drawn. In each of
+        # these steps the rating in question then adds a Gaussian of
+        #
+        #     mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p draws / (z sqrt(2)),
+        #
+        # because item embeddings begin with entries of sqrt(2R/p) times draws in [0, 1],
+        # independent and symmetric about 1/2, and the projection shortens them by at most sqrt(2).
+        # By symmetry the mean is at least 1/2 with probability 1/2. The server does not see the
+        # item embeddings before the release. Until then each item moves by at most ``wander``,
+        # except with the probability of deviations. The server may err by ``wander`` in the sums,
+        # and in deciding whether the run belongs to the half of the runs with a mean of at least
+        # 1/2. The server draws the line between the halves within ``_BAND``, where few items are
+        # near. Projections of user embeddings are visible in the messages.
+        #
+        # The accountant charges 1/z in every drawn step. If the learning rate is too large, items
+        # move farther than the rating moves u. The divisor is the same with and without the rating
+        # if the party has fewer ratings than users.
         m, n_users = population.n_items, population.n_users
         g, p, steps = self.learning_rate, self.factors, self.steps
         held, sigma = m // min(self.parties, m), self.descent(n_users).user_sigma

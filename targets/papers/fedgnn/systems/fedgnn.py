@@ -1,4 +1,6 @@
-"""FedGNN as described: clients send clipped, noisy gradients of their own and of pseudo items."""
+"""FedGNN as described: clients send clipped, noisy gradients of their own items and of random
+others.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,14 @@ class FedGnn(RatingGraph):
     Each of ``cohort`` clients per round sends the gradient rows of its own items, rows of
     ``pseudo`` other items, and the gradient of the layer. All numbers of a message are clipped at
     ``clip``, by the largest number ("max", section 3.3) or by their L2 norm ("l2", as in the
-    released code), and get Laplace noise of scale ``noise`` (equation 1). Rows of other items are
-    not sent, so that a message reveals items without an interaction. Pseudo rows are drawn from the
-    normal distribution with the mean and covariance of the own rows.
+    released code), and get Laplace noise of scale ``noise`` (equation 1). Rows of all further items
+    are not sent, so that a message reveals items without an interaction. Pseudo rows are drawn from
+    the normal distribution with the mean and covariance of the own rows.
 
     The ``server`` steps along the "mean" gradient, or by "adam" (``FedAdam``), because the mean
     hardly moves an item that few clients of the round rated. After ``warm_up`` epochs the
-    neighbours' embeddings are added, once. Defaults are those of section 4.1; ``rounds`` are its 3
-    epochs of MovieLens 100K.
+    embeddings of neighbouring users (users of a common item) are added, once. Defaults are those of
+    section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -79,16 +81,22 @@ class FedGnn(RatingGraph):
 
     @property
     def max_number(self) -> float:
-        """Clipping threshold of a number before its noise."""
+        """Clipping threshold: the largest absolute value of a number in a message before its
+        noise.
+        """
         return self.clip
 
     @property
     def epsilon(self) -> float:
-        """Claimed bound on the privacy budget: 2 clip / noise (section 3.3, footnote 6)."""
+        """Claimed bound on epsilon, of no stated unit: 2 ``clip`` / ``noise`` (section 3.3,
+        footnote 6).
+        """
         return 2.0 * self.clip / self.noise
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost: the rows that the clients of a round send."""
+        """Returns the arguments of ``Cost.estimate``, by name: numbers of senders, and sizes of the
+        rows that they send.
+        """
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
@@ -98,11 +106,14 @@ class FedGnn(RatingGraph):
         }
 
     def n_messages(self, population: Population) -> int:
-        """Number of rounds, because the same user may be drawn in every round."""
+        """Largest number of messages of one user in a training: the number of rounds, because a
+        user may be drawn in every round.
+        """
         return self.rounds
 
     def reveals_rows(self, scope: Scope, population: Population) -> bool:
-        """Whether the choice of sent rows reveals the unit of ``scope``.
+        """Whether the choice of the sent item rows reveals the data that ``scope`` protects, such
+        as an interaction.
 
         If ``pseudo`` is at least the number of items, all rows are sent, and the choice reveals
         nothing.
@@ -111,11 +122,13 @@ class FedGnn(RatingGraph):
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism of the choice of sent rows if it reveals the unit, else that of the noise.
+        """Returns the randomized choice of sent rows if it reveals the data that ``scope``
+        protects; otherwise the noise.
 
-        For an item, its row is sent for certain with an interaction, and otherwise with the
+        The row of an item is sent for certain with an interaction, and otherwise with the
         probability of a pseudo item. For a user nothing is hidden, because a user with all items
-        sends more rows than a user without items.
+        sends more rows than a user without items. None for attributes, and for adversaries other
+        than the server.
         """
         if not self.reveals_rows(scope, population):
             return super().mechanism(scope, population)
@@ -126,15 +139,18 @@ class FedGnn(RatingGraph):
         return self.repeat(row, scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of the noise; non-private if the choice of sent rows reveals the unit."""
+        """Returns the accounting event of the noise; ``NonPrivateDpEvent`` if the choice of sent
+        rows reveals the data of ``scope``.
+        """
         if self.reveals_rows(scope, population):
             return Identity().event()
         return super().event(scope, population)
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """One pair of users who give one item a low or a high rating.
+        """Returns one pair of worst-case inputs: two users who give one item a low or a high
+        rating.
 
-        The broadcast model moves all numbers of their messages to the ends of the clipping
+        The broadcast model moves all numbers of the users' messages to the ends of the clipping
         interval.
         """
         game = replace(self, dimension=2, rounds=1, norm="max", pseudo=2)
@@ -151,11 +167,13 @@ class FedGnn(RatingGraph):
         )
 
     def attack_model(self, n_items: int) -> dict[str, np.ndarray]:
-        """Broadcast of a malicious server: all numbers are clipped, with the sign set by a rating.
+        """Returns a malicious server's broadcast, by array name: all gradients are clipped, with
+        the sign set by a rating.
 
-        The embedding dimension must be even. All items are t in every entry, and A sends them to +t
-        and -t alternately. Predictions are the level, and a user of one item has gradients of 2
-        error t or t^2 on every number.
+        The embedding dimension must be even. All item embeddings are t in every entry, and the
+        layer A maps them to +t and -t alternately. Predictions are the setting ``level``, and a
+        user of one item has gradients of 2 error t or t^2 on every number, for the error of the
+        prediction.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
@@ -164,7 +182,9 @@ class FedGnn(RatingGraph):
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 1; ``rng`` draws the users of each round."""
+        """Runs Algorithm 1 and yields the messages of each round; ``rng`` draws the users of each
+        round.
+        """
         model: Broadcast = self.initial_model(interactions.n_items, rng)
         ratings = interactions.ratings
         near, n = None, interactions.n_users
@@ -189,15 +209,23 @@ class FedGnn(RatingGraph):
         return TrainingResult(model, used if near is None else {**used, "near": near})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
+        """Returns the noisy gradients that ``calls`` requests: "item" (m, d) with some of its rows,
+        and "gnn.A" (d, d) per message.
+
+        m is the number of items, and d the embedding dimension.
+        """
         model = self.get_broadcast(calls.broadcast, calls.profiles)
         return self.privatize(self.gradients(calls.interactions.ratings, model), calls.streams)
 
     def row_keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
-        """Sort keys that choose the sent rows, one per client and item, (n, M).
+        """Returns keys that choose the sent rows, shape (clients, items): a finite key means that
+        the item's gradient is sent.
 
-        A key is 2 for own items, uniform in (0, 1) for pseudo items, and infinite if the row is not
-        sent. Pseudo items are the items with the smallest keys.
+        ``own``: whether an item is one of the client's, shape (clients, items).
+        ``streams``: one random stream per client.
+
+        A key is 2 for own items, uniform in (0, 1) for pseudo items, and infinite for other items.
+        Pseudo items are the items with the smallest keys.
         """
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
@@ -205,7 +233,9 @@ class FedGnn(RatingGraph):
         return np.where(own | ((order <= last) & (order < 1.0)), order, np.inf)
 
     def row_values(self, one: Gradients, owners: Ints, ids: Ints, streams: Streams) -> Floats:
-        """Gradient of the item ``ids[k]`` at client ``owners[k]`` before the noise, (k, d)."""
+        """Returns gradient rows before the noise, shape (len(ids), d): that of item ``ids[k]`` at
+        client ``owners[k]``, from the clients' gradients ``one`` or, for pseudo items, drawn.
+        """
         count = np.maximum(one.is_own.sum(axis=1, keepdims=True), 1)
         mean = one.weight.sum(axis=1, keepdims=True) / count
         spread = np.sqrt((one.is_own * (one.weight - mean) ** 2).sum(axis=1, keepdims=True) / count)
@@ -214,7 +244,9 @@ class FedGnn(RatingGraph):
         return np.asarray(weight * one.hidden[owners] + one.shared[owners])
 
     def privatize(self, one: Gradients, streams: Streams) -> Messages:
-        """Clipped and noisy messages of the clients with the gradients ``one``."""
+        """Returns the clipped and noisy messages of the clients with the gradients ``one``, by
+        array name.
+        """
         n_items = one.is_own.shape[1]
         rows = np.isfinite(self.row_keys(one.is_own, streams))
         owners, ids = np.nonzero(rows)

@@ -31,9 +31,9 @@ class FedPerGnn(RatingGraph):
     The gradient of the batch's mean loss is clipped by one L2 norm, and the model takes a step
     along it. Then the item table gets normal noise, with the deviation of the table's own change
     times sqrt(items / (``pseudo`` * ``batch``)), and every weight gets Laplace noise of scale
-    ``noise``. In each epoch users are dealt to new batches, and neighbours are looked up again.
-    ``rounds`` are 3 epochs of 29 batches, those of MovieLens 100K. Source: const.py, model.py,
-    run.py and generator.py at 9e77e2e.
+    ``noise``. In each epoch users are dealt to new batches, and neighbouring users (users of a
+    common item) are determined again. ``rounds`` are 3 epochs of 29 batches, those of MovieLens
+    100K. Source: const.py, model.py, run.py and generator.py at 9e77e2e.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedPerGnn().scoped_claims(Population(n_users=943, n_items=1682))]
@@ -61,14 +61,20 @@ class FedPerGnn(RatingGraph):
 
     @property
     def noise(self) -> float:
-        """Scale of the Laplace noise on a weight: LR 2 CLIP / sqrt(BATCH_SIZE) / EPS."""
+        """Scale of the Laplace noise on a weight: LR 2 CLIP / sqrt(BATCH_SIZE) / EPS.
+
+        In the released code, these are the learning rate, the clipping norm, the batch size and
+        epsilon.
+        """
         return self.learning_rate * 2.0 * self.clip / math.sqrt(self.batch) / self.epsilon
 
     @property
     def max_number(self) -> float:
-        """Largest length of a step: the learning rate times the clipping norm.
+        """Largest absolute value of a number in a step: the learning rate times the clipping norm,
+        which bounds the whole step.
 
-        One user may reverse the step of the whole batch.
+        The bound is not divided by the number of users, because one user may reverse the step of
+        the whole batch.
         """
         return self.learning_rate * self.clip
 
@@ -76,38 +82,42 @@ class FedPerGnn(RatingGraph):
     def extra_eps(self) -> float:
         """Largest addition of the normal noise to the epsilon of one number of the item table.
 
-        The deviation of the normal noise is at most ``widest`` Laplace scales t. Its distribution
-        under one input is that under the other input with N(0, <= t^2) added. Laplace noise after
-        it hides a shift w at a privacy loss of |w|. ln E e^|w| = ln(2 Phi(t)) + t^2/2 is at least E
-        |w|, the loss in the other direction.
+        The normal noise adds to epsilon because its deviation depends on the data.
         """
+        # The deviation of the normal noise is at most t = ``widest`` Laplace scales. Its
+        # distribution under one input is that under the other input with N(0, <= t^2) added.
+        # Laplace noise after it hides a shift w at a privacy loss of |w|. ln E e^|w| = ln(2 Phi(t))
+        # + t^2/2, with Phi the normal distribution function, is at least E |w|, the loss in the
+        # other direction.
         widest = self.epsilon / (2.0 * math.sqrt(self.dimension * self.pseudo))
         return float(math.log(2.0) + log_ndtr(widest) + widest**2 / 2.0)
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
-
-        They cover one sending party (a batch of users) per round.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training: one sender (a batch of users) per round.
         """
         return super().cost_args(interactions) | {"senders": 1}
 
     def n_batches(self, n_users: int) -> int:
-        """Number of batches per epoch; the remaining users wait for the next epoch."""
+        """Number of batches per epoch; users beyond the last full batch wait for the next epoch."""
         return max(1, n_users // self.batch)
 
     def n_messages(self, population: Population) -> int:
-        """Number of messages that depend on one user: one batch per epoch.
+        """Number of a training's messages that depend on one user: one per epoch.
 
-        Later messages are functions of the models that were sent before.
+        A user is in one batch per epoch. Messages of later batches are functions of the models that
+        were sent before.
         """
         return math.ceil(self.rounds / self.n_batches(population.n_users))
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with batches of users as senders."""
+        """Returns what the adversary knows of a run, in which batches of users are the senders."""
         return replace(super().public(interactions), n_silos=self.n_batches(interactions.n_users))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs one batch after another; ``rng`` deals the users to batches in each epoch."""
+        """Yields the message of one batch after another; ``rng`` deals the users to batches in each
+        epoch.
+        """
         model, everybody = self.initial_model(interactions.n_items, rng), interactions.ratings
         parties = self.n_batches(interactions.n_users)
         own = np.zeros((interactions.n_users, self.dimension))
@@ -125,7 +135,9 @@ class FedPerGnn(RatingGraph):
         return TrainingResult(model, {**model, "near": near, "kept": own})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Messages of batches in which only one user has ratings."""
+        """Returns one message per request of ``calls``, by array name: that of a batch in which
+        only one user has ratings.
+        """
         profiles, streams = calls.profiles, calls.streams
         model = self.get_broadcast(calls.broadcast, profiles)
         each = [self.gradients(profiles.ratings[[u]], model) for u in range(profiles.n_users)]
@@ -137,9 +149,11 @@ class FedPerGnn(RatingGraph):
         return {name: Dense(part, Kind.MODEL) for name, part in parts.items()}
 
     def step_batch(self, one: Gradients, model: Broadcast, streams: Streams) -> dict[str, Dense]:
-        """Model after the step of one batch, with noise: one copy per stream.
+        """Returns noisy copies of ``model`` after the step of one batch, by array name, shape
+        (len(streams), *shape).
 
-        ``one`` holds the gradients of the users of the batch.
+        ``one`` holds the gradients of the users of the batch. Each copy has new noise, from one of
+        the random ``streams``.
         """
         share = one.is_own.sum(axis=1) / max(1, one.is_own.sum())
         items = (one.weight * share[:, None]).T @ one.hidden

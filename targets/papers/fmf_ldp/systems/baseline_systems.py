@@ -42,8 +42,9 @@ class Fcf(NoiselessSystem, ImplicitMf):
 
     FCF (Ammad-ud-din et al. 2019, as in Minto et al. 2021, section 2.2) adds no noise.
 
-    Each client sends its whole item gradient, M x F (equation 5). The server descends on the sum of
-    the gradients over users (equations 6 and 7, dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i).
+    Each client sends its gradient for all items, shape (n_items, F) for F factors (equation 5). The
+    server descends on the loss J with the sum of the gradients f(u, i) over users u (equations 6
+    and 7): dJ/dv_i = -2 sum f(u, i) + 2 lambda v_i, for the item vector v_i.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> data = Synthetic(n_users=20, n_items=12, profile=4).load()
@@ -53,14 +54,15 @@ class Fcf(NoiselessSystem, ImplicitMf):
     """
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the unit of ``scope``.
+        """Whether messages depend on the data that ``scope`` protects (its unit).
 
-        They depend on which items are rated, but not on a rating's value or on attributes.
+        Messages depend on which items are rated, but not on a rating's value or on attributes.
         """
         return scope.unit is not Unit.ATTRIBUTE and not scope.is_value
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Gradients of equation 5 for every item (component "gradient").
+        """Returns the gradients of equation 5 for every item, as the array "gradient" (n_items, F)
+        of each message.
 
         The random generator of ``calls`` is not used.
         """
@@ -72,12 +74,16 @@ class Fcf(NoiselessSystem, ImplicitMf):
         return {"gradient": gradient}
 
     def upload_vectors(self, uploads: Uploads) -> Floats | None:
-        """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
+        """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
+        are not stored.
+        """
         gradient = uploads.components["gradient"]
         return gradient.vectors.astype(np.float64) if isinstance(gradient, RankOne) else None
 
     def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Next item matrix by equations 6 and 7, from the sum of the gradients over users."""
+        """Returns the next item matrix by equations 6 and 7, from the sum of the gradients over
+        users.
+        """
         return self.ascend(items, uploads.components["gradient"].total(), 2.0)
 
 
@@ -87,11 +93,11 @@ class MfNp(CentralSystem):
 
     MF-NP (section 4.4.4) minimizes the loss of equation 1 at a server that holds all interactions.
 
-    ``epochs`` times, all user vectors and then all item vectors are set to their best values
-    (equation 4, and the same with exchanged roles: Hu, Koren and Volinsky 2008, the paper's own
-    reference for this loss; the paper does not state how its benchmark was trained). Devices hold
-    nothing and upload nothing. The item vectors are released, and score as those of FCF do.
-    ``alpha`` and ``init_scale`` are those of FCF.
+    In each of ``epochs`` passes, all user vectors and then all item vectors are set to their best
+    values (equation 4, also with exchanged roles of users and items). The paper does not state how
+    its benchmark was trained; this is the training of Hu, Koren and Volinsky 2008, its reference
+    for this loss. Devices hold nothing and upload nothing. The item vectors are released, and score
+    items as in ``Fcf``. ``alpha`` and ``init_scale`` are those of ``Fcf``.
     """
 
     factors: EmbeddingSize = 5
@@ -110,11 +116,13 @@ class MfNp(CentralSystem):
         return self.epochs
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost: one pass over all interactions per epoch."""
+        """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
+        interactions per epoch.
+        """
         return {"width": self.factors, "passes": self.epochs}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs alternating least squares, and releases the item vectors."""
+        """Runs alternating least squares, and publishes the item vectors; yields no messages."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         rows = interactions.ratings
         columns = sparse.csr_array(rows.T)
@@ -125,9 +133,9 @@ class MfNp(CentralSystem):
         return TrainingResult({"items": items}, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores X V^T of ``users``, (len(users), n_items).
+        """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).
 
-        The user vectors X are solved for the final item matrix V.
+        The user vectors X are fitted to the users' interactions, with the final item matrix V.
         """
         items = model.arrays["items"]
         with one_thread():
@@ -141,10 +149,10 @@ class MfNp(CentralSystem):
 
 @dataclass(frozen=True, kw_only=True)
 class Random(NoUploads):
-    """Random ranking, which any recommender must exceed.
+    """Random ranking of all items, which any useful recommender must exceed.
 
-    Random (section 4.4.4): every user ranks all items in a random order, which stays the same for
-    this user.
+    Random (section 4.4.4): every user ranks all items in a random order, which is fixed for this
+    user.
 
     Nothing is sent and nothing depends on any interaction, so that epsilon is 0. HR@K among 99
     sampled negatives is K/100.
@@ -153,10 +161,14 @@ class Random(NoUploads):
     evaluation = Evaluation(cutoffs=CUTOFFS)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Draws the random streams that score items for each user; nothing is released."""
+        """Draws one random stream per user, from which the user's item scores come; nothing is
+        published.
+        """
         yield None
         return TrainingResult(None, {"streams": Streams.spawn(rng, interactions.n_users)})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Uniform random scores, (len(users), n_items), which are always the same for a user."""
+        """Returns uniform random scores, shape (len(users), n_items); a user's scores are equal in
+        every call.
+        """
         return np.asarray(model.arrays["streams"].take(users).uniform(interactions.n_items))

@@ -1,4 +1,6 @@
-"""Federated matrix factorization with k one-coordinate LDP reports per client and round."""
+"""Federated matrix factorization with k randomized gradient entries per client and round
+(FMF-LDP).
+"""
 
 from __future__ import annotations
 
@@ -37,20 +39,22 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 
 @dataclass(frozen=True, kw_only=True)
 class FmfLdp(ReportingSystem, ImplicitMf):
-    """FMF-LDP: the claimed epsilon of one report (Theorem 3) is exact; "k epsilon" is a round's.
+    """FMF-LDP: federated matrix factorization with randomized signs of gradient entries.
 
     A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
     entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation
-    8). Only the drawn entries are computed. A training of T rounds sends k T reports, so that the
-    epsilon of a user against the server is k T ``epsilon``; the paper states "k epsilon for a user"
-    without a horizon. ``colluding`` is the share of users who reveal their messages to the server,
-    so that nobody is hidden among them behind the proxy; the paper mentions no such users.
+    8). Only the drawn entries are computed. The claimed ``epsilon`` of one report (Theorem 3) is
+    exact. A training of T rounds sends k T reports, so that the epsilon of a user against the
+    server is k T ``epsilon``; the paper states "k epsilon for a user", which is the epsilon of one
+    round. ``colluding`` is the share of users who reveal their messages to the server, so that
+    nobody is hidden among them behind the proxy; the paper mentions no such users.
 
     The printed text cannot be followed in four places. The projection is elementwise, because
-    otherwise the Bernoulli rate leaves [0, 1]. The server averages over N k reports, not over N
-    (equation 9), because otherwise the mean is k times the gradient. Equation 5 is an ascent
-    direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2 lambda V). Line 14 returns
-    X, which never leaves the devices and is not part of the transcript.
+    otherwise the Bernoulli rate leaves [0, 1]. The server averages over the k reports of all N
+    users, not over N (equation 9), because otherwise the mean is k times the gradient. Equation 5
+    is an ascent direction, so that line 12 of Algorithm 2 becomes V + gamma (mean - 2 lambda V),
+    for the item matrix V and the learning rate gamma. Line 14 returns the user vectors X, which
+    never leave the devices and are not recorded as messages.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -68,17 +72,21 @@ class FmfLdp(ReportingSystem, ImplicitMf):
 
     @property
     def sizes(self) -> Sizes:
-        """Number of rounds, and number of reports per user and round."""
+        """Number of rounds per training, and number of reports per user and round."""
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def round_epsilon(self) -> float:
-        """Epsilon of all reports of a user in one round, k epsilon."""
+        """Epsilon of all reports of a user in one round: reports per round times the epsilon of one
+        report.
+        """
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
-        """Epsilon of all reports of a user in all rounds, T k epsilon."""
+        """Epsilon of all reports of a user in a training: rounds times reports per round times the
+        epsilon of one report.
+        """
         return self.rounds * self.round_epsilon
 
     @property
@@ -87,17 +95,19 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return ReportDistribution(self.epsilon)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run; uploads reach the server through a shuffler.
+        """Returns what the adversary knows and sees: settings, sizes, and the shuffled reports.
 
         A proxy removes the senders and shuffles the reports (section 3.1.2).
         """
         return replace(super().public(interactions), route=Vantage.SHUFFLED)
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """One pair of users whose projected gradients are +1 and -1 in all rows.
+        """Returns one pair of users whose projected gradients are +1 and -1 in all item rows, for a
+        small catalogue.
 
-        The catalogue is small. Raises InputError if lambda is so large that no broadcast to a
-        catalogue of a few thousand items reaches both corners.
+        The server's item matrix is ``opposite_items``. Raises InputError if the regularization
+        lambda is so large that no item matrix for a catalogue of a few thousand items yields both
+        gradients.
         """
         game = replace(self, factors=1, reports=1, rounds=1)
         half = game.corner_items()
@@ -121,26 +131,31 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         )
 
     def corner_items(self) -> int:
-        """Smallest number of items per user with which ``opposite_items`` reaches both corners."""
+        """Returns the smallest history length with which two users reach gradients of +1 and -1,
+        under the matrix ``opposite_items``.
+        """
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
     def opposite_items(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
-        """Item matrix (n_items, F) of a malicious server, under which two users attain Theorem 3.
+        """Returns a malicious server's item matrix (n_items, F), under which two users attain the
+        epsilon of Theorem 3.
 
         The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in every
-        factor; the remaining rows are zero. A user with the first m items solves x = a in every
-        factor, a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 +
-        alpha) (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with
-        the next m items has the same entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes
-        the entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
-        ``corner_items()`` on, so that the projection sends the two users to opposite corners of
-        these rows.
+        factor; the remaining rows are zero. The projected gradients of a user with the first m
+        items and of a user with the next m items are then at opposite corners, +1 and -1, of these
+        rows.
 
         Raises InputError if m is smaller, or if the catalogue has fewer than 2 m items.
         """
+        # A user with the first m items has the solution x = a in every factor of the user vector, a
+        # = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are (1 + alpha)
+        # (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user with the
+        # next m items has these entries negated. v^2 = 3 lambda / ((2 + alpha) m F) maximizes the
+        # entries on the next m rows. All entries grow with sqrt(m / lambda) and exceed 1 from
+        # ``corner_items()`` on.
         fewest = self.corner_items()
         m = fewest if m is None else m
         if not fewest <= m <= n_items // 2:
@@ -154,11 +169,11 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return items
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Reports of Algorithm 1, k per message (component "reports").
+        """Returns the array "reports" of each message: k randomized gradient entries (Algorithm 1).
 
-        Every profile is solved once, for any number of messages. A message draws 3 k words of its
-        own stream: k coordinates, k flips, k corners. Memory is the reports and one block of
-        messages.
+        The user vector of every client is solved once, for any number of messages. A message draws
+        3 k words of its own random stream: k coordinates, k flips of the sign, and k roundings of
+        the entry to -1 or 1. Memory is the reports and one block of messages.
         """
         profiles, users, streams = calls.profiles, calls.profile_ids, calls.streams
         items = get_table(calls.broadcast, "items", (profiles.n_items, self.factors))
@@ -186,10 +201,18 @@ class FmfLdp(ReportingSystem, ImplicitMf):
     def gradient_at(
         self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
-        """Entries ``index`` (flat in M x F) of the gradients of ``users`` (equation 5), broadcast.
+        """Computes the entries ``index`` of the item gradients of ``users`` (equation 5), without
+        any noise.
 
-        Only these entries c (p - x.v_i) x_f are computed; ``vectors`` (n, F) are the users' vectors
-        by equation 4.
+        ``profiles``: interactions of all users, shape (n, n_items).
+        ``vectors``: user vectors by equation 4, (n, F).
+        ``items``: item matrix (n_items, F).
+        ``users``: row indices of users in ``profiles`` and ``vectors``.
+        ``index``: positions in the flattened gradient, item * F + factor.
+
+        ``users`` and ``index`` are broadcast against each other, to the shape of the result. An
+        entry is c (p - x.v_i) x_f, with confidence c, preference p (1 for an interaction, else 0),
+        user vector x and item vector v_i.
         """
         item, factor = np.divmod(index, self.factors)
         first, last = users.min(), users.max()
@@ -199,22 +222,29 @@ class FmfLdp(ReportingSystem, ImplicitMf):
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
     def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Next item matrix: equation 9 over N k reports, then line 12 of Algorithm 2, as ascent."""
+        """Returns the next item matrix, from the mean of all reports of the round.
+
+        The mean is that of equation 9, but over the k reports of all N users. The step is line 12
+        of Algorithm 2, as an ascent.
+        """
         return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
 
     def randomizer(self, n_items: int) -> OneCoordinate:
-        """Randomizer of one report: one entry of the gradient, which has M x F entries."""
+        """Returns the randomizer of one report: one random entry of a gradient of n_items x F
+        entries.
+        """
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def n_shuffled(self, population: Population) -> int:
-        """Number of users among whose reports the proxy hides one report.
-
-        These are the users who do not collude with the server.
+        """Number of users among whose reports the proxy hides one report: users who do not collude
+        with the server.
         """
         return anonymity_set_size(population.n_users, self.colluding)
 
     def n_uses(self, horizon: Horizon) -> int:
-        """Number of reports that a user sends within ``horizon``."""
+        """Returns the number of reports that a user sends within ``horizon``: one, those of a
+        round, or those of the training.
+        """
         return {
             Horizon.REPORT: 1,
             Horizon.ROUND: self.reports,

@@ -65,12 +65,13 @@ class _WithFeatures(MetaLearned):
 class Privrec(_WithFeatures):
     """PrivRec: a feature-based network, meta-learned over devices; nothing protects the upload.
 
-    PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term of weight ``proximal``.
+    PrivRec (Algorithm 1) uses REPTILE (equation 6) with a proximal term of weight ``proximal``,
+    which keeps a device's model close to the broadcast model.
 
-    The weight mu is the paper's (equation 7), and its value is chosen here. The text (section 2.1)
+    This weight is mu of the paper's equation 7; its value is chosen here. The text (section 2.1)
     has only features, so that no identities are sent. Genres alone rank items far worse than Table
     1 states: HR@20 on MovieLens-100K is 0.085, and 0.194 with ``item_ids``, which gives every item
-    its own embedding, and sends more. Without genres in the data the item's number is its only
+    its own embedding, and sends more. Without genres in the data the item's index is its only
     feature, and is always embedded, for any ``item_ids``. ``averaged_genres`` uses the mean of the
     embeddings of an item's genres; the text concatenates the embeddings of all features.
     """
@@ -81,7 +82,9 @@ class Privrec(_WithFeatures):
 
     @property
     def training(self) -> ProximalTraining:
-        """Settings of a device's training, with the proximal term."""
+        """Settings of a device's local training, with the weight ``proximal`` of the term that
+        keeps its model close to the broadcast.
+        """
         return replace(super().training, prox_weight=self.proximal)
 
 
@@ -90,7 +93,7 @@ CLIP, BIT = "clip", "bit"
 
 @dataclass(frozen=True, kw_only=True)
 class DpPrivrec(Privrec):
-    """DP-PrivRec: devices clip their change, and the server adds the noise.
+    """DP-PrivRec: devices clip their change of the model, and the server adds the noise.
 
     DP-PrivRec (Algorithm 2) offers user-level privacy against adversaries who see the model, not
     against the server.
@@ -98,10 +101,11 @@ class DpPrivrec(Privrec):
     Each device scales its change to a norm of at most S (``initial_clip`` at first; one norm over
     all components, equation 8) and adds a bit b, which states whether the change fits S. The server
     adds normal noise to the average change, sigma = (2 S z / M) / sqrt(1 - h), and to the share of
-    b, sigma = (2 z / M) / sqrt(h), and moves S by alpha4 (noisy share - gamma). S is broadcast with
-    the model. ``multiplier`` z, ``balance`` h, ``quantile`` gamma, S = 40 (MovieLens; 35 on
-    Frappe), M = 30 and E1 = 1000 are the paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and
-    ``server_rate`` alpha3 are chosen here; at alpha3 = 1 the order of line 9 does not matter.
+    b, sigma = (2 z / M) / sqrt(h), for M clients per round. Then the server moves S by -alpha4
+    (noisy share - gamma). S is broadcast with the model. ``multiplier`` z, ``balance`` h,
+    ``quantile`` gamma, S = 40 (MovieLens; 35 on Frappe), M = 30 and E1 = 1000 rounds are the
+    paper's (sections 4.3, 4.4). ``clip_rate`` alpha4 and ``server_rate`` alpha3 are chosen here; at
+    alpha3 = 1 it does not matter whether line 9 applies the rate before or after the noise.
 
     z = 1 belongs to the tables of epsilon (section 4.4) and destroys the training: the noise is
     4.87 on every weight, which begins at 0.06 to 0.35. For every S the noise is longer than the
@@ -112,9 +116,9 @@ class DpPrivrec(Privrec):
 
     ``as_published`` is the printed algorithm, in which b is computed after clipping (lines 22 and
     23). There b is 1 for every change as long as S > 0, and S falls by alpha4 (1 - gamma) per round
-    until it passes zero. Below zero, changes are scaled by a negative number, b is 0, and S rises
+    until S passes zero. Below zero, changes are scaled by a negative number, b is 0, and S rises
     again. The noise is added after the step size (line 9), so that a larger step is not accounted
-    for. ``as_published=False`` repairs both: b is computed before clipping, the step size
+    for. ``as_published=False`` repairs both flaws: b is computed before clipping, the step size
     multiplies the noise too, and S stays at 0 or above.
     """
 
@@ -131,11 +135,18 @@ class DpPrivrec(Privrec):
     noise_setting = NoiseSetting(noise=("multiplier",), off=1e-6)
 
     def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """First broadcast: the initial model and the clipping bound."""
+        """Returns the first broadcast: the initial model, and the clipping bound as the array
+        "clip".
+        """
         return super().first_model(interactions, rng) | {CLIP: np.array(float(self.initial_clip))}
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Clipped changes of the devices, and their bits b (component "bit"; lines 13 to 25)."""
+        """Returns the clipped changes of the devices, and their bits b as the component "bit"
+        (lines 13 to 25).
+
+        The changes have one component per named array of the model. b states whether a change fits
+        the clipping bound. Raises InputError if the broadcast has no clipping bound.
+        """
         received = None if calls.broadcast is None else calls.broadcast.get(CLIP)
         if received is None or np.shape(received) != ():
             raise InputError(
@@ -158,7 +169,11 @@ class DpPrivrec(Privrec):
     def next_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Next model by lines 8 to 11, with noise that the server adds and no upload contains."""
+        """Returns the next broadcast by lines 8 to 11: the new model and clipping bound, with the
+        server's noise.
+
+        The noise is added here, so no upload contains it.
+        """
         bound, m = float(model[CLIP]), max(len(uploads.users), 1)
         scale = abs(bound) * 2.0 * self.multiplier / m / math.sqrt(1.0 - self.balance)
         if not self.as_published:
@@ -174,9 +189,10 @@ class DpPrivrec(Privrec):
         return moved | {CLIP: np.array(bound if self.as_published else max(bound, 0.0))}
 
     def round_mechanism(self, population: Population) -> PrivateAverage:
-        """Mechanism of the next broadcast, for any clients of one round.
+        """Returns the randomized function from the changes of one round's clients to the server's
+        next broadcast.
 
-        One coordinate of the change represents all, because the noise is the same in every
+        One coordinate of the changes represents all, because the noise has an equal scale in every
         direction.
         """
         return PrivateAverage(
@@ -190,11 +206,13 @@ class DpPrivrec(Privrec):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Noisy averages of all rounds, for a vantage after the server's noise; else None.
+        """Returns the noisy averages of all rounds in the period of ``scope``, if its adversary
+        sees only results with the server's noise.
 
-        If M of N clients are drawn, the mechanism is that of a training in which all other clients'
-        changes lie at one end of the ball, and the replaced client moves from that end to the
-        opposite end. A round is then N(0, z^2), or at rate M/N N(1, z^2)
+        For other adversaries, the result is that of ``Privrec``. If M of N clients are drawn, the
+        mechanism is that of a training in which all other clients' changes lie at one end of the
+        clipping ball, and the replaced client moves from that end to the opposite end. A round is
+        then N(0, z^2), or with probability M/N N(1, z^2), for the joint noise multiplier z
         (``theorems.fixed_size_curve``). None for an added or removed user, who moves the averages
         of all clients by less than a replaced user.
         """
@@ -214,14 +232,16 @@ class DpPrivrec(Privrec):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of a round's normal noise, under sampling without replacement, once per round.
+        """Returns the accounting event of a round's normal noise, under sampling without
+        replacement, once per round.
 
-        Before the server's noise the event is non-private. Sampling without replacement amplifies
-        privacy if a user is replaced. For an added or removed user it is Poisson sampling with the
-        noise of a replacement, the noise of ``round_mechanism`` (proved in
-        ``theorems.fixed_size_curve``). In the local model only the noise is charged, which sampling
-        cannot make worse. The sample must be unknown to the adversary. Another client knows its own
-        draws, so that in each round M, or M - 1, clients are drawn from the N - 1 other clients.
+        ``NonPrivateDpEvent`` against an adversary who sees results without the server's noise.
+        Sampling without replacement amplifies privacy if a user is replaced. For an added or
+        removed user, the event is that of Poisson sampling, with the noise multiplier for a
+        replaced user (proved in ``theorems.fixed_size_curve``). For any other pair of inputs only
+        the noise is charged, which sampling cannot make worse. The sample must be unknown to the
+        adversary. Another client knows its own draws, so that in each round M, or M - 1, clients
+        are drawn from the N - 1 other clients.
         """
         if scope.vantage not in (Vantage.PEERS, Vantage.RELEASE):
             return Identity().event()
@@ -234,11 +254,17 @@ class DpPrivrec(Privrec):
         return dp.SelfComposedDpEvent(one, self.n_uses(scope.horizon))
 
     def joint_multiplier(self, population: Population) -> float:
-        """Joint noise multiplier of both averages of a round: noise over sensitivity."""
+        """Returns the noise multiplier of a round's two averages together: noise over sensitivity.
+
+        The averages are those of the clients' changes of the model, and of the bits that state
+        whether a change was clipped.
+        """
         return 1.0 / self.round_mechanism(population).mu
 
     def printed_epsilon(self, population: Population, delta: float) -> float:
-        """Epsilon that the accounting of Tables 3 and 4 gives for these settings."""
+        """Returns the epsilon of these settings by the accounting with which the paper computes
+        Tables 3 and 4.
+        """
         return printed_epsilon(
             clients=self.n_drawn(population),
             n_users=population.n_users,
@@ -248,19 +274,23 @@ class DpPrivrec(Privrec):
         )
 
     def gaussian_epsilon(self, population: Population, delta: float) -> float:
-        """Epsilon of one Gaussian mechanism of noise multiplier z, on which the proof builds."""
+        """Returns the epsilon of one Gaussian mechanism of noise multiplier z, from which the
+        paper's proof starts.
+
+        ``population`` is not used.
+        """
         return float(dp.get_epsilon_gaussian(self.multiplier, delta)) + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivrecCen(CentralSystem, Privrec):
-    """PrivRec-CEN: the same learning on data that the server has collected.
+    """PrivRec-CEN: PrivRec's training on data that the server has collected.
 
     PrivRec-CEN (section 4.1) runs Algorithm 1 with each user as a task, all within the server.
 
     The server receives all users' data without protection and is trusted; only the final model
-    leaves it. The transcript therefore has a release and no rounds, and the release is audited.
-    Learning is the same: PrivRec yields the same model from the same seed.
+    leaves the server. A run therefore records a published model and no messages, and the audit
+    examines this model. PrivRec yields an equal model from an equal seed.
     """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
@@ -272,10 +302,11 @@ class PrivrecCen(CentralSystem, Privrec):
 class FcfMeta(Fcf):
     """FCF as PrivRec's baseline: federated collaborative filtering, measured on new devices.
 
-    FCF (section 4.1) under PrivRec's protocol differs from ``fcf`` only in its evaluation.
+    FCF (section 4.1) under PrivRec's protocol differs from the system ``fcf`` only in the
+    measurement of its utility.
 
     A new device fits its user vector to half of its data (equation 4 of the FMF-LDP paper, whose
-    settings this training uses; PrivRec's paper prints none for FCF). In Table 1 it is below all
+    settings this training uses; PrivRec's paper prints none for FCF). In Table 1 FCF is below all
     other systems.
     """
 
@@ -286,11 +317,11 @@ class FcfMeta(Fcf):
 class FoflSelf(MetaLearned):
     """FOFL-SELF: first-order federated meta-learning of item embeddings, without side features.
 
-    The system uses REPTILE (equation 6) as PrivRec, but without features of users and items and
-    without the proximal term.
+    The system uses REPTILE (equation 6) as PrivRec does, but without features of users and items
+    and without the proximal term.
 
     Items are thus distinguished only by their own embeddings, and users by nothing until their
-    devices train. Source: section 4.1; the original (Jalalirad et al. 2019) is not followed
+    devices train. Source: section 4.1; the original paper (Jalalirad et al. 2019) is not followed
     further.
     """
 
@@ -304,15 +335,15 @@ class FoflSelf(MetaLearned):
 class NnSelf(_WithFeatures):
     """NN-SELF: second-order federated meta-learning, with separate support and query sets.
 
-    The system uses MAML (equations 3 to 5): steps on a support set, and the gradient of a query
-    set's loss through these steps.
+    The system uses MAML (equations 3 to 5): a device takes steps on a support set, and returns
+    minus the gradient of a query set's loss through these steps, with the second order.
 
-    A device returns minus that gradient, with the second order, and the server adds ``server_rate``
-    (alpha2) times the sum, as in equation 5. ``local_epochs`` is the number of steps of full
-    gradients on the support set (equation 4 has one step and allows more; with one step the system
-    learns almost nothing here). A new device takes these steps on all of its data (section 4.1: its
-    training set is the support set). Features, ``item_ids`` and network are PrivRec's; ``batch``
-    only limits the number of examples computed together.
+    The server adds ``server_rate`` (alpha2) times the sum over devices, as in equation 5.
+    ``local_epochs`` is the number of steps of full gradients on the support set (equation 4 has one
+    step and allows more; with one step the system learns almost nothing here). A new device takes
+    these steps on all of its data (section 4.1: its training set is the support set). Features,
+    ``item_ids`` and network are PrivRec's; ``batch`` only limits the number of examples computed
+    together.
     """
 
     server_rate: Annotated[float, "alpha2, learning rate of the server for the sum"] = 0.1
@@ -321,21 +352,28 @@ class NnSelf(_WithFeatures):
 
     @property
     def message_rate(self) -> float:
-        """Learning rate of the messages, which is 1 because minus the gradient itself is sent."""
+        """Learning rate of the messages: 1, because minus the gradient itself is sent."""
         return 1.0
 
     def learn(self, devices: Devices) -> Weights:
-        """Returns minus the meta-gradient of each device as its change."""
+        """Returns the message of each device, as tensors by name: minus the gradient of the query
+        loss through the support steps.
+        """
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import maml_step
 
         return maml_step(devices, self.training)
 
     def personalize(self, devices: Devices) -> Weights:
-        """Weights of each device after the steps of equation 4, with full gradients."""
+        """Returns the weights with which each device scores items, as tensors by name.
+
+        A device takes the steps of equation 4, with full gradients, on all of its data.
+        """
         return replace(devices, batch=max(1, devices.labels.shape[1])).train(self.training)
 
     def next_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Next model by equation 5: theta0 plus alpha2 times the sum of the uploads."""
+        """Returns the next model by equation 5: the current model plus alpha2 times the sum of the
+        uploads.
+        """
         return self.add_scaled(model, uploads, self.server_rate)

@@ -1,4 +1,4 @@
-"""Base class of factor models that a server trains on the bits it has collected.
+"""Base class of factor models that a server trains on uploaded interaction bits.
 
 The two central baselines are described in section 4.1 of Gao et al. (SIGIR 2020). The server treats
 every uploaded 1 as an interaction, trains, and computes the recommendations itself. The paper
@@ -8,8 +8,8 @@ factors, with batches of 1024 and 4 negatives per positive.
 The paper does not state the optimizer (Adam is assumed, as in the GMF paper), the number of epochs,
 or the flip of the training data (symmetric is assumed; "asymmetric" and "none" are the other values
 of ``flip``). Factors, regularization and epochs were chosen here by HR@10 on symmetrically flipped
-MovieLens-100K. They were chosen on the same split on which utility is reported, so the reported
-utility is somewhat optimistic. Unflipped bits do better with 16 factors and 60 epochs.
+MovieLens-100K. They were chosen on the split on which utility is reported, so the reported utility
+is somewhat optimistic. Unflipped bits do better with 16 factors and 60 epochs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _BITS = 1 << 22  # bits per block
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMf(CollectedBits):
-    """Base class of the central factor models, with their settings and their sampling of examples.
+    """Base class of the central factor models, with their settings and their sampling of training
+    examples.
 
     A subclass defines the compiled training loop (``train_kernel``) and, if needed, further trained
     parameters.
@@ -73,25 +74,29 @@ class CentralMf(CollectedBits):
     """Standard deviation of the initial user and item vectors, as in the GMF paper."""
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
-
-        They cover vector width, epochs and negatives per positive.
+        """Returns the arguments of ``Cost.estimate`` for a training, by name: vector width, epochs
+        and negatives per positive.
         """
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """Distribution of one uploaded bit; None if bits are sent without a flip."""
+        """Distribution of one uploaded bit given the true bit; None if bits are sent without a
+        flip.
+        """
         return bit_flip(self.flip, self.epsilon)
 
     @abstractmethod
     def train_kernel(self) -> tuple[Callable[..., int], int]:
-        """Returns the compiled training loop, and its number of examples per positive."""
+        """Returns the compiled training loop for one chunk of examples, and the number of examples
+        that it makes of each positive.
+        """
 
     def first_model(
         self, n_users: int, n_items: int, rng: Generator
     ) -> dict[str, NDArray[np.float64]]:
-        """Initial user vectors "users" (n, F) and item vectors "items" (M, F).
+        """Draws the initial user vectors "users" (n_users, F) and item vectors "items" (n_items,
+        F), for F factors.
 
         A subclass adds further parameters.
         """
@@ -101,10 +106,11 @@ class CentralMf(CollectedBits):
         }
 
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Trains on the uploaded 1s and publishes the whole model, with the users' vectors.
+        """Trains on the uploaded 1s by Adam, and publishes the whole model, with the users'
+        vectors.
 
         The paper's server sends each user only a list of recommendations. The published model
-        reveals at least as much.
+        reveals at least as much. ``rng`` draws first model and negatives.
         """
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam
 
@@ -128,23 +134,24 @@ class CentralMf(CollectedBits):
         return TrainingResult(model, model)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items for ``users``, by their vectors from the training: (len(users), M).
+        """Returns the scores of all items for ``users``, shape (len(users), n_items), by the users'
+        trained vectors.
 
-        The given interactions are not used.
+        ``interactions`` are not used.
         """
         vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
 def iter_visits(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
-    """Yields training examples: every uploaded 1 once per epoch, with its negatives.
+    """Yields training examples in chunks: the uploaded 1s, once per epoch, with random negatives.
 
     The positives are in a new random order in each epoch. Each positive gets ``negatives`` items
-    that are drawn from the 0s of the same user.
+    that are drawn from the 0s of its user. ``bits`` has one row of bits per user.
 
-    A chunk holds at most 2^18 positives as arrays of users (n,), positives (n,) and negatives (n,
-    k). Users whose bits are all 1 or all 0 are left out, because they give no pair of a positive
-    and a negative. Memory is 8 bytes per 1, 4 bytes per 0, and one chunk.
+    A chunk is a tuple of users (n,), positive items (n,) and negative items (n, ``negatives``),
+    with n at most 2^18. Users whose bits are all 1 or all 0 are left out, because they give no pair
+    of a positive and a negative. Memory is 8 bytes per 1, 4 bytes per 0, and one chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
     for part in iter_blocks(len(bits), width, _BITS):

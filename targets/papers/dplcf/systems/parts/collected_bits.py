@@ -53,9 +53,8 @@ FlipBudget = Annotated[
 class CollectedBits(System):
     """Base class of systems whose clients upload their interaction bits once, flipped or not.
 
-    The class gives the uploads, their events and their designed pairs; a subclass defines how the
-    server learns from the bits. ``randomizer`` is the distribution of one uploaded bit, or None if
-    bits are sent without a flip.
+    The class defines the uploads, their accounting events and their worst-case inputs; a subclass
+    defines how the server learns from the bits, and the flip (``randomizer``).
     """
 
     evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
@@ -63,20 +62,23 @@ class CollectedBits(System):
     @property
     @abstractmethod
     def randomizer(self) -> BitFlip | None:
-        """Distribution of one uploaded bit; None if bits are sent without a flip."""
+        """Distribution of one uploaded bit given the true bit; None if bits are sent without a
+        flip.
+        """
 
     @abstractmethod
     def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
-        """Computes the published model and the arrays for scoring, from the uploads alone."""
+        """Computes the published model and the arrays for scoring, from the ``uploads`` alone."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Mechanism through which the server sees the unit of ``scope``: flips of a user's bits.
+        """Returns the randomized function from the data that ``scope`` protects to what the server
+        sees: flips of a user's bits.
 
-        For a bit, an interaction or a rating it is one flip; for wider units, the flips of all
-        items. Without flips, and for the participation of a user, which an upload reveals, it is
-        the identity.
+        For a bit, an interaction or a rating the function is one flip; for a whole user or report,
+        the flips of all items. Without flips, and for the participation of a user, which an upload
+        reveals, the function is the identity.
 
-        None for values that are not sent (a rating's value, an attribute) and for vantages other
+        None for data that are not sent (a rating's value, an attribute) and for adversaries other
         than the server.
         """
         unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
@@ -87,17 +89,18 @@ class CollectedBits(System):
         return self._before_server(scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event at the server for the unit of ``scope``.
+        """Returns the accounting event for the data that ``scope`` protects, against the server.
 
-        Weaker vantages are post-processing. The participation of a user is not hidden, so its event
-        is that of the identity.
+        Weaker adversaries see functions of the uploads, so the event also holds for them. The
+        participation of a user is not hidden, so its event is that of the identity.
         """
         if scope.is_user_presence:
             return Identity().event()
         return self._before_server(scope, population).event()
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """One pair of users with 8 items whose histories differ only in item 0.
+        """Returns one worst-case pair of users with a catalogue of 8 items, whose histories differ
+        only in item 0.
 
         Empty if bits are sent without a flip.
         """
@@ -118,23 +121,30 @@ class CollectedBits(System):
         )
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Collects one upload from every user, learns from the uploads and publishes once."""
+        """Collects one upload from every user, learns from the uploads, and publishes the learned
+        model once.
+        """
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)
         return self.learn(sent if kept is None else kept.uploads, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run: the settings, and the rates p and q of the flip."""
+        """Returns what the adversary knows: the settings, and the probabilities p and q of the
+        flip.
+
+        A 1 is uploaded with probability p for a true 1, and with probability q for a true 0.
+        """
         plain, flip = super().public(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Flips every bit of every profile (equation 3), ``calls.size`` times.
+        """Returns each client's bits ``calls.size`` times, randomly flipped (equation 3) unless the
+        system sends them without flips.
 
-        Nothing is broadcast. The component "bits" is boolean, of shape (n size, M). Only the
-        histories and one seed per message are stored; the same flips are drawn again at every
-        access.
+        Nothing is broadcast. The result has one component (named array), "bits": booleans, one row
+        of n_items bits per message. Only the histories and one seed per message are stored; the
+        flips are drawn again from the seed at every access.
         """
         ratings = calls.profiles.ratings
         entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.profile_ids])
@@ -151,7 +161,8 @@ class CollectedBits(System):
 
 
 def bit_flip(kind: str, epsilon: float) -> BitFlip | None:
-    """Distribution of one flipped bit, of the kind "symmetric" or "asymmetric", at ``epsilon``.
+    """Returns the distribution of one flipped bit at ``epsilon``, for the ``kind`` "symmetric" or
+    "asymmetric".
 
     None for the kind "none".
     """
@@ -160,7 +171,10 @@ def bit_flip(kind: str, epsilon: float) -> BitFlip | None:
 
 
 def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """Uploaded bit of the first item in each message, as a number: (n, 1)."""
+    """Returns the uploaded bit of the first item in each of n messages, as a number, shape (n, 1).
+
+    ``sent`` has the messages in its array "bits".
+    """
     bits = sent["bits"]
     return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
 
@@ -176,7 +190,8 @@ def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
 class ItemKnn(CollectedBits):
     """Base class of systems that recommend by item neighbourhoods computed from collected bits.
 
-    ``neighbours`` is the neighbourhood size: the paper takes 20 on MovieLens and 10 on AppUsage.
+    ``neighbours`` is the neighbourhood size, the number of most similar items that the server sends
+    per item: the paper takes 20 on MovieLens and 10 on AppUsage.
     """
 
     neighbours: Whole = 20
@@ -186,21 +201,24 @@ class ItemKnn(CollectedBits):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """Inverse (4, 4) of A as the paper prints it, with misprints, for use in the estimation.
+        """Inverse (4, 4) of matrix A as the paper misprints it, for the estimation of similarities.
 
-        None if the system uses the right inverse.
+        A maps counts of true bit pairs to expected counts of uploaded bit pairs. None if the system
+        uses the right inverse.
         """
         return None
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost: the number of pairs of items, divided by 3000.
+        """Returns the arguments of ``Cost.estimate`` for a training, by name: the number of pairs
+        of items, divided by 3000.
 
-        The division accounts for the fast counting of pairs (``PackedCounts``).
+        Without the division, the time of counting pairs (``PackedCounts``) would be overestimated.
         """
         return {"made": interactions.n_items**2 / 3000}
 
     def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
-        """Computes every item's nearest neighbours and their similarities from the uploaded bits.
+        """Computes every item's nearest neighbours and their similarities from the uploaded bits,
+        and publishes them.
 
         ``rng`` is not used.
         """
@@ -214,10 +232,11 @@ class ItemKnn(CollectedBits):
         return TrainingResult(release, {"nearest": nearest.matrix()})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items for ``users`` by equation 12: (len(users), M).
+        """Returns the scores of all items for ``users`` by equation 12, shape (len(users),
+        n_items).
 
-        An item's score is the sum of its similarities to those of its neighbours that are in the
-        user's history.
+        An item's score is the sum of its similarities to those of its neighbours (most similar
+        items) that are in the user's history.
         """
         held = interactions.ratings[users].astype(np.float64)
         held.data[:] = 1.0
@@ -228,7 +247,7 @@ class ItemKnn(CollectedBits):
 class FlippedKnn(ItemKnn):
     """Base class of systems that recommend by item neighbourhoods computed from flipped bits.
 
-    ``epsilon`` is the budget of one interaction (the paper takes 1 in Tables 2 to 6).
+    ``epsilon`` is the epsilon of one interaction (the paper takes 1 in Tables 2 to 6).
     """
 
     epsilon: FlipBudget = 1.0
@@ -242,5 +261,7 @@ class FlippedKnn(ItemKnn):
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """Distribution of one uploaded bit, by the kind of the flip and ``epsilon``."""
+        """Distribution of one uploaded bit given the true bit, by the kind of the flip and
+        ``epsilon``.
+        """
         return bit_flip(self.flip_kind, self.epsilon)

@@ -1,4 +1,6 @@
-"""Jaccard similarities of items from counts of bits, with or without correction for flips."""
+"""Jaccard similarities of items from counts of uploaded bits, with or without correction for
+flips.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,21 @@ from fedrec_auditor.targets.compute import iter_blocks
 
 # Counts of users who sent a 1 for both items of a pair, computed from bits packed into words.
 #
-# A full table of pairs takes 4 M^2 bytes, and a matrix product takes n M^2 multiplications. With
-# packed bits, one instruction counts 64 users, and only the requested rows are in memory.
+# For M items and n users, a full table of pairs takes 4 M^2 bytes, and a matrix product takes n M^2
+# multiplications. With packed bits, one instruction counts 64 users, and only the requested rows
+# are in memory.
 
 _WORDS = 512  # words per item of a chunk of users: 4 KiB
 _BITS_AT_ONCE = 1 << 24  # bits drawn per block
 
 
 class PackedCounts:
-    """Table (M, M) of the numbers of users who sent a 1 for both items of a pair.
+    """Table (n_items, n_items) of the numbers of users who uploaded a 1 for both items of a pair.
 
     Rows are computed when they are read: ``counts[rows]`` is a float32 array of shape (len(rows),
-    M). Its values are integers, exact up to 2^24 users. The diagonal counts the users of single
-    items. The packed bits take n M / 8 bytes of a memory-mapped temporary file, so that they can
-    leave memory when it is short.
+    n_items). Its values are integers, exact up to 2^24 users. The diagonal counts the users of
+    single items. The bits are packed into n_users n_items / 8 bytes of a memory-mapped temporary
+    file, so that they can leave memory when it is short.
     """
 
     def __init__(self, bits: Component) -> None:
@@ -54,7 +57,7 @@ class PackedCounts:
         return len(self._totals)
 
     def diagonal(self) -> NDArray[np.float32]:
-        """Number of users who sent a 1 for each item, (M,)."""
+        """Returns the number of users who uploaded a 1 for each item, shape (n_items,)."""
         return self._totals.astype(np.float32)
 
     def __getitem__(self, rows: Ints) -> NDArray[np.float32]:
@@ -69,10 +72,10 @@ class PackedCounts:
 # Jaccard similarity of all pairs of items, estimated from flipped bits, and item neighbourhoods.
 #
 # Gao et al., SIGIR 2020, section 3.2.2, equations 4 to 11. The paper prints A and its inverse with
-# errors (equations 6 and 11). The right matrices follow from the independence of the flips. One
-# flipped bit has the distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit). A
-# pair of bits has A = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q,
-# 1-q]].
+# errors (equations 6 and 11). The right matrices follow from the independence of the flips. A 1 is
+# uploaded with probability p for a true 1, and with probability q for a true 0. One flipped bit has
+# the distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit). A pair of bits
+# has A = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
 # Limits on items and multiplications, above which bits are packed and no table is stored.
@@ -80,47 +83,53 @@ _WIDE, _WORK = 1 << 12, 5e10
 
 
 class Counts(Protocol):
-    """Table (M, M) of the numbers of users who sent a 1 for both items of a pair.
+    """Table (n_items, n_items) of the numbers of users who uploaded a 1 for both items of a pair.
 
-    Either a full array or an object that computes rows when they are read.
+    The table is either a full array or an object that computes rows when they are read.
     """
 
     def __len__(self) -> int:
-        """Returns the number of items M."""
+        """Returns the number of items."""
         ...
 
     def diagonal(self) -> NDArray[np.floating]:
-        """Number of users who sent a 1 for each item, (M,)."""
+        """Returns the number of users who uploaded a 1 for each item, shape (n_items,)."""
         ...
 
     def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
-        """Counts for the items ``rows`` with all items, (len(rows), M)."""
+        """Returns the counts for the items at indices ``rows`` with all items, shape (len(rows),
+        n_items).
+        """
         ...
 
 
 def flip_matrix(p: float, q: float) -> NDArray[np.float64]:
-    """Matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
+    """Returns matrix A (4, 4), which maps true counts of bit pairs to expected uploaded counts.
 
-    The pairs are in the order 00, 01, 10, 11. A is equation 6 with its entries (2,1) and (3,1)
-    corrected to (1-q) q.
+    A 1 is uploaded with probability p for a true 1, and q for a true 0. The pairs are in the order
+    00, 01, 10, 11. A is equation 6 with its entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
 
 
 def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
-    """Inverse A^-1 (4, 4) in closed form, for any p != q.
+    """Returns the inverse (4, 4) of matrix A in closed form, for any p != q.
 
-    Equation 11 gives only the case p = 1, with misprints, which are corrected here.
+    A maps true counts of bit pairs to expected uploaded counts, if a 1 is uploaded with probability
+    p for a true 1, and q for a true 0. The pairs are in the order 00, 01, 10, 11. Equation 11 gives
+    only the case p = 1, with misprints, which are corrected here.
     """
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
 
 
 def printed_transition(p: float, q: float) -> NDArray[np.float64]:
-    """Matrix A (4, 4) as printed in equation 6, with its two misprints.
+    """Returns matrix A (4, 4) as the paper's equation 6 prints it, with two misprints.
 
-    Entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that columns do not sum to 1.
+    A maps true counts of bit pairs to expected uploaded counts, for probabilities p and q of a 1
+    for a true 1 and 0. Entries (2,1) and (3,1) are (1-q) p instead of (1-q) q, so that columns do
+    not sum to 1.
     """
     a, b = 1 - p, 1 - q
     return np.array(
@@ -134,9 +143,11 @@ def printed_transition(p: float, q: float) -> NDArray[np.float64]:
 
 
 def printed_inverse(q: float) -> NDArray[np.float64]:
-    """Inverse of A (4, 4) as printed in equation 11 for p = 1, with its misprints.
+    """Returns the inverse (4, 4) of matrix A as the paper's equation 11 prints it for p = 1, with
+    misprints.
 
-    Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
+    A maps true counts of bit pairs to expected uploaded counts; q is the probability of a 1 for a
+    true 0. Entries (2,1), (3,1) and (4,2) are printed as 0, and entry (4,1) has the wrong sign.
     """
     c = 1 / (1 - q)
     return np.array(
@@ -150,11 +161,12 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
 
 
 def pair_counts(bits: Component) -> Counts:
-    """Counts the users who sent a 1 for both items of each pair: a table (M, M).
+    """Counts the users who uploaded a 1 for both items of each pair: a table (n_items, n_items).
 
-    The diagonal counts the users of single items. The counts are integers, exact up to 2^24 users.
-    Users are read in blocks: memory is 4 M^2 bytes and one block. With many items or users, the
-    bits are packed instead, and rows are counted when they are read.
+    ``bits`` has one row of bits per user. The diagonal counts the users of single items. The counts
+    are integers, exact up to 2^24 users. Users are read in blocks: memory is 4 n_items^2 bytes and
+    one block. With many items or users, the bits are packed instead, and rows are counted when they
+    are read.
     """
     (width,) = bits.shape
     if width > _WIDE or len(bits) * width**2 > _WORK:
@@ -169,17 +181,22 @@ def pair_counts(bits: Component) -> Counts:
 def estimate_jaccard(
     both: Counts, users: int, p: float, q: float, rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimated Jaccard similarity of the items ``rows`` to all items, (len(rows), M).
+    """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
+    n_items).
 
-    ``both`` is the table ``pair_counts`` of ``users`` users. The similarity of an item to itself is
-    set to 0. Equation 7 is applied to all pairs together: with t = (bit - q)/(p - q), the estimate
-    n_11 of equation 7 is the sum over users of t_i t_j, and n - n_00 is sum t_i + sum t_j minus
-    that sum.
+    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
+    ``users``: number of users, n.
+    ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
 
-    Noise can move the estimates outside the range of cardinalities, which the paper does not
+    The similarity of an item to itself is set to 0. Equation 7 is applied to all pairs together.
+    For each user and item let t = (bit - q)/(p - q). The estimate n_11 of equation 7, the number of
+    users of both items i and j, is the sum over users of t_i t_j. The number of users of i or j, n
+    - n_00, is sum t_i + sum t_j - n_11.
+
+    Noise can move the estimates outside the possible numbers of users, which the paper does not
     mention. They are clipped: the number of an item's users to [1, n], and the number of users of
     both items to at most the smaller of the two items' numbers, and at least 0. With p = 1 and q =
-    0 there is nothing to correct, and the result is the similarity of the bits as they are.
+    0 there is nothing to correct, and the result is the similarity of the bits without correction.
     """
     every = both.diagonal().astype(np.float64)
     count = np.clip((every - users * q) / (p - q), 1, users)
@@ -195,11 +212,15 @@ def estimate_jaccard(
 def solve_jaccard(
     both: Counts, users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """Estimated Jaccard similarity of the items ``rows`` to all items, by a given inverse of A.
+    """Estimates the Jaccard similarity of the items ``rows`` to all items, shape (len(rows),
+    n_items), by a given ``inverse``.
 
-    Equations 7, 9 and 10 are applied pair by pair, with any ``inverse`` (4, 4) of A. The estimated
-    union is clipped to [1, n], and the estimated intersection to [0, union]. The result has shape
-    (len(rows), M).
+    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
+    ``users``: number of users, n.
+    ``inverse``: a (4, 4) matrix that maps counts of uploaded bit pairs to estimated true counts.
+
+    Equations 7, 9 and 10 are applied pair by pair. The estimated union is clipped to [1, n], and
+    the estimated intersection to [0, union].
     """
     every = both.diagonal().astype(np.float64)
     mine = np.arange(len(both))[rows]
@@ -218,15 +239,17 @@ def solve_jaccard(
 class Neighbourhoods:
     """The most similar items of every item, and their similarities.
 
-    items: item indices, most similar first (M, size)
-    similarity: estimated Jaccard similarities of these items (M, size)
+    items: item indices, most similar first, shape (n_items, size)
+    similarity: estimated Jaccard similarities of these items, shape (n_items, size)
     """
 
     items: NDArray[np.int64]
     similarity: NDArray[np.float64]
 
     def matrix(self) -> sparse.csr_array:
-        """Similarities as a sparse (M, M) matrix; row i has those of item i's neighbours."""
+        """Returns the similarities as a sparse matrix (n_items, n_items); row i has those of item
+        i's neighbours.
+        """
         count, size = self.items.shape
         rows = np.repeat(np.arange(count), size)
         return sparse.csr_array(
@@ -242,11 +265,17 @@ def neighbourhoods(
     size: int,
     inverse: NDArray[np.float64] | None = None,
 ) -> Neighbourhoods:
-    """Finds the ``size`` items of largest estimated similarity to every item; ties by index.
+    """Returns for every item the ``size`` items of largest estimated similarity; ties are broken by
+    item index.
 
-    A given ``inverse`` of A replaces the right one for p and q. Items are processed in blocks, so
-    that memory beyond the table ``both`` does not grow with M^2. In a catalogue of at most ``size``
-    items, all other items are neighbours.
+    ``both``: counts of users who uploaded a 1 for both items of a pair (``pair_counts``).
+    ``users``: number of users.
+    ``p``, ``q``: probabilities of uploading a 1 for a true 1 and for a true 0.
+    ``inverse``: matrix (4, 4) from counts of uploaded bit pairs to estimated true counts, in place
+        of the right one for p and q (``solve_jaccard``); None for the right one.
+
+    Items are processed in blocks, so that memory beyond the table ``both`` does not grow with
+    n_items^2. In a catalogue of at most ``size`` items, all other items are neighbours.
     """
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
@@ -265,7 +294,9 @@ def neighbourhoods(
 
 
 def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
-    """Columns of the ``size`` largest values per row, largest first, ties by index: (n, size)."""
+    """Returns the columns of the ``size`` largest values per row, shape (n, size), largest first,
+    ties by index.
+    """
     if size == 0:
         return np.empty((len(values), 0), dtype=np.intp)
     least = np.partition(values, -size, axis=1)[:, -size, None]

@@ -1,4 +1,4 @@
-"""Compiled loops: minibatch Adam for BPR-MF and GMF, and pair counts of packed bits.
+"""Compiled loops: minibatch Adam for BPR-MF and GMF, and counts of users per pair of items.
 
 This module imports numba, so import it only to train a model or to count pairs.
 """
@@ -44,7 +44,9 @@ class Adam(NamedTuple):
 
     @classmethod
     def start(cls, values: Array) -> Self:
-        """State for the parameters ``values`` before the first step, with zero moments."""
+        """Returns the optimizer state for the parameters ``values`` before the first step, with
+        zero moments.
+        """
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
@@ -63,10 +65,18 @@ def _step(adam, rate, step):  # type: ignore[no-untyped-def]
 
 @_compiled
 def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Runs minibatch Adam on the loss -ln sigmoid(x_u . (y_i - y_j)) over a chunk of examples.
+    """Runs minibatch Adam on the loss -ln sigmoid(x_u . (y_i - y_j)) over one chunk of an epoch's
+    examples, and returns the number of optimizer steps so far.
 
-    The loss is that of Rendle et al. (2009). Updates ``users`` and ``items`` in place and returns
-    the number of the last optimizer step.
+    x_u is the vector of a user, y_i that of a positive item, and y_j that of a negative item
+    (Rendle et al. 2009).
+
+    ``users``, ``items``: vectors with their Adam states; updated in place.
+    ``visits``: the chunk: users (n,), positives (n,) and negatives (n, k).
+    ``batch``: number of positives per step.
+    ``rate``: learning rate.
+    ``decay``: weight of half the squared norm of an example's vectors.
+    ``step``: number of optimizer steps before this chunk.
     """
     who, positives, negatives = visits
     x, y, dx, dy = users.values, items.values, users.gradient, items.gradient
@@ -94,11 +104,15 @@ def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 @_compiled
 def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Runs minibatch Adam on the log loss of sigmoid(h . (x_u y_i)) over a chunk of examples.
+    """Runs minibatch Adam on the log loss of sigmoid(h . (x_u y_i)) over one chunk of an epoch's
+    examples, and returns the number of optimizer steps so far.
 
-    The label is 1 for positives and 0 for negatives (He et al. 2017). ``weights`` holds h (1, F).
-    Updates ``users``, ``items`` and ``weights`` in place and returns the number of the last
-    optimizer step.
+    x_u is the vector of a user and y_i that of an item, multiplied entry by entry. The label is 1
+    for positives and 0 for negatives (He et al. 2017).
+
+    ``weights``: output weights h (1, F) with their Adam state; updated in place.
+
+    The other arguments are those of ``bpr_epoch``.
     """
     who, positives, negatives = visits
     x, y, h = users.values, items.values, weights.values
@@ -145,11 +159,15 @@ def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
     return found
 
 
+# ``packed`` (n_items, words) holds the bits of all items, 64 users per word. The k items ``rows``
+# are paired with all items.
 @compiled()
 def count_pairs(
     packed: NDArray[np.uint64], rows: NDArray[np.int64], found: NDArray[np.int64]
 ) -> None:
-    """Adds to ``found`` (k, M) the counts of ones common to ``rows`` (k,) and all of ``packed``."""
+    """Adds to ``found`` (k, n_items) the numbers of users with a 1 for both an item of ``rows`` and
+    any item.
+    """
     for first in range(0, rows.shape[0], _ROWS):
         last = min(first + _ROWS, rows.shape[0])
         for other in range(packed.shape[0]):

@@ -27,23 +27,25 @@ class ItemSplit:
     """Division of the data by items: each party holds all users' ratings of some items.
 
     Items are dealt at random in equal shares or, if a system's ``split`` is "category", with one
-    party per category that has items (section 4.3). An item goes to the smallest of its own
-    categories, or, without a category, to the smallest of all.
+    party per category that has items (section 4.3). An item goes to its category with the fewest
+    items, or, without a category, to the smallest of all.
     """
 
     is_by_user: ClassVar[bool] = False
 
     def max_items(self, mf: Any, n_items: int) -> int:
-        """Largest number of items that one party holds."""
+        """Returns the largest number of items that one party of the system ``mf`` holds."""
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def n_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Number of parties for these data, which is at most the number of items."""
+        """Returns the number of parties for the data ``interactions``, which is at most the number
+        of items.
+        """
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Indices of the items of every party, ascending.
+        """Returns the indices of the items of every party, ascending; one array per party.
 
         Raises InputError for items without genres, or if the number of categories with items
         differs from ``parties``.
@@ -68,14 +70,15 @@ class ItemSplit:
         return shares
 
     def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """Ratings of all users for the items ``members``, users by items."""
+        """Returns the ratings of all users for the items at indices ``members``, users by items."""
         return sparse.csr_array(ratings[:, members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the number of ratings of an average row, by the party's own count.
+        """Returns the factor on a party's steps: one over its mean number of ratings per user.
 
-        This is 1/(m_k tau). The average is taken to be at least one rating: every drawn row has
-        one, and steps would otherwise be too long.
+        In the paper this is 1/(m_k tau). ``ratings`` is the party's number of ratings, or an array
+        of such numbers. The mean is taken to be at least one rating: every drawn row has one, and
+        steps would otherwise be too long.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
@@ -90,24 +93,29 @@ class UserSplit:
     is_by_user: ClassVar[bool] = True
 
     def max_items(self, mf: Any, n_items: int) -> int:
-        """Largest number of items that one party holds, which is the number of all items."""
+        """Returns the number of all items, because a party may hold every item."""
         return n_items
 
     def n_parties(self, mf: Any, interactions: Interactions) -> int:
-        """Number of parties for these data, which is at most the number of users."""
+        """Returns the number of parties for the data ``interactions``, which is at most the number
+        of users.
+        """
         return min(int(mf.parties), interactions.n_users)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
-        """Indices of the users of every party, ascending."""
+        """Returns the indices of the users of every party, ascending; one array per party."""
         return _dealt(interactions.n_users, self.n_parties(mf, interactions), rng)
 
     def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
-        """All ratings of the users ``members``, users by items."""
+        """Returns all ratings of the users at indices ``members``, users by items."""
         return sparse.csr_array(ratings[members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the average number of ratings per row of the table, which is assumed to be
-        public."""
+        """Returns the factor on a party's steps: one over its mean number of ratings per user.
+
+        ``ratings`` is the party's number of ratings, which is assumed to be public, or an array of
+        such numbers.
+        """
         return n_users / np.maximum(1, ratings)
 
 
@@ -121,10 +129,10 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 # Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
 #
 # A step has three parts: noise for every row (``table_normals``), gradients of the sampled ratings,
-# and the projection of each row. Compiled code (``descent_kernel``) handles them row by row; tests
-# compare it with simple loops. Noise is drawn in single precision, in which embeddings are sent.
-# Its low-order bits can reveal more than the normal distribution does (Mironov 2012). No bound of
-# these systems covers this.
+# and the projection of each row. Compiled code (``descent_kernel``) runs them row by row; tests
+# compare the code with simple loops. Noise is drawn in single precision, in which embeddings are
+# sent. The noise's low-order bits can reveal more than the normal distribution does (Mironov 2012).
+# No bound of these systems covers this leak.
 
 # Largest distance between two users' gradients of one item, in units of the longest gradient.
 GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
@@ -136,10 +144,10 @@ _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 class Clipping:
     """Bounds on the gradient of a rating or a user, and on embeddings; by default none.
 
-    ``max_error``: errors u.v - x are clipped to [-error, error].
+    ``max_error``: errors u.v - x (predicted minus true rating) are clipped to [-error, error].
     ``rating_norm``, ``user_norm``: then the joint gradient of every rating, or of every user, is
         scaled to at most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
-    ``max_norm2``, ``min_entry``: after a step rows are projected to entries of at least
+    ``max_norm2``, ``min_entry``: after a step, embeddings are projected to entries of at least
         ``min_entry`` and norm^2 of at most ``max_norm2``.
     """
 
@@ -151,50 +159,59 @@ class Clipping:
 
     @classmethod
     def of_embeddings(cls, bound: float) -> Clipping:
-        """Embedding clipping of the paper (equation 6): entries >= 0 and norm^2 <= R.
+        """Creates the paper's clipping of embeddings (equation 6): entries >= 0 and norm^2 <= R.
 
-        R is ``bound``. The clipping implies 0 <= u.v <= R.
+        R is ``bound``, the largest rating. For a user embedding u and an item embedding v the
+        clipping implies 0 <= u.v <= R.
         """
         return cls(max_norm2=bound, min_entry=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
-        """Errors clipped to [-R, R], and embeddings of any sign projected to norm^2 <= R.
+        """Creates a clipping of errors to [-R, R], with a projection of embeddings of any sign to
+        norm^2 <= R.
 
-        R is ``bound``.
+        R is ``bound``, the largest rating.
         """
         return cls(max_error=bound, max_norm2=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
-        """Scaling of the joint gradient of every ``unit`` ("rating" or "user") to norm ``clip``."""
+        """Creates a scaling of the joint gradient of every rating or user to a norm of at most
+        ``clip``.
+
+        ``unit`` is "rating" or "user".
+        """
         return cls(user_norm=clip) if unit == "user" else cls(rating_norm=clip)
 
     @property
     def replace_ratio(self) -> float:
-        """Ratio of the sum's largest change by replacing a rating's value to that by removing it.
+        """Sensitivity to replacing a rating's value, divided by the sensitivity to removing the
+        rating.
 
-        At equal clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so
-        for scaled gradients the ratio is 2.
+        For clipped embeddings the ratio is 1. A scaled gradient may reverse its direction, so for
+        scaled gradients the ratio is 2.
         """
         return 2.0 if min(self.rating_norm, self.user_norm) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
-        """Embeddings (n, p) projected to the bounds ``min_entry`` and ``max_norm2``."""
+        """Returns the embeddings, one per row, projected to the bounds ``min_entry`` and
+        ``max_norm2``.
+        """
         return project(rows, self.max_norm2, self.min_entry)
 
     def sensitivity(self, count: int, joint: bool) -> float:
-        """Largest change of a step's gradient sum by ``count`` ratings of one user.
+        """Returns the largest change of a step's gradient sum by ``count`` ratings of one user.
 
-        The change is that of the sums in user embeddings U and item embeddings V (``joint``), or in
-        V alone. With norm^2 <= R and errors in [-R, R] one rating moves the gradient in u by at
-        most 2 R^(3/2), and that in v by as much. The gradients in u of one user's ratings may add
-        up; those in v are in different rows.
+        The change is that of the sums by user embeddings u and item embeddings v (``joint``), or by
+        item embeddings alone. With norm^2 <= R and errors in [-R, R], for the largest rating R, one
+        rating moves the gradient by u by at most 2 R^(3/2), and that by v by as much. The gradients
+        by u of one user's ratings may add up; those by v are in different rows.
 
         The bound is 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has 2 sqrt(2) R^(3/2)
-        count, and 2 R^(3/2) sqrt(count) in V alone, where the paper has 2 R^(3/2) count. Both
-        bounds are attained. If gradients are scaled, the change is at most the norm of the user's
-        gradient, or the sum of the ratings' norms.
+        count, and 2 R^(3/2) sqrt(count) for item embeddings alone, where the paper has 2 R^(3/2)
+        count. Both bounds are attained. If gradients are scaled, the change is at most the norm of
+        the user's gradient, or the sum of the ratings' norms.
         """
         scaled = min(self.user_norm, self.rating_norm * count)
         if scaled < math.inf:
@@ -204,18 +221,22 @@ class Clipping:
 
     @property
     def user_gap(self) -> float:
-        """Largest distance between the sums of any two users, in units of ``sensitivity``.
+        """Largest distance between the gradient sums of two users, in units of ``sensitivity``.
 
-        With embeddings as in equation 6 it is the golden ratio, which is attained. At one item the
-        gradients are -2 e u and -2 e' u' with e = x - u.v in [-R, R]. If e and e' have the same
-        sign, the distance is at most sqrt(2) times 2 R^(3/2), because u.u' >= 0. Otherwise e <= R -
-        u.v and -e' <= u'.v. Let a and b be the angles of u and u' from v. In units of the longest
-        gradient, the square of the distance is at most A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B
-        = cos b. It rises with a, and at 90 degrees it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2.
-        Shorter vectors are not farther apart. An item that only one of the users rated adds 1 for
-        that user. In the user embeddings U the same holds with u and v exchanged, if two ratings
-        are in the same row. In all other cases the distance is 2.
+        With embeddings as in equation 6 (entries >= 0, norm^2 at most the largest rating) the
+        distance is the golden ratio 1.618, which is attained. Without these bounds on embeddings,
+        or with scaled gradients, the distance is 2.
         """
+        # The proof of the golden ratio: let one item have the embedding v, and two users with
+        # embeddings u and u' rate it x and x'. The gradients by v are -2 e u and -2 e' u' with e =
+        # x - u.v and e' = x' - u'.v in [-R, R], for the largest rating R. If e and e' have the same
+        # sign, the distance is at most sqrt(2) times 2 R^(3/2), because u.u' >= 0. Otherwise e <= R
+        # - u.v and -e' <= u'.v. Let a and b be the angles of u and u' from v, A = 1 - cos a and B =
+        # cos b. In units of the longest gradient, the square of the distance is at most A^2 + B^2 +
+        # 2AB cos(a - b). This bound rises with a, and at 90 degrees it is 1 + cos^2 b + sin 2b <=
+        # (3 + sqrt 5)/2. Shorter vectors are not farther apart. An item that only one of the users
+        # rated adds 1 for that user. For gradients by user embeddings, the proof holds with u and v
+        # exchanged if the two ratings are in the same row.
         scaled = min(self.rating_norm, self.user_norm) < math.inf
         return (
             GOLDEN_RATIO
@@ -224,10 +245,12 @@ class Clipping:
         )
 
     def row_gap(self, count: int, joint: bool) -> float:
-        """Largest distance between the gradient sums of two users with different embeddings.
+        """Returns the largest distance between the gradient sums of two users with different
+        embeddings.
 
         The embeddings are different rows of the user table, and each user has at most ``count``
-        ratings. The sums are in both tables (``joint``), or in item embeddings alone.
+        ratings. The sums are those by user and item embeddings (``joint``), or by item embeddings
+        alone.
         """
         if self.user_gap < 2.0 and joint:
             size = math.sqrt(2.0 * count * count + self.user_gap**2 * count)
@@ -237,11 +260,11 @@ class Clipping:
 
 @dataclass(frozen=True, slots=True)
 class StepRatings:
-    """Ratings sampled in many steps, concatenated.
+    """Ratings that are sampled in many steps, one step after another.
 
     ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
-    ``data_indices``: index of each rating in the data array of the sparse table.
-    ``rows``: row of each rating; rows ascend within a step.
+    ``data_indices``: index of each rating in the data array of the sparse table of ratings.
+    ``rows``: row (user) of each rating; rows ascend within a step.
     """
 
     starts: NDArray[np.int64]
@@ -252,9 +275,10 @@ class StepRatings:
     def of_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
     ) -> StepRatings:
-        """Samples all ratings of the rows ``chosen``.
+        """Returns all ratings of the rows (users) ``chosen``, grouped by step.
 
-        ``steps`` is the step of each chosen row, ascending; ``count`` is the number of steps.
+        ``steps`` is the index of the step of each chosen row, ascending; ``count`` is the number of
+        steps.
         """
         held = np.diff(ratings.indptr)[chosen]
         before = np.concatenate([[0], np.cumsum(held)])
@@ -266,7 +290,9 @@ class StepRatings:
     def entries(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Rows, columns and values of the sampled ratings."""
+        """Returns rows (users), columns (items) and values of the sampled ratings, one array
+        each.
+        """
         columns, values = ratings.indices[self.data_indices], ratings.data[self.data_indices]
         return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
@@ -278,10 +304,11 @@ def gradients(
     clipping: Clipping = Clipping(),
     drawn: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Sums of the gradients of ratings per user, (n, p), and per item, (m, p).
+    """Returns the sums of the gradients of ratings by user embeddings and by item embeddings.
 
-    The gradients are 2 e v and 2 e u with e = u.v - x (section 4.1.1), clipped by ``clipping``.
-    Without ``drawn``, all ratings are summed.
+    For a rating x by user embedding u of item embedding v, the gradients are 2 e v and 2 e u with e
+    = u.v - x (section 4.1.1), clipped by ``clipping``. The results have the shapes of ``users`` and
+    ``items``. Without ``drawn``, all ratings are summed.
     """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import accumulate
 
@@ -302,10 +329,10 @@ class Descent:
     ``n_steps``: number of steps of the whole training; if infinite, the learning rate is constant.
     ``fraction``: share of the rows, ratings or users that a step samples.
     ``clipping``: bounds of the gradients and embeddings.
-    ``sampling_unit``: "row" for a fixed number of rows per step; "rating" or "user" if each of
-        these is drawn independently.
-    ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums in user and
-        in item embeddings.
+    ``sampling_unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each
+        rating or user is drawn independently.
+    ``user_sigma``, ``item_sigma``: noise deviation on every entry of the gradient sums by user and
+        by item embeddings.
     ``is_langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of
         a batch is a step h rate on the sum of all data, with noise N(0, h rate).
     """
@@ -331,13 +358,13 @@ class Descent:
         first: int = 0,
         count: int,
     ) -> _Tables:
-        """New embeddings (n, p) and (m, p) of a party after ``count`` steps.
+        """Returns new user and item embeddings of a party, one row each, after ``count`` steps.
 
-        The steps are those from number ``first`` on. A step on the gradient sum is multiplied by
-        the learning rate and by ``user_scale`` or ``item_scale``; with ``user_scale`` 0, user
-        embeddings do not move. ``rng`` draws the ratings of several steps together, within a memory
-        limit, then two noise seeds per step. Raises InputError if the embeddings are no longer
-        finite.
+        ``first`` is the index of the first of these steps in the training. A step on the gradient
+        sum is multiplied by the learning rate and by ``user_scale`` or ``item_scale``; with
+        ``user_scale`` 0, user embeddings do not move. ``rng`` draws the ratings of several steps
+        together, within a memory limit, then two noise seeds per step. Raises InputError if the
+        embeddings are no longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
 
@@ -364,12 +391,18 @@ class Descent:
         item_scale: Floats,
         count: int,
     ) -> _Tables:
-        """New embeddings (n, p) and (k, p) of n parties of one user each, after their first steps.
+        """Returns new user and item embeddings of n parties of one user each, after their first
+        steps.
 
-        Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``, to which the columns of
-        its row of ``ratings`` refer. Scales have shape (n,). All randomness comes from the party's
-        stream. A party of one user samples its only row in every step, unless ratings or users are
-        drawn independently.
+        ``users``: user embeddings, one row per party.
+        ``items``: item embeddings of all parties, one below the other.
+        ``owned``: party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of ``items``; the
+            columns of its row of ``ratings`` refer to these rows.
+        ``user_scale``, ``item_scale``: factors on the steps, (n,).
+        ``count``: number of steps.
+
+        All randomness of a party comes from its own stream. A party of one user samples its only
+        row in every step, unless ratings or users are drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
             run_all_steps,
@@ -387,7 +420,10 @@ class Descent:
     def sample(
         self, ratings: sparse.csr_array, rng: np.random.Generator, count: int
     ) -> StepRatings:
-        """Samples the ratings of ``count`` steps. Memory is about n numbers per step."""
+        """Samples the ratings of ``count`` steps, for a party of several users.
+
+        Memory is about n numbers per step, for n users.
+        """
         n = ratings.shape[0]
         if self.sampling_unit == "rating":
             sizes = rng.binomial(ratings.nnz, self.fraction, count)
@@ -407,7 +443,7 @@ class Descent:
         return StepRatings.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
     def sample_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
-        """Samples the ratings for ``train_alone``.
+        """Samples the ratings of ``count`` steps, for parties of one user each.
 
         All steps of one party come before those of the next party.
         """
@@ -430,7 +466,9 @@ class Descent:
         return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
 
     def rates(self, first: int, count: int) -> NDArray[np.float64]:
-        """Learning rates of ``count`` steps from step ``first`` on, (count,)."""
+        """Returns the learning rates of ``count`` steps, (count,); ``first`` is the index of the
+        first step.
+        """
         steps = range(first, first + count)
         return np.array([rate_at(step, self.n_steps, self.learning_rate) for step in steps])
 

@@ -31,7 +31,7 @@ def accumulate(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Adds the clipped gradients of ratings to ``of_users`` (n, p) and ``of_items`` (m, p).
+    """Adds the clipped gradients of ratings to the tables ``of_users`` and ``of_items``, in place.
 
     ``entries`` holds the rows (ascending), columns and values of the ratings.
     """
@@ -90,7 +90,7 @@ def _accumulate(
 
 @_part
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
-    """Fills a table (1, k) with normal noise of deviation ``sigma``, or with zeros if it is 0."""
+    """Fills a table of one row with normal noise of deviation ``sigma``, or with zeros for 0."""
     if sigma > 0:
         normals(seed, out)
         for k in range(out.shape[1]):
@@ -107,9 +107,10 @@ def _move(
     ball: np.float32,
     floor: np.float32,
 ) -> None:
-    """Steps against the slope, then projects to entries >= ``floor`` and norm^2 <= ``ball``.
+    """Adds -``size`` times ``slope`` to the rows of ``table``, then projects them, in place.
 
-    Nothing is projected if both bounds are infinite.
+    Rows are projected to entries >= ``floor`` and norm^2 <= ``ball``. Nothing is projected if both
+    bounds are infinite.
     """
     clipped = ball < np.inf or floor > -np.inf
     for j in range(len(table)):
@@ -134,9 +135,10 @@ def advance(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs the gradient steps of one party, and updates ``users`` and ``items`` in place.
+    """Runs all gradient steps of one party, and updates ``users`` and ``items`` in place.
 
-    Users do not move in steps of length 0. Without noise, users who are not sampled do not move.
+    ``drawn`` has the sampled ratings, ``steps`` the step lengths and noise. Users do not move in
+    steps of length 0. Without noise, users who are not sampled do not move.
     """
     _advance(users, items, drawn, steps, clipping)
 
@@ -184,9 +186,10 @@ def run_all_steps(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Runs the gradient steps of parties of one user each, in place.
+    """Runs all gradient steps of parties of one user each, and updates the embeddings in place.
 
-    Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``.
+    ``users`` has one row per party. Party i has the rows ``owned[i]`` to ``owned[i + 1]`` - 1 of
+    ``items``.
     """
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     count, one = sizes.shape[2], np.zeros(len(rows), np.int64)

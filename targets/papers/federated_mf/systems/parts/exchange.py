@@ -1,4 +1,6 @@
-"""Exchanges of embeddings between parties and a server, and a mechanism with dropouts."""
+"""Protocols by which parties and a server exchange embeddings, and a mechanism for devices that
+drop out.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +54,12 @@ _START = 102  # key of the random stream that draws initial embeddings
 
 
 class AveragedExchange(Exchange):
-    """Exchange in T rounds of T' local steps, in which the server averages the uploaded embeddings.
+    """Protocol of T rounds of T' local steps each; after each round the server averages embeddings.
 
-    ``shared_table``: the shared embeddings, "users" or "items".
-    ``component``: name of the message that carries them.
-    ``moves_own``: whether a party's own embeddings move, by steps in proportion to its share of all
-        users or items.
+    ``shared_table``: the embeddings that parties upload, "users" or "items".
+    ``component``: name of the message that contains these embeddings.
+    ``moves_own``: whether local steps also change the party's other embeddings, which are not sent
+        in the rounds. Their steps are multiplied by the party's share of all users or items.
     """
 
     shared_table: ClassVar[str]
@@ -66,18 +68,24 @@ class AveragedExchange(Exchange):
 
     @abstractmethod
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Arrays that the server sends: the shared embeddings and, if needed, the first ones."""
+        """Returns the arrays that the server sends: the ``shared`` embeddings and, if needed, the
+        ``first`` ones.
+        """
 
     @abstractmethod
     def finish(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
-        """Runs the parties' steps after the last round, and returns the published model."""
+        """Runs the parties' steps after the last round, and returns the result of the training.
+
+        ``shared`` and ``first`` are the last and the first shared embeddings.
+        """
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """Yields every round's broadcast and all parties' messages.
+        """Yields every round's broadcast with all parties' messages, and returns the result of the
+        training.
 
-        Memory beside the transcript is 2 s + 1 tables of shared embeddings, for s parties.
+        Memory beside these rounds is 2 s + 1 tables of shared embeddings, for s parties.
         """
         rows = {"users": interactions.n_users, "items": interactions.n_items}[self.shared_table]
         first = shared = initialize(rng.random((rows, mf.factors)), mf.bound, mf.spread)
@@ -91,10 +99,11 @@ class AveragedExchange(Exchange):
             return self.finish(mf, parties, shared, first)
 
     def uploads(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Shared embeddings of each party after its local steps (equations 4 and 5).
+        """Returns the shared embeddings of each party after its local steps (equations 4 and 5),
+        one table per party.
 
-        A step on the party's own embeddings is multiplied by its share of all users or items, or is
-        0.
+        A step on the party's own embeddings is multiplied by its share of all users or items, or by
+        0 unless ``moves_own``.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -111,13 +120,18 @@ class AveragedExchange(Exchange):
         return Dense(out, Kind.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
-        """Returns the shared and the own part, users first; a second call restores the order."""
+        """Returns the values for shared and own embeddings in the order (users, items).
+
+        A second call restores the order of the arguments.
+        """
         return (shared, own) if self.shared_table == "users" else (own, shared)
 
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """Next shared embeddings: the weighted mean of the parties' versions."""
+        """Returns the next shared embeddings: the mean of the parties' tables, weighted by each
+        party's ``weight``.
+        """
         weights = np.array([party.weight for party in parties])
         tables = sent.dense(np.arange(len(sent)))
         return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
@@ -125,11 +139,11 @@ class AveragedExchange(Exchange):
 
 @dataclass(frozen=True, slots=True)
 class UsersAveraged(AveragedExchange):
-    """Exchange of the vertical setting (Figure 3a), in which the server averages user embeddings U.
+    """Protocol of the vertical setting (Figure 3a): the server averages user embeddings U.
 
-    A message is a party's U^(k), an n x p table in float32 as in Figure 2; the broadcast is U.
-    After the last round, items take ``tuning`` steps alone (kappa). Both tables are published, for
-    use in public services (section 4).
+    A message is the table U^(k) of party k, n x p in float32 as in Figure 2, for n users and p
+    factors; the broadcast is U. After the last round, items take ``tuning`` steps alone (kappa).
+    User and item embeddings are published, for use in public services (section 4).
     """
 
     tuning: int = 0
@@ -137,13 +151,15 @@ class UsersAveraged(AveragedExchange):
     shared_table = component = "users"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Arrays that the server sends: the current user embeddings."""
+        """Returns the arrays that the server sends: the current user embeddings."""
         return {"users": shared}
 
     def finish(
         self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
     ) -> TrainingResult:
-        """Tunes every party's items to the last user embeddings, and publishes both tables."""
+        """Tunes every party's items to the last user embeddings, and publishes user and item
+        embeddings.
+        """
         items = np.empty((sum(len(party.members) for party in parties), mf.factors), np.float32)
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
@@ -154,12 +170,14 @@ class UsersAveraged(AveragedExchange):
         return TrainingResult(release, release)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Uploaded user embeddings, (1, p) each, of parties of one user each.
+        """Returns the uploaded user embedding, a table of one row, of each of several parties of
+        one user.
 
-        A party of several users sends such a table for all of them; the row computed here is the
-        row of one user if the other users are absent. The broadcast has one row per user, or one
-        row for all users. The party projects the broadcast like its embeddings, because a malicious
-        server could otherwise cause gradients of any length.
+        A party of several users sends such a row for each of its users; the row computed here is
+        that of one user if the party's other users are absent. The broadcast has one row per user,
+        or one row for all users. The party projects the broadcast to the constraints of its
+        embeddings, because a malicious server could otherwise cause gradients of any length. Raises
+        InputError if the broadcast is missing or has another shape.
         """
         sent = (calls.broadcast or {}).get("users")
         shape = calls.profiles.n_users, mf.factors
@@ -181,11 +199,12 @@ class UsersAveraged(AveragedExchange):
 
 @dataclass(frozen=True, slots=True)
 class ItemsAveraged(AveragedExchange):
-    """Exchange of the horizontal setting (Figure 3), in which the server averages items.
+    """Protocol of the horizontal setting (Figure 3): the server averages item embeddings.
 
-    A message is a party's table V^(k) of item embeddings, m x p in float32; user embeddings never
-    leave a party. After the last round a party takes ``tuning`` local steps of learning rate
-    ``tuning_rate``; the paper prints neither. The last V is published.
+    A message is the table V^(k) of item embeddings of party k, m x p in float32, for m items and p
+    factors; user embeddings never leave a party. After the last round a party takes ``tuning``
+    local steps of learning rate ``tuning_rate``; the paper prints neither. The last averaged table
+    is published.
     """
 
     moves_own: bool = True
@@ -195,7 +214,7 @@ class ItemsAveraged(AveragedExchange):
     shared_table = component = "items"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """Arrays that the server sends: the current and the first item embeddings."""
+        """Returns the arrays that the server sends: the current and the first item embeddings."""
         return {"items": shared, "first": first}
 
     def finish(
@@ -209,10 +228,12 @@ class ItemsAveraged(AveragedExchange):
         return TrainingResult(self.broadcast(shared, first), prediction_tables(parties, tuned))
 
     def fine_tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
-        """Item embeddings of a party after fine-tuning without noise; updates its users, too.
+        """Returns the item embeddings of a party after fine-tuning, and updates its user embeddings
+        in place.
 
-        Fine-tuning uses all ratings of the party, untrimmed, and clips both embeddings. User
-        embeddings are first fitted to the item embeddings, then both tables take ``tuning`` steps.
+        Fine-tuning has no noise, uses all ratings of the party, untrimmed, and clips both
+        embeddings. User embeddings are first fitted to the item embeddings, then both tables take
+        ``tuning`` steps.
         """
         if not self.tuning:
             return items
@@ -229,11 +250,11 @@ class ItemsAveraged(AveragedExchange):
         return tuned
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Uploaded item embeddings, (m, p) each, of parties of one user each.
+        """Returns the uploaded item embeddings, one row per item, of parties of one user each.
 
         A party of several users adds up their gradients before the noise. The upload computed here
-        is its message if its other users have no ratings, except for the number of ratings by which
-        it divides.
+        is the message of such a party if its other users have no ratings. Only the number of
+        ratings by which the party divides then differs.
         """
         items, first = received_items(mf, calls)
 
@@ -245,12 +266,12 @@ class ItemsAveraged(AveragedExchange):
 
 
 class Publication(Exchange):
-    """Exchange in which parties train alone and then publish both of their tables.
+    """Protocol in which parties train alone and then publish their user and item embeddings.
 
-    A party takes T T' local steps and sends one message. In section 4.3, local-only parties never
-    communicate during the training; the central baselines are the case of one party, s = 1. The
-    message consists of "users" (n, p) and "items" (m, p); a party sends only the rows of its own
-    items.
+    A party takes T T' local steps (T rounds of T' steps) and sends one message. In section 4.3,
+    local-only parties never communicate during the training; the central baselines have a single
+    party. The message consists of "users" (n, p) and "items" (m, p), for n users, m items and p
+    factors; a party sends only the rows of its own items.
     """
 
     one_step = True
@@ -280,7 +301,10 @@ class Publication(Exchange):
         return TrainingResult(arrays, arrays)
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """Published tables of parties of one user each: (1, p) and (m, p) per message."""
+        """Returns the published tables of parties of one user each.
+
+        A message has "users" (1, p) and "items" (m, p), for m items and p factors.
+        """
         users, items = mf.train_alone(
             calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own)
         )
@@ -288,12 +312,12 @@ class Publication(Exchange):
 
 
 class NoExchange(Exchange):
-    """Exchange without messages: every party trains alone, from the same first item embeddings."""
+    """Protocol without messages: every party trains alone, from the same first item embeddings."""
 
     one_step = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """Trains every party alone, in a single step of the training without messages."""
+        """Trains every party alone, in a single step of the generator, which yields no messages."""
         first = initialize(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.make_parties(interactions, first, rng), []
         with one_thread():
@@ -305,15 +329,16 @@ class NoExchange(Exchange):
 
 
 def train_party(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
-    """Both tables of a party after all T T' steps on its own loss."""
+    """Returns user and item embeddings of a party after all steps of a training on its own loss."""
     sizes = party.step_scale, party.step_scale
     return party.train(mf.descent(len(users)), (users, items), sizes, 0, mf.steps)
 
 
 def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
-    """Random initial embeddings of n parties of one user each.
+    """Draws random initial embeddings of n parties of one user each: users (n, p) and items (n, m,
+    p).
 
-    Users have shape (n, p), items (n, m, p).
+    There are m items and p factors. All draws of a party come from its own stream.
     """
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
@@ -322,9 +347,10 @@ def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tup
 
 
 def received_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
-    """Item embeddings of the broadcast and of the first broadcast, both projected.
+    """Returns the item embeddings of the broadcast and of the first broadcast, one row per item,
+    projected.
 
-    If the first item embeddings are missing, they are those of the broadcast.
+    If the broadcast has no first item embeddings, the current ones take their place.
     """
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
@@ -333,10 +359,10 @@ def received_items(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
 
 
 def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
-    """Initial user embeddings of parties of one user each.
+    """Returns the initial user embeddings of parties of one user each, one row per party.
 
-    They are fitted to the first item embeddings if the system pre-trains them, and random
-    otherwise.
+    The embeddings are fitted to the ``first`` item embeddings if the system pre-trains users, and
+    random otherwise.
     """
     if mf.n_fit_steps:
         return fit_users(full, first, bound=mf.bound, steps=mf.n_fit_steps)
@@ -344,10 +370,13 @@ def first_users(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Str
 
 
 def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
-    """Arrays for the prediction of ratings: users, their parties, and the parties' items.
+    """Returns the arrays, by name, from which ratings are predicted after a training of several
+    parties.
 
-    ``items`` (s, m, p) holds the item embeddings of each party. The array "home" gives the party of
-    each user.
+    ``items``: item embeddings of each party, (parties, items, factors).
+
+    The result has "users", the user embeddings with one row per user; "items"; and "home", the
+    index of each user's party.
     """
     n, p = sum(len(party.members) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
@@ -358,34 +387,38 @@ def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
 
 Doubles = NDArray[np.float64]
 _CELLS = 8192  # number of cells to which mu^2 of one round is rounded down
-_BULK = 12.0  # half width of the range of survivor numbers, in standard deviations
+_BULK = 12.0  # half width of the range of numbers of survivors, in standard deviations
 _NOISE = 1e-13  # probability that may be a rounding error of the Fourier transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropouts(Checked):
-    """Mechanism of several rounds of ``NoiseReplacement`` in which devices may drop out.
+    """Mechanism of several rounds of ``NoiseReplacement`` (a noisy first message, then new noise
+    for old) in which devices may drop out.
 
     ``sigma``: standard deviation of the noise of the result, as the paper claims it.
     ``sensitivity``: largest size of the device's gradient.
+    ``n_users``: number of devices n.
     ``omega``: tolerated share of dropouts.
+    ``dropout``: probability with which an honest device drops out before a message.
     ``count``: number of rounds.
     ``repaired``: whether the devices send replacements of the repaired protocol.
+    ``colluding``: number of further devices, which never drop out and reveal their noise.
+    ``overstated``: announced number of survivors over the true number.
 
-    In a round each honest device, including the device of the value, drops out with probability
-    ``dropout`` before the first message, and a survivor drops out with the same probability before
-    the second. ``colluding`` further devices never drop out. A round with at most (1 - omega) n
-    survivors halts. The server knows the survivors and announces ``overstated`` times their number.
-    Survival is independent of all data.
+    In a round each honest device, including the device whose gradient is protected, may drop out
+    before the first message, and a survivor may drop out before the second. A round with at most (1
+    - omega) n survivors halts. The server knows the survivors and announces ``overstated`` times
+    their number. Survival is independent of all data.
 
     Given the survivors, the privacy curve is that of a Gaussian whose mu^2 is the sum over the
     rounds that the device survived, and delta is the mean of these curves. The mean is computed
     from below: mu^2 of a round is rounded down by at most 1/8192 of its largest value, and numbers
     of survivors beyond 12 standard deviations are left out.
 
-    An output has one row [m, r, S, sum of R_i] per round: the numbers of survivors before both
-    messages, the sum of the first messages, and the sum of the replacements of honest devices. The
-    row is zero if the device was not in the sum. The value is as in ``NoiseReplacement``.
+    An output has one row [m, r, S, sum of R_i] per round: the numbers of survivors before the first
+    (m) and the second message (r), the sum S of the first messages, and the sum of the replacements
+    R_i of honest devices. The row is zero if the device was not in the sum.
     """
 
     sigma: PositiveFloat
@@ -408,20 +441,25 @@ class Dropouts(Checked):
 
     @property
     def domain(self) -> Domain:
-        """Allowed values: one number in [0, sensitivity], the size of the device's gradient."""
+        """Allowed inputs: one number in [0, ``sensitivity``], the size of a gradient."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape (count, 4) of an output: one row [m, r, S, sum of R_i] per round."""
+        """Shape (count, 4) of an output: one row [m, r, S, sum of R_i] per round.
+
+        m and r are the numbers of survivors before the first and the second message, S is the sum
+        of the first messages, and R_i is the second message of an honest device.
+        """
         return (self.count, 4)
 
     def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
-        """Numbers of survivors of a round that includes the device, and their probabilities.
+        """Returns the possible numbers of survivors of a round that includes the device, and their
+        probabilities.
 
         The arrays are m, the survivors before the first message; r, the survivors before the second
-        message; and probabilities, which sum to that of the device being in the sum, minus those of
-        omitted numbers.
+        message; and the probability of each pair. The probabilities sum to the probability that the
+        device is in the sum, minus that of omitted pairs.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.colluding
         m = 1 + self.colluding + _bulk(others, stays)
@@ -434,7 +472,9 @@ class Dropouts(Checked):
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draws outputs of all rounds: float64, (*size, count, 4)."""
+        """Draws outputs of all rounds for the gradient size ``value``: float64, (*size, count,
+        4).
+        """
         values = np.asarray(self.domain.expand_batch(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()
         edges = np.cumsum(probability)
@@ -455,7 +495,9 @@ class Dropouts(Checked):
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Doubles:
-        """Log-probability of the survivors, plus the log-density of both sums given them."""
+        """Returns the log-density of outputs: that of the survivors, plus that of the two sums
+        given them.
+        """
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.survivors()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
@@ -478,11 +520,15 @@ class Dropouts(Checked):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """None, because the log-ratio of the densities has no bound."""
+        """Returns None, because the log-ratio of the densities has no bound."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Lower bound of delta: mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu."""
+        """Returns a lower bound of delta at ``epsilon``, averaged over the survivors.
+
+        Delta is the mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) over mu, the
+        signal-to-noise ratio given the survivors, with Phi the normal distribution function.
+        """
         squares, probability = _totals(self)
         mu = np.sqrt(squares)
         near = ndtr(mu / 2.0 - epsilon / mu)
@@ -490,7 +536,9 @@ class Dropouts(Checked):
         return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> dp.DpEvent:
-        """Event of ``count`` Gaussian mechanisms, at the worst dropouts of a completed round."""
+        """Returns the accounting event of ``count`` Gaussian mechanisms, with the noise of the
+        worst dropouts that do not halt a round.
+        """
         left = self._min_variance()
         if left == 0.0:
             return dp.NonPrivateDpEvent()
@@ -498,9 +546,11 @@ class Dropouts(Checked):
         return dp.SelfComposedDpEvent(one, self.count)
 
     def mu_squared(self) -> tuple[Doubles, Doubles]:
-        """Values of mu^2 of a round in which the device is in the sum, and their probabilities.
+        """Returns values of mu^2 of a round in which the device is in the sum, and their
+        probabilities.
 
-        mu is the change of the mean over the deviation of the unknown noise.
+        mu is the largest change of the sum by the device's gradient, divided by the deviation of
+        the noise that the adversary does not know.
         """
         masked, replaced, probability = self.survivors()
         zeta1, zeta2 = self._zetas(masked)
@@ -530,7 +580,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
-    """Positive sums of mu^2 over all rounds and their probabilities, both rounded down."""
+    """Positive sums of mu^2 over all rounds and their probabilities; both are rounded down."""
     squares, probability = rounds.mu_squared()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)

@@ -56,17 +56,17 @@ from fedrec_auditor.targets.transcript import Broadcast, Round
 
 @dataclass(frozen=True, kw_only=True)
 class LocalMf(System):
-    """Base class with settings, training loop and prediction, for one user per device.
+    """Base class of matrix factorization on devices of one user: settings, training and prediction.
 
-    A subclass defines the messages (``send``) and the next item embeddings V (``run_round``).
+    A subclass defines the messages (``send``) and the next item embeddings (``run_round``).
 
     ``factors`` p and ``rounds`` T are the paper's (T = 10 in section 6.3).
 
     ``bound`` is R, the largest possible rating.
 
     ``learning_rate`` is gamma, which falls as in section 4.3; the paper prints neither gamma nor
-    ``fitting``. After the training every device fits its user embedding to the last V in
-    ``fitting`` steps (step c3 of Figure 3d) and predicts with it.
+    ``fitting``. After the training every device fits its user embedding to the last item embeddings
+    in ``fitting`` steps (step c3 of Figure 3d), and predicts with it.
     """
 
     factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
@@ -79,18 +79,21 @@ class LocalMf(System):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
 
-        They cover messages of one row, and the passes over the ratings.
+        A message is stored as one row of the item table and 24 further bytes. Every round, and each
+        of the ``fitting`` steps that fit user embeddings, is one pass over the ratings.
         """
         passes = self.rounds + self.fitting
         return {"width": self.factors, "bytes": 4 * self.factors + 24, "passes": passes}
 
     def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """User embeddings (n, p) before the first round, which never leave the devices.
+        """Returns the user embeddings before the first round, one row per user, which never leave
+        the devices.
 
-        By default they are all equal. ``first`` (m, p) are the first item embeddings, to which a
-        subclass may fit them.
+        By default all user embeddings are equal. A subclass may fit them to ``first``, the first
+        item embeddings (one row per item).
         """
         one = initial_user(self.factors, self.bound).astype(np.float32)
         return np.broadcast_to(one, (ratings.shape[0], self.factors))
@@ -99,27 +102,31 @@ class LocalMf(System):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Messages of all devices in one round, and their user embeddings after it.
+        """Returns the messages of all devices in one round, and the user embeddings after the
+        round, one row per user.
 
-        A device's part depends only on its own row, embedding and stream, and on the broadcast
-        ``model``.
+        The message of a device depends only on its own row of ``ratings``, its own embedding and
+        stream, and the broadcast ``model``.
         """
 
     @abstractmethod
     def run_round(
         self, number: int, model: Broadcast, send: Any, rng: Generator
     ) -> tuple[Round, Floats]:
-        """Runs round ``number``: returns the messages, and the next item embeddings.
+        """Runs the round with index ``number``; returns its messages and the next item embeddings.
 
-        ``send(model)`` computes the messages of all devices for a broadcast.
+        ``send(model)`` computes the messages of all devices for a broadcast. The item embeddings
+        have one row per item.
         """
 
     def extra_tables(self, n_items: int, rng: Generator) -> dict[str, Any]:
-        """Further arrays that every broadcast contains; by default none."""
+        """Returns further arrays, by name, that every broadcast contains; by default none."""
         return {}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Yields the broadcast and the messages of each round."""
+        """Runs all rounds; yields the broadcast and the messages of each round, and returns the
+        result of the training.
+        """
         n, m = interactions.n_users, interactions.n_items
         ratings = check_ratings(interactions, self.bound)
         first = initialize(rng.random((m, self.factors)), self.bound, self.spread)
@@ -140,10 +147,10 @@ class LocalMf(System):
         return TrainingResult({"items": items, "first": first}, {"items": items})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Messages of devices that receive the broadcast in their first round.
+        """Returns the messages of devices that receive the broadcast in their first round.
 
         Systems that need the number of users read it from the entry "users" of the broadcast; if
-        the entry is missing, they assume 1.
+        the entry is missing, the number is taken to be 1.
         """
         model, owners = self.get_broadcast(calls.broadcast, calls.profiles), calls.profile_ids
         ratings = check_ratings(calls.profiles, self.bound)
@@ -151,18 +158,19 @@ class LocalMf(System):
         return self.send(sparse.csr_array(ratings[owners]), users, model, calls.streams)[0]
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v of ``users``, (len(users), n_items).
+        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items).
 
-        Each u is fitted to the last item embeddings.
+        Each user embedding u is fitted to the last item embeddings v.
         """
         asked, items = interactions.take_users(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Returns the broadcast with its first item embeddings, named "first".
+        """Returns the broadcast, completed by the first item embeddings, named "first".
 
-        If they are missing, they are the current item embeddings. Raises InputError if a table is
-        missing or does not have one row per item and p columns.
+        If "first" is missing, the current item embeddings ("items") take its place. Raises
+        InputError if one of the two tables is missing or does not have one row per item and p
+        columns (``factors``).
         """
         sent = dict(broadcast or {})
         sent.setdefault("first", sent.get("items"))  # type: ignore[arg-type]
@@ -176,12 +184,12 @@ _RATING = 2  # key of the random stream that draws the rating to send
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedMf(LocalMf):
-    """Base class for stage 1 of Figure 3d, with the noisy gradient of one rating as the message.
+    """Base class of systems with pre-trained users, whose message is one rating's noisy gradient.
 
-    In stage 1 (step c1) devices fit their user embeddings to the first item embeddings V. The paper
-    does not print ``noise_multiplier`` z and ``delta``. It omits the projection of V, without which
-    no gradient is bounded. Here the server projects V, and each device projects the received V. A
-    user without ratings sends only noise.
+    In stage 1 (step c1 of Figure 3d) devices fit their user embeddings to the first item embeddings
+    V. The paper does not print ``noise_multiplier`` z and ``delta``. The paper omits the projection
+    of V, without which no gradient is bounded. Here the server projects V, and each device projects
+    the received V. A user without ratings sends only noise.
     """
 
     noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"]
@@ -191,33 +199,37 @@ class PretrainedMf(LocalMf):
     aliases = MappingProxyType({"sigma": "noise_multiplier", "T": "rounds"})
 
     learning = MappingProxyType({"spread": 0.3, "rounds": 20, "learning_rate": 10.0})
-    is_steerable = True  # user embeddings follow from the first V, a part of every broadcast
+    is_steerable = True  # user embeddings follow from the broadcast's array "first"
 
     unprotected = "fmf-lfl"
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of one rating's gradient in item embeddings: its largest norm, 2 R^(3/2)."""
+        """Largest norm of one rating's gradient by item embeddings, 2 R^(3/2), for the largest
+        rating R.
+        """
         return 2.0 * self.bound * math.sqrt(self.bound)
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise, z times the sensitivity.
+        """Standard deviation of the noise: ``noise_multiplier`` times the sensitivity.
 
-        A system adds it to every message, or to the sum of all messages.
+        A system adds the noise to every message, or to the sum of all messages.
         """
         return self.noise_multiplier * self.sensitivity
 
     @property
     def claimed(self) -> float:
-        """Claimed epsilon of T Gaussian mechanisms of noise multiplier z, at ``delta``."""
+        """Claimed epsilon of all rounds, at the delta of the claim (``claimed_at``)."""
         return self.claimed_at(None, self.delta)
 
     def claimed_at(self, population: Population | None, delta: float) -> float:
-        """Claimed epsilon of T Gaussian mechanisms of noise multiplier z, at any ``delta``.
+        """Returns the claimed epsilon at ``delta``: that of one Gaussian mechanism per round,
+        composed exactly.
 
-        Theorem 5 gives only an order, with a constant that does not exist. The exact epsilon of the
-        Gaussians is the smallest epsilon that the theorem can mean.
+        Theorem 5 gives only an order of magnitude, with a constant that does not exist. The exact
+        epsilon of the Gaussians is the smallest epsilon that the theorem can mean. Infinite without
+        noise.
         """
         if self.noise_multiplier == 0:
             return math.inf
@@ -225,7 +237,9 @@ class PretrainedMf(LocalMf):
         return float(dp.get_epsilon_gaussian(deviation, delta)) + 1e-9
 
     def first_users(self, ratings: sparse.csr_array, first: Floats) -> Floats:
-        """User embeddings (n, p) fitted to the first item embeddings (step c1)."""
+        """Returns user embeddings, one row per user, fitted to the ``first`` item embeddings (step
+        c1).
+        """
         first = project(first, self.bound)
         return fit_users(ratings, first, bound=self.bound, steps=self.fitting)
 
@@ -237,9 +251,10 @@ class PretrainedMf(LocalMf):
         streams: Streams,
         scale: float,
     ) -> RandomizedMessages:
-        """Messages with one rating's gradient per device, plus N(0, ``scale``^2) noise on all rows.
+        """Returns the messages of all devices: the noisy gradient of one rating per device.
 
-        Each device draws the rating uniformly from its own. A message has shape (m, p).
+        Each device draws the rating uniformly from its own. A message has shape (m, p), for m items
+        and p factors, and has N(0, ``scale``^2) noise on all entries.
         """
         items = project(model["items"], self.bound)
         counts = np.diff(ratings.indptr)

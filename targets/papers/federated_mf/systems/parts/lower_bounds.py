@@ -34,18 +34,19 @@ from fedrec_auditor.targets.settings import Checked, Probability, check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowerBound(Checked):
-    """Lower bound for a system whose runs follow a known mechanism with high probability.
+    """Lower bound of the delta of a system whose runs mostly follow a known mechanism.
 
-    ``mechanism``: the mechanism; its privacy curve must be for presence of the value against
-        absence.
-    ``p_follows``: probability, for every value, of the runs that follow the mechanism; the
-        adversary can distinguish these runs from the others.
-    ``error_with``: largest probability of a deviation in such a run with the value.
-    ``error_without``: largest probability of a deviation in such a run without the value.
+    ``mechanism``: the mechanism; its privacy curve must compare a present value with an absent one.
+    ``p_follows``: probability, with and without the value, of the runs that follow the mechanism;
+        the adversary can distinguish these runs from the others.
+    ``error_with``: largest probability that such a run deviates from the mechanism, with the value.
+    ``error_without``: largest probability that such a run deviates from the mechanism, without the
+        value.
 
-    If P(S) - e^eps Q(S) is the divergence of the mechanism, that of the system is at least
+    If P(S) - e^eps Q(S) is the divergence of the mechanism for output distributions P and Q and a
+    set S, that of the system is at least
 
-        share (P(S) - e^eps Q(S)) - given_away - e^eps mistaken.
+        p_follows (P(S) - e^eps Q(S)) - error_with - e^eps error_without.
 
     All other properties are those of ``mechanism``.
     """
@@ -64,7 +65,7 @@ class LowerBound(Checked):
 
     @property
     def domain(self) -> Domain:
-        """Values that ``mechanism`` accepts."""
+        """Input values that ``mechanism`` accepts."""
         return self.mechanism.domain
 
     @property
@@ -77,15 +78,19 @@ class LowerBound(Checked):
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of the outputs of ``mechanism``, without the deviations."""
+        """Returns the log-density of outputs of ``mechanism``, although some runs deviate from
+        it.
+        """
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
-        """None, because at delta 0 the deviations alone may account for the divergence."""
+        """Returns None, because at delta 0 runs that deviate from the mechanism may alone account
+        for the divergence.
+        """
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Lower bound of the system's delta at ``epsilon``, at least 0."""
+        """Returns a lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
         accidents = self.error_with
         if self.error_without > 0.0:
@@ -93,29 +98,30 @@ class LowerBound(Checked):
         return max(0.0, self.p_follows * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """Privacy event of ``mechanism``, without the deviations."""
+        """Returns the accounting event of ``mechanism``, although some runs deviate from it."""
         return self.mechanism.event()
 
 
-# Lower bounds on the leak of parties that hold users, on two neighbouring data sets.
+# Lower bounds of the privacy curve of parties that hold users, on two neighbouring data sets.
 #
 # A rating or a user is added or removed, and all other conditions are the worst ones that the
 # paper's claim covers: its accountant takes the maximum over all data and all earlier messages
 # (Theorem 1), and its parties trust neither the server nor each other (section 1.1). The server
-# therefore chooses its broadcasts, the first V and the V of every round. The user has ratings of R
-# for half of the items, and the party's other users rated the other half, so that nobody else moves
-# the user's rows of V. Steps, which are divided by the number of ratings (assumed public), are then
-# small. Every round's V is broadcast 8 or 12 standard deviations of a round's noise from 0, where
-# the projection would begin to hide the signal. Signals move V away from 0, towards the ball, which
-# the noise does not reach. Three known losses remain:
+# therefore chooses its broadcasts: the item embeddings V, at first and in every round. The user has
+# the largest rating R for half of the items, and the party's other users rated the other half, so
+# that nobody else moves the user's rows of V. Steps, which are divided by the number of ratings
+# (assumed public), are then small. Every round's V is broadcast 8 or 12 standard deviations of a
+# round's noise from 0, where the projection would begin to hide the signal. Signals move V away
+# from 0, towards the bound on its norm, which the noise does not reach. Three known losses remain:
 #
-# * the prediction u.v at that V reduces the error x - u.v;
-# * a projection may happen in spite of the margin. Its probability is subtracted only in the world
-#   with the rating if a round is one step and the sent V shows the projection, else in both worlds;
+# * the prediction u.v of a rating x, at the broadcast V, reduces the error x - u.v;
+# * a projection may happen in spite of the margin. Its probability is subtracted only for the data
+#   with the rating if a round is one step and the sent V shows the projection, else for both data
+#   sets;
 # * learning rates fall within a round, so that a round's sum weighs draws unequally.
 #
 # Along the line between the two user embeddings the sums are at least as far apart as in
-# ``SampledGaussian``, step by step for the same noise, and its ratio rises with their distance.
+# ``SampledGaussian``, step by step for the same noise, and its ratio rises with that distance.
 
 MAX_ROUNDS = 10**6
 """Maximum number of rounds in a bound; of a longer training only the first rounds are used.
@@ -125,7 +131,8 @@ within a round do not become more equal."""
 
 
 def rate_evenness(rounds: int, local_steps: int) -> float:
-    """Smallest learning rate of a round over the rates' root mean square, for the worst round.
+    """Returns the smallest learning rate of a round over the root mean square of its rates, in the
+    worst round.
 
     The worst round is the last one in which the rate falls in every step, or the next round, in
     which the rate becomes constant. The result has a closed form for any number of rounds and local
@@ -136,7 +143,10 @@ def rate_evenness(rounds: int, local_steps: int) -> float:
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Evenness of the round ``turn``, by a closed form of the sum of squared rates."""
+    """Smallest learning rate over the root mean square, in the round with the index ``turn``.
+
+    The sum of squared rates has a closed form.
+    """
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
     level, least = rate_at(total, total, 1.0), rate_at(first + steps - 1, total, 1.0)
@@ -156,14 +166,16 @@ def _falling(total: int) -> int:
 
 
 def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
-    """Lower bound for adding or removing one rating that turns its user's embedding.
+    """Returns a lower bound for adding or removing one rating that turns its user's embedding to
+    another direction; None if no bound is known.
 
-    The rating is one of ``count`` + 1 ratings of the user, and the turn changes all of their
-    gradients. In the rows of the other ratings the gradients are -2 u (x - u.v), with u before or
-    after the turn, about 2 R^(3/2) sqrt(2 count) apart. Along the turn they have one sign with the
-    rating and the other sign without it (``opposite``). The adversary need not know when the row is
-    sampled, because the gradients show it. None for one factor, for fewer than four items, or if
-    steps are too long for a margin.
+    The turn changes the gradients of all ``count`` + 1 ratings of the user. In the rows of the
+    other ratings x the gradients are -2 u (x - u.v), for item embeddings v, with the user embedding
+    u before or after the turn. They are about 2 R^(3/2) sqrt(2 count) apart, for the largest rating
+    R. Along the turn they have one sign with the rating and the other sign without it. The
+    adversary need not know when the row is sampled, because the gradients show it. None for one
+    factor, for fewer than four items, or if steps are too long for a margin between embeddings and
+    the projection.
     """
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
@@ -189,12 +201,14 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerB
 
 
 def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBound | None:
-    """Lower bound for adding or removing a user of theta ratings: 2 R^(3/2) sqrt(theta) per draw.
+    """Returns a lower bound for adding or removing a user of theta (``system.trim``) ratings; None
+    if no bound is known.
 
-    The first item embeddings V turn the user's embedding to one entry. For one user, sampling a
-    fixed number of rows reveals as much as sampling rows independently: the user's row is among
-    them with probability n'/n, independently in every step. None if steps are too long for a
-    margin.
+    A draw of the user moves the sum by 2 R^(3/2) sqrt(theta), for the largest rating R. The first
+    item embeddings turn the user's embedding to one entry. For one user, sampling a fixed number n'
+    of n rows reveals as much as sampling rows independently: the user's row is among them with
+    probability n'/n, independently in every step. None for fewer than two items, or if steps are
+    too long for a margin between embeddings and the projection.
     """
     count = min(system.trim, n_items // 2)
     if count < 1:
@@ -218,11 +232,12 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> LowerBou
 def _placed(
     system: NoisySteps, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
-    """Start of V, its largest movement before a round's last step, and the projection probability.
+    """Start of the broadcast item embeddings, their largest movement, and a probability.
 
-    V starts at the first number in the ``entries`` that carry the signal. None if V does not stay
-    within the ball. The user has ``own`` ratings, and each of the party's other users has ``held``
-    ratings.
+    The embeddings start at the first number in the ``entries`` that carry the signal. The second
+    number bounds their movement before the last step of a round. The third is the probability that
+    a projection happens. None if the embeddings do not stay within the ball of the projection. The
+    user has ``own`` ratings, and each of the party's other users has ``held`` ratings.
     """
     sizes = party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)

@@ -1,4 +1,4 @@
-"""Noise of a training: its standard deviation, its privacy event, and the steps that add it."""
+"""Noise of the federated-MF trainings: its deviation, its accounting event, and the noisy steps."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ class GradientNoise(ABC):
     """Gaussian noise on every entry of gradient sums that ``clipping`` bounds.
 
     ``z``: noise multiplier.
-    ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for the
-        unit.
+    ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for a
+        rating or a user.
     ``clipping``: bounds of the gradients.
-    ``has_user_noise``: whether the sums in user embeddings have the noise, too.
+    ``has_user_noise``: whether gradient sums by user embeddings have noise as those by item
+        embeddings do.
     """
 
     z: float
@@ -47,29 +48,34 @@ class GradientNoise(ABC):
 
     @abstractmethod
     def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
+        """Returns the accounting event of all noisy gradients that depend on the data that
+        ``scope`` protects.
+
+        The noise is relative to the true sensitivity instead of the claimed one.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySteps(PartyMf):
-    """Base class of systems whose parties take noisy gradient steps, each of which is charged.
+    """Base class of systems with noisy gradient steps, each of which the accounting covers.
 
     The paper's claim is for the ``unit``; per user it is for at most ``trim`` ratings (theta, only
     used per user). ``delta`` is the claim's delta, which the paper does not print.
 
-    ``as_published`` chooses the sampling. As printed, a fixed number of rows is sampled, and the
-    divisor counts the party's own ratings. Sampling rows does not amplify privacy for one rating,
-    because the user's other ratings show whether the row was sampled. With a fixed number of rows,
-    an added user takes another user's place, which the moments accountant does not consider. In the
-    repaired version every unit (each rating, or each user) is sampled independently, as that
-    accountant assumes, and the divisor uses ``density``, a public guess, for tau.
+    ``as_published`` chooses the sampling. As printed, a fixed number of rows (users) is sampled,
+    and the gradient sum is divided by the party's own number of ratings. Sampling rows does not
+    amplify privacy for one rating, because the user's other ratings show whether the row was
+    sampled. With a fixed number of rows, an added user takes another user's place, which the
+    moments accountant does not consider. In the repaired version every unit (each rating, or each
+    user) is sampled independently, as that accountant assumes, and the divisor uses ``density``, a
+    public guess, for tau (the share of observed ratings).
 
-    ``is_single_party`` states that a system is central, s = 1. Subclasses have a
+    ``is_single_party`` states that a system is central, with a single party. Subclasses have a
     ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a ``clip`` C, the
     largest norm of a gradient.
 
-    Events assume that tau is public, as the paper does. Strictly, with ``as_published`` the scale
-    of the noise reveals the number of ratings.
+    The accounting assumes that tau is public, as the paper does. Strictly, with ``as_published``
+    the scale of the noise reveals the number of ratings.
     """
 
     unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
@@ -90,24 +96,30 @@ class NoisySteps(PartyMf):
 
     @abstractmethod
     def noise(self, n_users: int, joint: bool = True) -> GradientNoise:
-        """Noise of a party of ``n_users`` users.
+        """Returns the noise of a party of ``n_users`` users.
 
-        With ``joint``, the noise is for steps on both tables, otherwise for steps on items alone.
+        With ``joint``, the noise is for steps on user and item embeddings, otherwise for steps on
+        items alone.
         """
 
     @property
     def step_counts(self) -> tuple[int, int]:
-        """Numbers of noisy steps of a party on both tables, T T', and on items alone."""
+        """Numbers of noisy steps of a party: on user and item embeddings, and on items alone.
+
+        The first number is T T', for T rounds of T' steps.
+        """
         return self.steps, 0
 
     @property
     def max_ratings(self) -> int | None:
-        """Maximum number of ratings per user, theta; None if the unit is a rating."""
+        """Maximum number of ratings per user (theta of the paper); None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     @property
     def sampling(self) -> StepSampling:
-        """Rule that samples rows, or independent units in the repaired version."""
+        """Sampling of a step's rows (users), or of independent units (ratings or users) in the
+        repaired version.
+        """
         return (
             StepSampling()
             if self.as_published
@@ -115,7 +127,9 @@ class NoisySteps(PartyMf):
         )
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Gradient steps with the clipping and the noise of this system."""
+        """Returns the gradient steps of a party of ``n_users`` users, on both tables (``joint``) or
+        on items alone, with clipping and noise.
+        """
         noise = self.noise(n_users, joint)
         return replace(
             super().descent(n_users, joint),
@@ -125,25 +139,34 @@ class NoisySteps(PartyMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity."""
+        """Returns the accounting event of all noisy gradients that depend on the data that
+        ``scope`` protects.
+
+        The noise is relative to the true sensitivity instead of the claimed one.
+        """
         return self.noise(population.n_users).event(self, scope, population)
 
     def party_epsilon(self, population: Population) -> float:
-        """Epsilon of all noisy steps of a party, by the authors' accountant."""
+        """Epsilon of all noisy steps of a party, by the authors' accountant (TensorFlow
+        Privacy).
+        """
         return authors_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
 
     def by_theorem_1(self, population: Population) -> float:
-        """Epsilon of all noisy steps of a party by Theorem 1, which is larger."""
+        """Epsilon of all noisy steps of a party by the paper's Theorem 1, which exceeds
+        ``party_epsilon``.
+        """
         return theorem_1_epsilon(*self.dp_inputs(population, sum(self.step_counts)))
 
     def root_sum(self, population: Population) -> float:
-        """Claimed epsilon of a user: root of the sum of squared party epsilons (Theorem 4)."""
+        """Claimed epsilon of a user: the root of the sum of squared party epsilons (Theorem 4)."""
         return math.sqrt(self.parties) * self.party_epsilon(population)
 
     def dp_inputs(self, population: Population, steps: int) -> tuple[float, float, int, float]:
-        """Inputs of the authors' accountant for a number of noisy steps.
+        """Returns the inputs of the authors' accountant for ``steps`` noisy steps.
 
-        They are the noise multiplier, the sampling rate, the number of steps and delta.
+        The inputs are the noise multiplier, the sampling rate, the number of steps and delta. Only
+        the noise multiplier may depend on ``population``.
         """
         return self.noise(population.n_users).z, self.rate, steps, self.delta
 
@@ -154,25 +177,31 @@ RATING_UNITS = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnBoth(GradientNoise):
-    """Gaussian noise on gradients in both tables, for parties that hold items."""
+    """Gaussian noise on gradients by user and item embeddings, for parties that hold items."""
 
     has_user_noise: ClassVar[bool] = True
 
     @classmethod
     def for_scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
-        """Noise of deviation z C, for joint gradients of a ``unit`` scaled to norm C (``clip``)."""
+        """Creates noise of deviation z C, for joint gradients of a rating or user scaled to norm C.
+
+        C is ``clip``, and ``unit`` is "rating" or "user".
+        """
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
     def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of all noisy gradients of the unit's parties, at the true sensitivity.
+        """Returns the accounting event of all noisy gradients of the parties that hold the data
+        that ``scope`` protects.
 
-        One rating is at one party. A user is at all parties, with ``trim`` ratings each if the
-        ``unit`` is the user, else with all items. Replacing a user by another moves the sum twice
-        as far, and so does replacing an interaction, which may move to another party. If the
-        ``unit`` is the user, adding or removing a rating moves it twice as far, too: another rating
-        takes its place in the trimming, and a clipped gradient may reverse. One round is charged as
-        the whole training, because parties keep their item embeddings.
+        The noise is relative to the true sensitivity. One rating is at one party. A user is at all
+        parties, with ``trim`` ratings each if the system's ``unit`` is the user, else with all
+        items. One round is charged as the whole training, because parties keep their item
+        embeddings.
         """
+        # Replacing a user by another moves the sum twice as far as removing the user. Replacing an
+        # interaction, which may move to another party, also moves the sum twice as far. If the
+        # ``unit`` is the user, adding or removing a rating moves the sum twice as far, too: another
+        # rating takes its place in the trimming, and a clipped gradient may reverse.
         n, m = population.n_users, population.n_items
         single = scope.unit in RATING_UNITS
         presence = scope.adjacency is Adjacency.ADD_REMOVE
@@ -209,7 +238,7 @@ class NoiseOnBoth(GradientNoise):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnItems(GradientNoise):
-    """Gaussian noise on gradients in item embeddings alone, for parties that hold users.
+    """Gaussian noise on gradients by item embeddings alone, for parties that hold users.
 
     ``users_follow``: whether user embeddings are computed, without noise, from all ratings of the
         user. Then one rating changes the user's embedding, and with it the gradients of all of that
@@ -224,10 +253,13 @@ class NoiseOnItems(GradientNoise):
 
     @classmethod
     def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
-        """Noise of deviation z Delta, with Delta = 2 R^(3/2) per rating, theta times that per user.
+        """Creates noise of deviation z Delta: Delta is 2 R^(3/2) per rating, and theta times that
+        per user.
 
-        The sensitivity Delta is that of section 5.2. If ratings are sampled independently (the
-        repair), user embeddings stay at their random start until the last stage.
+        R is the largest rating, and theta the maximum number of ratings of a user. The sensitivity
+        Delta is that of section 5.2. ``moves`` states whether user embeddings move in noisy steps;
+        if ratings are sampled independently (the repair), they stay at their random start until the
+        last stage.
         """
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
@@ -240,9 +272,10 @@ class NoiseOnItems(GradientNoise):
         )
 
     def event(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Privacy event of all noisy gradients of the unit's party, at the true sensitivity.
+        """Returns the accounting event of all noisy gradients of the party that holds the data that
+        ``scope`` protects.
 
-        One round is charged with T' steps.
+        The noise is relative to the true sensitivity. One round is charged with its T' steps.
         """
         drawn = replace(
             scope,
@@ -273,11 +306,11 @@ class StepNoise:
 
     ``descent``: steps and their sampling.
     ``sizes``: numbers of users of the parties.
-    ``z``: noise over the change of a step's sum by the unit of the scope.
-    ``unit_ratio``: noise over the change by adding or removing one of the sampled units.
-    ``row_ratio``: noise over the distance between the gradients of two rows.
-    ``has_memory``: whether a sampled row changes, without noise, the party's stored embedding of
-    it.
+    ``z``: noise deviation over the change of a step's sum by the data that the accounting protects.
+    ``unit_ratio``: noise deviation over the change by adding or removing one of the sampled units
+        (a rating, or a user).
+    ``row_ratio``: noise deviation over the distance between the gradients of two rows (users).
+    ``has_memory``: whether the party's stored embedding of a sampled row changes, without noise.
     """
 
     descent: Descent
@@ -288,20 +321,21 @@ class StepNoise:
     has_memory: bool = False
 
     def event(self, scope: Scope, steps: int) -> dp.DpEvent:
-        """Privacy event of ``steps`` steps.
+        """Returns the accounting event of ``steps`` steps for the data that ``scope`` protects and
+        its adjacency.
 
-        In the repaired version each unit is sampled independently, which amplifies privacy for a
-        change within one unit. If rows are sampled, n' of the n in ``sizes``, adding or removing a
-        user costs as much as with independent samples, at ``row_ratio``, because the user takes
-        another user's place (``theorems.fixed_size_curve``). Replacing a user costs the proved
-        epsilon of such samples. For units smaller than a user nothing is amplified: the user's
-        other ratings show when the row is sampled.
-
-        If the party ``has_memory``, the users whose places an added user took have missed a step,
-        and from then on their gradients differ, too; the proof then uses only that a sum has
-        ``rows`` rows. A replacing user takes nobody's place, and all other users are the same if
-        the samples are visible.
+        In the repaired version each unit (rating or user) is sampled independently, which amplifies
+        privacy for a change within one unit. As published, n' of the n rows (users) in ``sizes``
+        are sampled. Adding or removing a user then costs as much as with independent samples, with
+        noise of ``row_ratio``, because the user takes another user's place
+        (``theorems.fixed_size_curve``). Replacing a user costs the epsilon that is proved for n' of
+        n rows. For data smaller than a user nothing is amplified, because the user's other ratings
+        show when the row is sampled.
         """
+        # If the party ``has_memory``, the users whose places an added user took have missed a step.
+        # From then on their gradients differ, too, and the proof uses only that a sum has n' rows.
+        # A replacing user takes nobody's place, and all other users are unchanged if the samples
+        # are visible.
         sampled, rate = self.descent.sampling_unit, self.descent.fraction
         presence = scope.adjacency is Adjacency.ADD_REMOVE
         replaced = scope.adjacency is Adjacency.REPLACE
@@ -333,21 +367,25 @@ class StepNoise:
 def max_change(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
-    """Largest change of one step's item-gradient sum by the unit of ``scope``.
+    """Returns the largest change of one step's sum of item gradients by a change of the data that
+    ``scope`` protects.
 
-    Let c be theta, or the number of items without trimming.
+    Let c be the maximum number of ratings of a user (``trimmed``), or the number of items without
+    trimming, and R the largest rating.
 
     - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
     - Replacing a user by another: 1.618 times that (``Clipping.user_gap``).
-    - Adding or removing a rating that the user's embedding ``follows``, without trimming: 2
-      R^(3/2) sqrt(2c - 1). At an item rated x in both worlds the gradients are 2 (x - u.v) u and 2
-      (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance at most 2
-      R^(3/2) sqrt(2). Otherwise they are at most x and R - x, and the distance is at most 2
-      R^(3/2). The rating itself has one gradient.
-    - A rating, at embeddings that do not depend on it: 2 R^(3/2).
-    - Replacing an interaction by another, at such embeddings: twice that.
+    - Adding or removing a rating that the user's embedding ``follows`` (depends on), without
+      trimming: 2 R^(3/2) sqrt(2c - 1).
+    - Adding, removing or changing a rating that the user's embedding does not follow: 2 R^(3/2).
+    - Replacing an interaction by another, if the user's embedding does not follow: twice that.
     - All other changes: as for replacing a user.
     """
+    # Proof for a rating that the user's embedding follows: let u and u' be the user's embedding
+    # with and without the rating. At another item v that the user rated x, the gradients are 2 (x -
+    # u.v) u and 2 (x - u'.v) u'. If the two errors have the same sign, u.u' >= 0 makes the distance
+    # at most 2 R^(3/2) sqrt(2). Otherwise the errors are at most x and R - x, and the distance is
+    # at most 2 R^(3/2). The rating itself has one gradient.
     count = n_items if trimmed is None else min(trimmed, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE
     if scope.unit in RATING_UNITS and not follows:

@@ -1,4 +1,4 @@
-"""Random noise of secure-aggregation rounds, drawn again from each client's stream when needed."""
+"""Random noise of secure-aggregation rounds, drawn from each client's stream instead of stored."""
 
 from __future__ import annotations
 
@@ -45,14 +45,18 @@ _part = compiled(kept=False, fastmath=FUSED_MATH, error_model="numpy")
 def table_normals(
     streams: Streams, shape: tuple[int, ...], dtype: type[np.floating[Any]] = np.float32
 ) -> NDArray[Any]:
-    """Standard normal draws of every stream, (len(streams), *shape)."""
+    """Draws standard normal numbers for a table of the given shape per stream, (len(streams),
+    *shape).
+    """
     out = np.empty((len(streams), math.prod(shape)), dtype)
     fill_draws(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(len(streams), *shape)
 
 
 def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Sum over the clients of ``table_normals``, of shape ``shape``, without storing the draws."""
+    """Returns the sum of ``table_normals`` over all streams, of shape ``shape``, without storing
+    the draws.
+    """
     out = np.zeros(math.prod(shape))
     _accumulate(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(shape)
@@ -60,7 +64,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
 
 @_part
 def _hash(out: NDArray[np.uint64], count: int) -> None:
-    """Replaces positions in streams by the bits of random numbers in [1, 2)."""
+    """Replaces positions in random streams by random bits, which are float64 numbers in [1, 2)."""
     for k in range(count):
         word = out[k]
         for _ in range(2):
@@ -72,7 +76,7 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 @_compiled
 def fill_draws(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normal draws to ``out`` (n, count), one row per seed of ``seeds`` (n,).
+    """Writes standard normal draws to ``out``, one row per seed of ``seeds``.
 
     The function serves callers that are not compiled; compiled callers use ``normals``.
     """
@@ -81,7 +85,7 @@ def fill_draws(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
 
 @_part
 def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Writes standard normal draws to ``out`` (n, count), one row per seed of ``seeds`` (n,)."""
+    """Writes standard normal draws to ``out``, one row per seed of ``seeds``."""
     clients, count = out.shape
     pairs = (count + 1) // 2
     if pairs == 0:
@@ -167,43 +171,59 @@ def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
             out[k] += table[0, k]
 
 
-_FIRST, _SECOND = 0, 1  # keys of a client's random streams for both rounds
+_FIRST, _SECOND = 0, 1  # keys of a client's random streams, for its first and second message
 _TAIL = 9.0  # bound on the draws of ``table_normals``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedGradient:
-    """Message of round 1: the gradient plus noise xi, N(0, ``scale``^2) on every entry.
+    """First message of a device in a round: the gradient plus noise, N(0, ``scale``^2) per entry.
 
-    Messages begin at entry ``start`` of the table.
+    ``scale``: standard deviation of the noise.
+    ``start``: position in the flattened item table at which the messages begin; one number, or one
+        per client.
     """
 
     scale: float
     start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages of all clients for their gradients ``values``: (n, *shape), float32."""
+        """Returns the messages of all n clients for their gradients ``values``: (n, *shape),
+        float32.
+        """
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
     def limit(self, largest: float) -> float:
-        """Bound on the absolute value of every number, if gradients are at most ``largest``."""
+        """Returns a bound on the absolute value of every number of a message.
+
+        ``largest`` is such a bound for the gradients.
+        """
         return largest + _TAIL * self.scale
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Sum of the messages of all clients, given the sum ``total`` of their gradients."""
+        """Returns the sum of the messages of all clients, given the sum ``total`` of their
+        gradients.
+        """
         return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
     def skipping(self, count: int | Ints) -> MaskedGradient:
-        """Copy for messages that begin ``count`` entries later in the table."""
+        """Returns a copy of this object for messages that begin ``count`` entries later in the item
+        table.
+        """
         return replace(self, start=self.start + count)
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Message of round 2: -xi + xi', with xi of round 1 and new noise xi' of deviation
-    ``new_sigma``.
+    """Second message of a device in a round: -xi + xi', which replaces the noise xi of the first.
 
-    ``old_sigma`` is the deviation of xi. The messages do not depend on the gradients.
+    ``old_sigma``: standard deviation of xi.
+    ``new_sigma``: standard deviation of the new noise xi'.
+    ``start``: position in the flattened item table at which the messages begin; one number, or one
+        per client.
+    ``is_repaired``: false here; true in the subclass with the messages of the repaired protocol.
+
+    The messages do not depend on the gradients.
     """
 
     old_sigma: float
@@ -213,67 +233,75 @@ class Replacement:
     is_repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages of all clients: (n, *shape), float32; only the shape of ``values`` matters."""
+        """Returns the messages of all n clients: (n, *shape), float32; ``values`` gives only the
+        shape.
+        """
         own, last = self.draw_weights
         xi = _noise(streams, _FIRST, values.shape, own - self.old_sigma, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
     def limit(self, largest: float) -> float:
-        """Bound on the absolute value of every number, for all gradients."""
+        """Returns a bound on the absolute value of every number of a message; ``largest`` is not
+        used.
+        """
         own, last = self.draw_weights
         return _TAIL * (abs(own - self.old_sigma) + abs(last))
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """Sum of the messages of all clients; only the shape of ``total`` matters."""
+        """Returns the sum of the messages of all clients; from ``total`` only the shape is used."""
         own, last = self.draw_weights
         xi = _summed(streams, _FIRST, total.shape, own - self.old_sigma, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
     def skipping(self, count: int | Ints) -> Replacement:
-        """Copy for messages that begin ``count`` entries later in the table."""
+        """Returns a copy of this object for messages that begin ``count`` entries later in the item
+        table.
+        """
         return replace(self, start=self.start + count)
 
     @property
     def draw_weights(self) -> tuple[float, float]:
-        """Weights of a client's two standard draws in the sum of both of its messages.
+        """Weights of a client's two standard normal draws in the sum of its two messages.
 
-        The first draw makes xi of round 1; the second makes the new noise.
+        The first draw makes xi, the noise of the first message; the second makes the new noise.
         """
         return 0.0, self.new_sigma
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
-        """Variance of xi given the message of round 2.
+        """Returns the variance of xi, the noise of the first message, given the second message.
 
-        ``first`` and ``second`` are the variances of xi and xi'.
+        ``first`` and ``second`` are the variances of xi and of the new noise.
         """
         return 1.0 / (1.0 / first + 1.0 / second)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairedReplacement(Replacement):
-    """Message of the repaired round 2: -b, where xi = a + b has independent parts.
+    """Second message of the repaired protocol: -b, a part of the noise xi = a + b of the first
+    message.
 
-    a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 - rho) ``old_sigma``^2), with rho
-    = 1 - (after/before)^2.
+    a and b are independent, and a has deviation ``new_sigma``. Given xi, b is N(rho xi, rho (1 -
+    rho) ``old_sigma``^2), with rho = 1 - (``new_sigma``/``old_sigma``)^2.
     """
 
     is_repaired: ClassVar[bool] = True
 
     @property
     def draw_weights(self) -> tuple[float, float]:
-        """Weights of a client's two standard draws in the sum of both of its messages.
+        """Weights of a client's two standard normal draws in the sum of its two messages.
 
-        The first draw makes xi of round 1; the second makes b random given xi.
+        The first draw makes xi, the noise of the first message; the second makes b random given xi.
         """
         rho = 1.0 - (self.new_sigma / self.old_sigma) ** 2
         return (1.0 - rho) * self.old_sigma, -self.old_sigma * math.sqrt(rho * (1.0 - rho))
 
     @staticmethod
     def unknown_variance(first: float, second: float) -> float:
-        """Variance of xi given the message of round 2: the variance of a.
+        """Returns the variance of xi, the noise of the first message, given the second message.
 
-        ``second`` is that variance.
+        This is ``second``, the variance of the part a of xi that the second message does not
+        reveal.
         """
         return second
 
@@ -281,10 +309,11 @@ class RepairedReplacement(Replacement):
 def sum_messages(
     update: RandomizedMessages, masked: Ints, clear: RandomizedMessages, replaced: Ints
 ) -> NDArray[np.float64]:
-    """Sum of all messages of both rounds, without drawing the noise that cancels between them.
+    """Returns the sum of all messages of a round, without drawing the noise that cancels between
+    them.
 
-    ``masked``: clients whose messages ``update`` of round 1 arrived.
-    ``replaced``: clients whose messages ``clear`` of round 2 arrived.
+    ``update``, ``masked``: first messages that arrived, and the indices of their clients.
+    ``clear``, ``replaced``: second messages that arrived, and the indices of their clients.
 
     The result equals ``update.total() + clear.total()``.
     """

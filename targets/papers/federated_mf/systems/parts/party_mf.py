@@ -31,7 +31,7 @@ from fedrec_auditor.targets.systems.system import Messages, System, Training, Up
 from fedrec_auditor.targets.transcript import Public
 
 _TRIM = 101  # key of the random stream that trims the ratings of a party of one user
-# Maps indices, ratings and streams of parties of one user each to their initial embeddings.
+# Function from indices, ratings and streams of parties of one user to their first embeddings.
 Initializer = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
 
 
@@ -40,9 +40,9 @@ class Party:
     """State of one party during a training.
 
     ``members``: indices of its users (horizontal) or of its items (vertical) in the whole table.
-    ``untrimmed``: all ratings of the members, users by items.
-    ``ratings``: trimmed ratings of the members, users by items.
-    ``own_table``: embeddings of the members.
+    ``untrimmed``: all ratings of these users or items, users by items.
+    ``ratings``: the ratings after trimming, users by items.
+    ``own_table``: embeddings of these users or items, which the party keeps.
     ``rng``: the party's random generator.
     ``weight``: the party's share of all users or items.
     ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
@@ -64,12 +64,12 @@ class Party:
         first: int,
         count: int,
     ) -> tuple[Floats, Floats]:
-        """User and item embeddings after ``count`` gradient steps on the party's ratings.
+        """Returns user and item embeddings after ``count`` gradient steps on the party's ratings.
 
         ``tables``: user and item embeddings before the steps.
         ``sizes``: factors on the learning rate for steps on users and on items; at 0 the table does
             not move.
-        ``first``: number of the first step, on which the learning rate depends.
+        ``first``: index of the first step in the training, on which the learning rate depends.
         """
         users, items = tables
         return descent.train(
@@ -86,10 +86,10 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class StepSampling:
-    """Sampling of a gradient step's rows or units, and the divisor of its sum.
+    """Sampling of a gradient step, and the number by which the step's gradient sum is divided.
 
-    ``unit``: "row" for a fixed number of rows per step; "rating" or "user" if each of these is
-        drawn independently.
+    ``unit``: "row" for a fixed number of rows (users) per step; "rating" or "user" if each rating
+        or user is drawn independently.
     ``density``: public guess of the share of observed ratings, which gives the divisor; if None,
         the divisor counts the party's own ratings.
     """
@@ -101,7 +101,8 @@ class StepSampling:
 class Exchange(ABC):
     """Base class of the protocols by which parties and server exchange embeddings.
 
-    ``one_step``: whether the training is one step, with no messages during the local steps.
+    ``one_step``: whether no messages are sent during the local steps, so that the training is a
+        single step of the generator.
     ``tuning``: number of steps that a party takes alone at the end.
     """
 
@@ -110,10 +111,14 @@ class Exchange(ABC):
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> Training:
-        """Runs the training of the system ``mf``, one round at a time."""
+        """Runs the training of the system ``mf``; yields one round at a time, and returns the
+        result.
+        """
 
     def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
-        """First messages of parties of one user each; empty if the parties send nothing."""
+        """Returns the first messages, by name, of parties of one user each; empty if parties send
+        nothing.
+        """
         return {}
 
 
@@ -133,7 +138,7 @@ class PartyMf(System):
     systems were chosen by MSE on MovieLens-100K, on the split on which utility is reported. A
     party's ratings are trimmed once, before the training.
 
-    ``split`` of some members is the way in which items are dealt to parties, at random or by genre.
+    ``split`` of some systems is the way in which items are dealt to parties, at random or by genre.
 
     ``tuning`` is the number of steps that a party takes alone at the end, and ``tuning_rate`` is
     their learning rate.
@@ -158,24 +163,26 @@ class PartyMf(System):
 
     @property
     def steps(self) -> int:
-        """Number of joint gradient steps of a training, T T'."""
+        """Number of gradient steps of a training before the tuning: rounds times local steps."""
         return self.rounds * self.local_steps
 
     @property
     def max_ratings(self) -> int | None:
-        """Maximum number of ratings per user that a party uses, theta; None for all ratings."""
+        """Maximum number of ratings per user that a party uses; None for all ratings."""
         return None
 
     @property
     def sampling(self) -> StepSampling:
-        """Rule that samples the rows or units of a step, and the divisor of the step's sum."""
+        """Sampling of a step's rows (users) or ratings, and the divisor of the step's gradient
+        sum.
+        """
         return StepSampling()
 
     @property
     def sizes(self) -> Sizes:
         """Number of rounds, and the maximum number of ratings of a user.
 
-        The second is given only if one party holds all of a user's ratings and trims them.
+        The second number is None unless one party holds all of a user's ratings and trims them.
         """
         return Sizes(
             rounds=self.rounds, ratings=self.max_ratings if self.holding.is_by_user else None
@@ -183,18 +190,20 @@ class PartyMf(System):
 
     @property
     def n_fit_steps(self) -> int:
-        """Number of steps that fit user embeddings to the first item embeddings."""
+        """Number of steps that fit user embeddings to the first item embeddings; by default 0."""
         return 0
 
     @property
     def n_steps(self) -> int:
-        """Number of rounds, or 1 if no messages are sent during the local steps."""
+        """Number of steps of the training generator: the rounds, or 1 without any messages."""
         return 1 if self.exchange.one_step else self.rounds
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
+        """Returns arguments, by name, of ``Cost.estimate``, which estimates time and memory of a
+        training.
 
-        They cover one table per party and round, and the sampled rows.
+        Each party sends one table per round: the larger of the user and the item table. A step
+        passes over the share of the ratings that it samples.
         """
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.n_fit_steps + self.exchange.tuning
@@ -208,9 +217,10 @@ class PartyMf(System):
         }
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Gradient steps of a party of ``n_users`` users, by default without noise or clipping.
+        """Returns the gradient steps of a party of ``n_users`` users, by default without noise or
+        clipping.
 
-        The steps move both tables (``joint``), or only the items.
+        The steps move user and item embeddings (``joint``), or only the items.
         """
         return Descent(
             learning_rate=self.learning_rate,
@@ -220,10 +230,10 @@ class PartyMf(System):
         )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """One over the number of ratings of an average row.
+        """Returns the factor on a party's steps: one over the average number of ratings of a user.
 
-        ``ratings`` is the party's own number of ratings. If the sampling has a public ``density``,
-        the average is computed from it instead.
+        ``ratings`` is the party's own number of ratings, or an array of such numbers. If the
+        sampling has a public ``density``, the average is computed from the density instead.
         """
         if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
@@ -231,28 +241,29 @@ class PartyMf(System):
         return 1.0 / (guess if self.max_ratings is None else min(guess, self.max_ratings))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs the training round by round, by the protocol ``exchange``."""
+        """Runs the training by the protocol ``exchange``, one round at a time."""
         return self.exchange.train(self, interactions, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with the number of parties as senders."""
+        """Returns what the adversary knows of a run, in which the parties are the senders."""
         return replace(
             super().public(interactions), n_silos=self.holding.n_parties(self, interactions)
         )
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """First messages of parties that hold one user and all items each.
+        """Returns the first messages of parties, each of which holds one user and all items.
 
         All randomness of a message comes from its party's own stream.
         """
         return self.exchange.messages(self, calls)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v of ``users``, (len(users), n_items).
+        """Returns predicted ratings u.v of ``users``, shape (len(users), n_items), for embeddings u
+        and v.
 
-        If parties have their own item embeddings, (s, m, p), each user is predicted with those of
-        the party that holds the user (array "home"). If they have their own user embeddings, (s, n,
-        p), each item is predicted with those of the party that holds the item (array "owner").
+        If each party has its own item embeddings, users are predicted with those of the party that
+        holds the user (array "home"). If each party has its own user embeddings, items are
+        predicted with those of the party that holds the item (array "owner").
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with one_thread():
@@ -273,12 +284,13 @@ class PartyMf(System):
     def train_alone(
         self, calls: UploadRequest, steps: int, begin: Initializer, joint: bool = True
     ) -> tuple[Floats, Floats]:
-        """Embeddings (n, p) and (n, m, p) of parties of one user each, after ``steps`` steps.
+        """Returns user and item embeddings of n parties of one user each, after ``steps`` steps.
 
         ``begin``: gives the initial embeddings of a block of parties.
         ``joint``: whether user embeddings move, too.
 
-        Parties are trained in blocks of four million embedding entries.
+        The results have shapes (n, p) and (n, m, p), for m items and p factors. Parties are trained
+        in blocks of four million embedding entries.
         """
         full, p = check_ratings(calls.interactions, self.bound), self.factors
         n, m = full.shape
@@ -302,7 +314,9 @@ class PartyMf(System):
         return users, items
 
     def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
-        """Ratings of parties of one user each, trimmed to at most theta per user."""
+        """Returns the ratings of parties of one user each, trimmed to at most ``max_ratings`` per
+        user.
+        """
         if self.max_ratings is None:
             return ratings
         return trim(ratings, self.max_ratings, streams.fold_in(_TRIM))
@@ -310,7 +324,7 @@ class PartyMf(System):
     def make_parties(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
-        """Divides the data among the parties, and gives each party its own random seed.
+        """Divides the data among the parties, and gives each party its own random generator.
 
         ``shared`` holds the initial shared embeddings, to which user embeddings may be fitted.
         """
@@ -332,16 +346,18 @@ class PartyMf(System):
 
 
 def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
-    """Smallest and largest number of users of a party, if users are dealt in equal shares."""
+    """Returns the smallest and largest number of users of a party, if users are dealt in equal
+    shares.
+    """
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
 
 
 def sampled_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
-    """Smallest and largest share of rows that a step of a party samples.
+    """Returns the smallest and largest share of a party's rows (users) that a step samples.
 
-    ``sizes`` are the parties' numbers of rows. The number of sampled rows n' is an integer, so
-    shares differ.
+    ``sizes`` are the parties' numbers of rows. The number of sampled rows is an integer, so shares
+    differ.
     """
     shares = [batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
@@ -350,5 +366,7 @@ def sampled_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
 def scope_of(
     unit: str, vantage: Vantage = Vantage.SERVER, adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Scope:
-    """Scope of the paper's claims for a rating or a user, over the whole training."""
+    """Returns the scope of the paper's claims for a ``unit`` ("rating" or "user"), over the whole
+    training.
+    """
     return Scope(unit=Unit(unit), adjacency=adjacency, vantage=vantage, horizon=Horizon.TRAINING)

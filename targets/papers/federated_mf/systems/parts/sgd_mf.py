@@ -19,16 +19,18 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 
-# Gradient descent on (x - u.v)^2 over sampled rows, shared by the federated systems of the paper.
+# Gradient descent over sampled rows (users), shared by the federated systems of the paper. The loss
+# of a rating x by user embedding u of item embedding v is (x - u.v)^2.
 #
 # Embeddings keep the dtype of their tables (float32 in messages: Figure 2 counts four bytes per
 # number). Gradients are *sums* over observed ratings. The paper calibrates its noise to such a sum:
-# noise is added to the sum, and both are then divided by n' m' tau, the expected number of ratings
-# in a batch (section 3.1). The formula in section 4.1.3 adds the noise after the division. Then the
-# noise would be thousands of times the gradient.
+# noise is added to the sum, and the result is then divided by n' m' tau, the expected number of
+# ratings in a batch of n' users (section 3.1). The formula in section 4.1.3 adds the noise after
+# the division. Then the noise would be thousands of times the gradient.
 #
-# The paper tunes the learning rate by training loss and does not print it. Here a rate g means
-# gamma = g n', that is, steps of g / (m' tau) on the sum. One g thus serves data of any size.
+# The paper tunes the learning rate gamma by training loss and does not print its value. Here a rate
+# g means gamma = g n', that is, steps of g / (m' tau) on the sum. One g thus serves data of any
+# size.
 
 UNITS = ("rating", "user")
 _NUMBERS = 1 << 22  # numbers per block of parties of one user each
@@ -49,47 +51,53 @@ def check_ratings(interactions: Interactions, bound: float) -> sparse.csr_array:
 
 
 def initialize(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
-    """Initial embeddings from uniform draws (n, p) in (0, 1), with u.v = R/2 in expectation.
+    """Returns initial embeddings from ``uniform`` draws in (0, 1), with predictions u.v = R/2 in
+    expectation.
 
-    The paper states only "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
-    average. The few longer rows are projected to norm^2 <= R, because otherwise equation 6 would
-    not bound the gradients of the first step. The embeddings are independent of the data. A smaller
-    ``spread`` moves all entries towards a, so that a draw does not move a prediction far from R/2
-    for items with few ratings.
+    The draws have shape (n, p), for n embeddings of p entries. u and v are a user's and an item's
+    embedding, and R is ``bound``, the largest rating. Entries are uniform in [0, 2a], with p a^2 =
+    R/2, and rows are projected to norm^2 <= R; the paper states only "randomly". The embeddings are
+    independent of the data. A smaller ``spread`` moves all entries towards a, so that a draw does
+    not move a prediction far from R/2 for items with few ratings.
     """
+    # norm^2 is 2R/3 on average. The few longer rows are projected, because otherwise equation 6
+    # would not bound the gradients of the first step.
     within = spread * uniform + (1.0 - spread) / 2.0
     drawn = within * math.sqrt(2.0 * bound / uniform.shape[-1])
     return project(drawn, bound).astype(np.float32)
 
 
 def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
-    """Nearest embeddings to the given ones that satisfy the constraints of equation 6.
+    """Projects each embedding to the nearest point that satisfies the constraints of equation 6.
 
-    Entries are at least ``floor``, and the norm^2 of each row is at most ``bound``.
+    The result has entries of at least ``floor``, and rows of norm^2 at most ``bound``.
     """
     raised = np.maximum(embeddings, floor)
     norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
     return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
 
 
-def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_array:
-    """Draws at most ``most`` ratings per user, uniformly by the user's stream (section 4.1.1)."""
+def trim(ratings: sparse.csr_array, max_ratings: int, streams: Streams) -> sparse.csr_array:
+    """Draws at most ``max_ratings`` ratings per user, uniformly by the user's random stream.
+
+    The source is section 4.1.1.
+    """
     counts = np.diff(ratings.indptr)
-    if ratings.nnz == 0 or counts.max() <= most:
+    if ratings.nnz == 0 or counts.max() <= max_ratings:
         return ratings
     rows = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
     keys = streams.laplace_at(rows, place)  # only the order of the draws matters
     order = np.lexsort((keys, rows))
-    keep = np.sort(order[place < most])  # rows are in order, so ``place`` is the rank in the row
-    indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+    keep = np.sort(order[place < max_ratings])  # rows are ordered: ``place`` is the rank in the row
+    indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, max_ratings))])
     return sparse.csr_array(
         (ratings.data[keep], ratings.indices[keep], indptr), shape=ratings.shape
     )
 
 
 def party_blocks(n: int, size: int) -> Iterator[Ints]:
-    """Yields indices of n parties of one user each, in blocks.
+    """Yields the indices of ``n`` parties of one user each, in blocks.
 
     A block has at most about four million numbers, ``size`` per party.
     """
@@ -98,21 +106,25 @@ def party_blocks(n: int, size: int) -> Iterator[Ints]:
 
 
 def batch_size(n: int, rate: float) -> int:
-    """Number n' of sampled rows out of ``n`` at the sampling rate ``rate``, at least one."""
+    """Returns the number of sampled rows out of ``n`` at the sampling rate ``rate``, at least
+    one.
+    """
     return max(1, round(rate * n))
 
 
 def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
-    """Item gradients 2 (u.v - x) u of single ratings x, (k, p).
+    """Returns the gradients 2 (u.v - x) u of single ratings x by their item embeddings v, one row
+    per rating.
 
-    The ratings have shape (k,), and ``users`` and ``items`` have one row per rating, (k, p).
+    ``users`` (u) and ``items`` (v) have one row per rating.
     """
     error = np.einsum("ij,ij->i", users, items) - ratings
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
 def rate_at(step: int, steps: float, rate: float) -> float:
-    """Learning rate of one step, which falls linearly over the first 80% of the steps.
+    """Returns the learning rate of the step with index ``step``, which falls linearly over the
+    first 80% of all ``steps``.
 
     This is the schedule of section 4.3. Afterwards the rate stays at 52% of ``rate``, as in Abadi
     et al. 2016, section 5.2, to which the paper refers.
@@ -122,12 +134,14 @@ def rate_at(step: int, steps: float, rate: float) -> float:
 
 @lru_cache(maxsize=256)
 def authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments calculate it.
+    """Returns the epsilon of ``steps`` Poisson-sampled Gaussians, as the paper's experiments
+    calculate it.
 
-    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes
-    the minimum over ``_ORDERS`` of the conversion of Canonne, Kamath and Steinke 2020, Proposition
-    12, of the Renyi curve. Theorem 1 prints a larger bound, ``theorem_1_epsilon``. Propositions 2
-    and 3 give only the order of both, with constants that do not exist.
+    The experiments use TensorFlow Privacy (section 2.2, reference 44, of December 2021). The
+    package converts the Renyi curve by Proposition 12 of Canonne, Kamath and Steinke 2020, and
+    takes the minimum over the orders ``_ORDERS``. Theorem 1 prints a larger bound,
+    ``theorem_1_epsilon``. Propositions 2 and 3 give only the order of both, with constants that do
+    not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -140,10 +154,11 @@ def authors_epsilon(noise_multiplier: float, rate: float, steps: int, delta: flo
 
 @lru_cache(maxsize=256)
 def theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016, Theorem 2).
+    """Returns the epsilon of ``steps`` Poisson-sampled Gaussians by Theorem 1 (Abadi et al. 2016,
+    Theorem 2).
 
-    The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l of the moments
-    alpha(l) of the steps.
+    The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l, where alpha(l) are
+    the moments of all steps together.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -160,9 +175,10 @@ def theorem_1_epsilon(noise_multiplier: float, rate: float, steps: int, delta: f
 def noisy_steps(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
-    """Privacy event of ``steps`` Gaussian mechanisms with the given noise multiplier.
+    """Returns the accounting event of ``steps`` Gaussian mechanisms with the given noise
+    multiplier.
 
-    ``drawn`` wraps the event of one step in the event of its sampling; without it, steps are not
+    ``drawn`` wraps the event of one step in the event of its sampling; if None, steps are not
     sampled.
     """
     if noise_multiplier == 0.0:
@@ -174,11 +190,12 @@ def noisy_steps(
 # User embeddings fitted on the device to fixed item embeddings, within the constraints.
 #
 # In the pre-training and fine-tuning of HFL-SGDMF and LFL-SGDMF each user minimizes the sum of
-# (x - u.v)^2 over its ratings, u >= 0 and |u|^2 <= R (equation 6). The paper states neither the
-# number of steps nor the rate. Here it is a fixed number of accelerated projected gradient steps
-# (Beck and Teboulle 2009) from a fixed start, of length 1/L_u with L_u the trace of the user's Gram
-# matrix, which bounds the curvature. A user's embedding depends only on its own ratings and the
-# items, without randomness. Users without ratings stay at the start.
+# (x - u.v)^2 over its ratings x, with u >= 0 and |u|^2 at most the largest rating (equation 6). The
+# paper states neither the number of steps nor the rate. Here a user takes a fixed number of
+# accelerated projected gradient steps (Beck and Teboulle 2009) from a fixed start. Their length is
+# one over the trace of the user's Gram matrix, which bounds the curvature. A user's embedding
+# depends only on its own ratings and the items, without randomness. Users without ratings stay at
+# the start.
 #
 # Gram matrices come from one sparse product with the items' outer products: memory is
 # (n_items + _USERS) p^2 numbers, for any number of ratings.
@@ -189,17 +206,19 @@ _USERS = 4096
 
 
 def initial_user(factors: int, bound: float) -> NDArray[np.float64]:
-    """Initial embedding of every user: equal entries and norm^2 R/2, (p,)."""
+    """Returns the initial embedding of every user: equal entries and norm^2 R/2, for the largest
+    rating R = ``bound``.
+    """
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
 
 def fit_users(
     ratings: sparse.csr_array, items: Floats, *, bound: float, steps: int
 ) -> NDArray[np.float32]:
-    """User embeddings (n, p) after ``steps`` gradient steps towards the constrained optimum.
+    """Returns user embeddings, one row per user, after ``steps`` gradient steps towards an optimum.
 
-    The optimum minimizes the squared errors of each user's ratings at the fixed ``items``. The
-    steps start at ``initial_user``.
+    The optimum minimizes the squared errors of each user's ratings at the fixed ``items``, within
+    the constraints of equation 6. The steps start at ``initial_user``.
     """
     factors = items.shape[1]
     v = items.astype(np.float64)
@@ -215,7 +234,9 @@ def fit_users(
 
 
 def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
-    """Predicted ratings u.v, (n_users, n_items), with each user fitted to ``items``."""
+    """Returns predicted ratings u.v, (n_users, n_items), with each user embedding fitted to
+    ``items`` in ``steps`` steps.
+    """
     ratings = check_ratings(interactions, bound)
     with one_thread():
         return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
@@ -224,11 +245,12 @@ def predicted(interactions: Interactions, items: Floats, *, bound: float, steps:
 def fitted_user_pair(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Embeddings (p,) of a user with and without one more rating, which turns the embedding.
+    """Returns the embeddings of a user with and without one more rating, which turns the embedding.
 
-    The user has ``count`` other ratings; all ratings are R. The first item embeddings V are short,
-    in entry 1, for the ``count`` items, and long, in entry 0, for the additional item. The short
-    vectors turn the embedding to entry 1 unless the long one pulls it.
+    The user has ``count`` other ratings; all ratings are ``bound``, the largest rating. The first
+    item embeddings are short, in entry 1, for the ``count`` items, and long, in entry 0, for the
+    additional item. The short vectors turn the user embedding to entry 1 unless the long vector
+    pulls it.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = TINY_LENGTH * math.sqrt(bound) / count
@@ -240,18 +262,19 @@ def fitted_user_pair(
 
 
 def rating_distance(bound: float, factors: int, fitting: int) -> float:
-    """Lower bound on the distance between a user's messages with and without a rating.
+    """Returns a lower bound on the distance between a user's messages with and without a rating.
 
-    A user has rated item 1 by R, and item 2 by R or not at all. The server chooses the first item
-    embeddings V, short in one entry for item 1 and long in another entry for item 2, and then
-    broadcasts V = 0 in every round. Without the second rating the fitted embedding is b, and the
-    message's mean is -2R b in row 1. With it, the embedding is a, and the mean is -2R a in row 1 or
-    in row 2, depending on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a).
-    Along the shortest vector between these two points they differ by at least its length, for
-    either draw: 2R sqrt(R) sqrt(3/2) if a and b are orthogonal. The noise along that vector is
-    normal, and the other users' gradients are fixed. With one factor the distance is 2 R^(3/2),
-    which a rating of a user without other ratings attains.
+    A user has rated item 1 by R (the largest rating), and item 2 by R or not at all. The server
+    chooses the first item embeddings, short in one entry for item 1 and long in another entry for
+    item 2, and then broadcasts item embeddings of 0 in every round. With one factor the distance is
+    2 R^(3/2), which a rating of a user without other ratings attains.
     """
+    # Without the second rating the fitted user embedding is b, and the message's mean is -2R b in
+    # row 1. With the second rating, the user embedding is a, and the mean is -2R a in row 1 or in
+    # row 2, depending on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a).
+    # Along the shortest vector between these two points they differ by at least its length, for
+    # either draw: 2R sqrt(R) sqrt(3/2) if a and b are orthogonal. The noise along that vector is
+    # normal, and the other users' gradients are fixed.
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
         return alone
@@ -265,7 +288,11 @@ def rating_distance(bound: float, factors: int, fitting: int) -> float:
 def _descend(
     gram: NDArray[np.float64], target: NDArray[np.float64], bound: float, steps: int
 ) -> NDArray[np.float64]:
-    """Minimizes u G u / 2 - b u for all users together; ``gram`` (n, p, p), ``target`` (n, p)."""
+    """Minimizes u G u / 2 - b u over embeddings u, for all n users together, by ``steps`` steps.
+
+    ``gram``: the matrices G, (n, p, p), for p factors.
+    ``target``: the vectors b, (n, p).
+    """
     trace = np.einsum("nii->n", gram)
     length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]
     u = np.broadcast_to(initial_user(target.shape[1], bound), target.shape)

@@ -1,4 +1,4 @@
-"""Rating prediction on the graph of a user's own items, the base of both FedGNN systems."""
+"""Rating prediction on the graph of a user's own items, the base class of both FedGNN systems."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ from fedrec_auditor.targets.transcript import Broadcast
 class Gradients:
     """Gradients of n users for the item table, the layer and their own embeddings.
 
-    Row i of the item table has the gradient ``weight[i] * hidden + shared``.
+    The shapes are for m items and dimension d. For the user's own items j, row j of the gradient of
+    the item table is ``weight[j] * hidden + shared``.
 
-    ``is_own``: whether an item is one of the user's (n, M).
-    ``weight``: weight of each item (n, M); the mean and covariance of a user's rows follow from it.
-    ``hidden``, ``shared``: the two vectors of a user's rows (n, d).
-    ``user_gradient``: gradient by h of the sum of a user's squared errors (n, d).
-    ``layer``: gradient by the layer (n, d, d).
+    ``is_own``: whether an item is one of the user's, (n, m).
+    ``weight``: weight of each item, (n, m); the mean and covariance of a user's rows follow from
+        it.
+    ``hidden``, ``shared``: the two vectors of a user's rows, (n, d).
+    ``user_gradient``: gradient of the sum of the user's squared errors by the user's embedding, (n,
+        d).
+    ``layer``: gradient by the layer, (n, d, d).
     """
 
     is_own: NDArray[np.bool_]
@@ -51,16 +54,17 @@ class RatingGraph(System):
     """Base class of rating predictors with one graph convolution and a squared error per rating.
 
     Let m be the mean of the embeddings of the user's items, averaged with that of the neighbouring
-    users once there are any. Then h = A m is the user's embedding and level + best h.v a predicted
-    rating. ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
+    users (users of a common item) once there are any. Then h = A m, with the layer A, is the user's
+    embedding, and level + best h.v is the predicted rating of an item with embedding v.
+    ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
     ``init_scale`` were chosen here. ``norm`` is the norm by which a message is clipped: its largest
     number or L2.
 
     The papers and the released code have an embedding of the user beside those of its items. With a
-    ``user_rate``, h = A m + e has such an embedding e. It begins at 0, takes a step by that rate on
-    the sum of its user's squared errors whenever the user sends, and stays on the device from round
-    to round; neighbours receive h. Without e, two users of the same items get the same predictions,
-    for any ratings.
+    ``user_rate``, h = A m + e has such an embedding e. The embedding begins at 0, takes a step by
+    that rate on the sum of its user's squared errors whenever the user sends, and stays on the
+    device from round to round; neighbours receive h. Without e, two users of the same items get the
+    same predictions, for any ratings.
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 64
@@ -75,9 +79,9 @@ class RatingGraph(System):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Assumption of the bounds, in words: only a user's own messages depend on the user.
+        """Assumption of the bounds, as a sentence: only a user's own messages depend on the user.
 
-        A history also decides which users are the neighbours of other users, which the bounds
+        A history also decides for which other users the user is a neighbour, which the bounds
         ignore.
         """
         return ("Other users' messages reveal nothing of a user who is one of their neighbours.",)
@@ -85,32 +89,37 @@ class RatingGraph(System):
     @property
     @abstractmethod
     def max_number(self) -> float:
-        """Largest absolute value of a number of a message before its noise."""
+        """Largest absolute value, before the noise, of a number in a message or, if messages are
+        models, in the change of the model.
+        """
 
     @property
     @abstractmethod
     def noise(self) -> float:
-        """Scale of the Laplace noise on each number of a message."""
+        """Scale of the Laplace noise on each number in a message."""
 
     @property
     def number_eps(self) -> float:
-        """Epsilon of one number of a message: 2 side / noise."""
+        """Epsilon of one number in a message: 2 ``max_number`` / ``noise``."""
         return 2.0 * self.max_number / self.noise
 
     @property
     def extra_eps(self) -> float:
-        """Additional epsilon of one entry of the item table, for noise beyond the Laplace noise."""
+        """Additional epsilon of one entry of the item table, for further noise besides the Laplace
+        noise; by default 0.
+        """
         return 0.0
 
     @abstractmethod
     def n_messages(self, population: Population) -> int:
-        """Number of messages of a training that depend on one user."""
+        """Largest number of messages of a training that depend on one user."""
 
     def randomizer(self, population: Population) -> ComponentLaplace:
-        """Randomizer of all numbers of a message, at opposite corners of the clipped set.
+        """Returns the noise on all numbers of a message as a randomized function, for inputs at
+        opposite corners.
 
-        The corners are those of the cube or, if messages are clipped by L2, those of the cube
-        within the ball.
+        The corners are those of the cube of clipped messages or, if messages are clipped by L2,
+        those of the cube within the ball.
         """
         count = self.weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
@@ -119,10 +128,12 @@ class RatingGraph(System):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Laplace noise of one number, or of all numbers at opposite corners.
+        """Returns the Laplace noise as a randomized function of one number, or of all numbers of a
+        message.
 
-        None for the presence of a user, for values that are not sent, and for vantages other than
-        the server.
+        For all numbers, the neighbouring inputs are opposite corners of the set of clipped
+        messages. None for the presence of a user, for data that are not sent, and for adversaries
+        other than the server.
         """
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.is_user_presence:
@@ -136,15 +147,19 @@ class RatingGraph(System):
         return self.repeat(found, scope, population)
 
     def repeat(self, one: Mechanism, scope: Scope, population: Population) -> Mechanism:
-        """Repeats a message's mechanism for all messages within the horizon of ``scope``."""
+        """Returns the mechanism ``one`` of a message, repeated for all messages of the period of
+        ``scope``, a round or a training.
+        """
         training = scope.horizon is Horizon.TRAINING
         return Repeated(one, self.n_messages(population)) if training else one
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Event of the noise on one number, or on all numbers, of every message in the horizon.
+        """Returns the accounting event of the noise on one number or on all, of all messages in the
+        period of ``scope``.
 
-        The participation of a user is not hidden. The L1 diameter of an L2 ball counts, which is
-        sqrt(count) times its L2 diameter: corners attain it.
+        ``NonPrivateDpEvent`` for the participation of a user, which is not hidden. If ``count``
+        numbers are clipped together by L2, the noise hides the diameter of their ball in L1 norm,
+        which is sqrt(count) times that in L2 norm: corners attain it.
         """
         if scope.is_user_presence:
             return dp.NonPrivateDpEvent()
@@ -156,27 +171,30 @@ class RatingGraph(System):
         )
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
-
-        They cover messages that contain all numbers of the model.
+        """Returns the arguments of ``Cost.estimate``, by name, for messages that contain all
+        numbers of the model.
         """
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def weights(self, population: Population) -> int:
-        """Number of weights of the model: the item table and the layer."""
+        """Number of trained numbers of the model: those of the item table and of the layer."""
         return self.dimension * (population.n_items + self.dimension)
 
     def initial_model(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
-        """Initial model: random items, and a layer that is the identity."""
+        """Draws the initial model, by array name: a random item table "item" (m, d), and the
+        identity as the layer "gnn.A" (d, d).
+
+        m is the number of items, and d the embedding dimension.
+        """
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
     def get_broadcast(self, broadcast: Broadcast | None, profiles: Interactions) -> Broadcast:
-        """Returns the broadcast's item table "item" and layer "gnn.A".
+        """Returns the item table "item" and the layer "gnn.A" of a broadcast.
 
-        Raises InputError if one of them is missing or has a wrong shape.
+        Raises InputError if one of the two arrays is missing or has a wrong shape.
         """
         shapes = {"item": (profiles.n_items, self.dimension), "gnn.A": (self.dimension,) * 2}
         return {name: get_table(broadcast, name, shape) for name, shape in shapes.items()}
@@ -184,9 +202,15 @@ class RatingGraph(System):
     def user_means(
         self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
     ) -> tuple[Floats, float]:
-        """Mean embedding m of every user (n, d), and the share of the own items in it.
+        """Returns the mean of each user's item embeddings, shape (n, d), and the weight of own
+        items in it.
 
-        The share is 1 without neighbours (``near``), and 0.5 with them.
+        ``ratings``: ratings of n users, one row per user.
+        ``model``: arrays by name, with the item table "item".
+        ``near``: means of neighbouring users, shape (n, d), which are averaged with the own means;
+            None without neighbours.
+
+        The weight is 1 without ``near``, and 0.5 with it.
         """
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
         mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
@@ -195,16 +219,22 @@ class RatingGraph(System):
     def neighbours(
         self, ratings: sparse.csr_array, model: Broadcast, kept: Floats | float = 0.0
     ) -> Floats:
-        """Mean embedding of the users of the same items, averaged over the items, (n, d).
+        """Returns the mean embedding of each user's neighbours (users with a common item), one row
+        per user.
 
-        The third party computes it and sends it back. It matches item codes, which are equal for
-        equal items.
+        A neighbour counts once per common item. In the papers, a third party matches item codes,
+        which are equal for equal items, computes the means and sends them back. ``kept`` holds the
+        users' own vectors, one row per user.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         return self.near_means(ratings, self.user_means(ratings, model, None)[0] @ layer.T + kept)
 
     def near_means(self, ratings: sparse.csr_array, users: Floats) -> Floats:
-        """Mean of ``users`` (n, d) over the users of the same items, averaged over the items."""
+        """Returns the mean of the embeddings ``users`` over each user's neighbours (users with a
+        common item).
+
+        A neighbour counts once per common item. ``users`` and the result have one row per user.
+        """
         met = _interacted(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
@@ -216,9 +246,11 @@ class RatingGraph(System):
         near: Floats | None = None,
         kept: Floats | float = 0.0,
     ) -> Gradients:
-        """Gradients of the mean squared error of each user's ratings.
+        """Returns the gradients of the mean squared error of each user's ratings, one row per user.
 
-        Neighbours' embeddings (``near``) are fixed. ``kept`` (n, d) holds the users' own vectors e.
+        ``near``: means of neighbouring users, one row per user, held constant; None without
+            neighbours.
+        ``kept``: the users' own vectors, one row per user.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.user_means(ratings, model, near)
@@ -237,19 +269,22 @@ class RatingGraph(System):
         )
 
     def user_step(self, one: Gradients, model: Broadcast) -> Floats:
-        """Steps of users on their own vectors, (n, d), so short that their errors do not rise.
+        """Returns the step of each user on its own vector, one row per user, so short that errors
+        do not rise.
 
-        The longest step for which this is certain is one over the sum of the squared lengths of a
-        user's items; with noisy items, ``user_rate`` alone would diverge.
+        Errors certainly do not rise if the rate is at most one over the sum of the squared lengths
+        of a user's item embeddings; with noisy items, ``user_rate`` alone would diverge.
         """
         squares = one.is_own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
         return np.asarray(rate[:, None] * one.user_gradient)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings of ``users`` for all items, (len(users), n_items).
+        """Returns predicted ratings of ``users`` (row indices) for all items, shape (len(users),
+        n_items).
 
-        They follow from the last model, the history, the neighbours and the users' own vectors.
+        The ratings follow from the last model, the users' histories, their neighbours and their own
+        vectors.
         """
         arrays, near = model.arrays, model.arrays.get("near")
         ratings = interactions.ratings[users]

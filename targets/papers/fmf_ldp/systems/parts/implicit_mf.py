@@ -1,4 +1,6 @@
-"""Implicit matrix factorization: item gradients, user vectors in closed form, and the training."""
+"""Federated matrix factorization for implicit feedback: item gradients, user vectors in closed
+form, and the training.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 # User vectors in closed form and item gradients of implicit matrix factorization.
 #
 # For one user with interacted items S, preference p = 1 on S and 0 elsewhere, confidence
-# c = 1 + alpha on S and 1 elsewhere, and the broadcast item matrix V (M, F):
+# c = 1 + alpha on S and 1 elsewhere, and the broadcast matrix V of M items and F factors:
 #
 #     x = (V^T C V + lambda I)^-1 V^T C p            (Minto et al. 2021, equation 4)
 #     G = (C (p - V x)) x^T                          (equation 5, for all M items)
@@ -55,12 +57,16 @@ BLOCK = 1 << 16
 def item_gradients(
     items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
-    """Item gradients of equation 5 for every user, and their user vectors of equation 4.
+    """Computes the item gradients of equation 5 for every user, and the user vectors of equation 4.
 
-    ``touched`` (n, M) has one row per user, whose stored entries mark the interactions. The result
-    stores each gradient by its factors; its ``vectors`` (n, F) are the user vectors.
+    ``items``: item matrix V (n_items, F).
+    ``touched``: one row per user (n, n_items), whose stored entries mark the interactions.
+    ``alpha``: additional confidence of an interaction.
+    ``regularization``: lambda of equation 1.
 
-    Raises InputError if V^T V + lambda I is not finite or not positive definite in floating point.
+    The result stores each gradient by two factors, from which it is computed; its ``vectors`` (n,
+    F) are the user vectors. Raises InputError if V^T V + lambda I is not finite or not positive
+    definite in floating point.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -93,7 +99,10 @@ def item_gradients(
 def _batched(
     whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """User vectors y and predictions without their factor (1 + alpha), from Z (M, F) and L."""
+    """Returns user vectors and predictions of the interactions, without their factor (1 + alpha).
+
+    ``whitened`` is Z (n_items, F) and ``root`` is L, as defined at the top of this file.
+    """
     count, factors = whitened.shape
     columns = np.append(touched.indices, count)
     solved = np.zeros((touched.shape[0], factors), whitened.dtype)
@@ -115,7 +124,7 @@ def _batched(
 
 
 def _ridge(gram: Floats, alpha: float) -> Floats:
-    """I + alpha gram, in place, for a batch of Gram matrices."""
+    """Computes I + alpha gram, in place, for a batch of Gram matrices."""
     gram *= alpha
     diagonal = np.arange(gram.shape[-1])
     gram[:, diagonal, diagonal] += 1.0
@@ -125,7 +134,8 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 def _batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Yields users of similar activity (b,), positions of their entries and flags (b, width).
+    """Yields users of similar activity: row indices (b,), and positions and flags of their entries
+    (b, width).
 
     A flag is true if the entry exists; a missing entry has the position after the last one.
     """
@@ -157,15 +167,17 @@ CUTOFFS = (2, 5, 10)
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(System):
-    """Base class of federated implicit matrix factorization, with settings and training loop.
+    """Base class of federated matrix factorization for implicit feedback, with settings and
+    training loop.
 
     A subclass defines the uploads (``messages``) and the server's next item matrix V
     (``next_model``).
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
-    paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation of
-    the first V, are not in the paper. Their defaults were chosen by HR@10 on MovieLens-100K, on the
-    split on which utility is reported, so the reported utility is somewhat optimistic.
+    paper's (section 4.3). ``alpha`` (confidence c = 1 + alpha r of a rating r) and ``init_scale``,
+    the standard deviation of the first V, are not in the paper. Their defaults were chosen by HR@10
+    on MovieLens-100K, on the split on which utility is reported, so the reported utility is
+    somewhat optimistic.
     """
 
     factors: Annotated[Whole, "entries of a user's and of an item's vector"] = 5
@@ -182,19 +194,25 @@ class ImplicitMf(System):
 
     @property
     def channel(self) -> Channel | None:
-        """Public distribution of one randomized entry; None without randomization."""
+        """Distribution, which the adversary knows, of one randomized entry of a message; None
+        without randomization.
+        """
         return None
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost: all interactions in every server step."""
+        """Returns the arguments of ``Cost.estimate`` for a training, by name: one pass over all
+        interactions per server step.
+        """
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
     def next_model(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Next item matrix of the server, from the current one and the uploads of a round."""
+        """Returns the server's next item matrix, from the current item matrix and the uploads of a
+        round.
+        """
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 2.
+        """Runs the federated training (Algorithm 2), and yields the messages of every round.
 
         The training uses only the existence of ratings, not their values (equation 10).
         """
@@ -208,32 +226,44 @@ class ImplicitMf(System):
         return TrainingResult({"items": items}, {"items": items}, self.upload_vectors(uploads))
 
     def upload_vectors(self, uploads: Uploads) -> Floats | None:
-        """User vectors (n_users, F) from which ``uploads`` were computed; None if not stored."""
+        """Returns the user vectors (n_users, F) from which ``uploads`` were computed; None if they
+        are not stored.
+        """
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """Public knowledge of a run, with the distribution of a randomized entry."""
+        """Returns what the adversary knows of a run, with the distribution of a randomized entry of
+        a message.
+        """
         return replace(super().public(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores X V^T of ``users``, (len(users), n_items).
+        """Returns the scores X V^T of all items for ``users``, shape (len(users), n_items).
 
-        The user vectors X are solved for the final item matrix V.
+        The user vectors X are fitted to the users' interactions, with the final item matrix V.
         """
         items = model.arrays["items"]
         with one_thread():
             return np.asarray(self.solve_users(interactions.ratings[users], items) @ items.T)
 
     def solve_users(self, profiles: sparse.csr_array, items: Floats) -> Floats:
-        """User vectors of equation 4 for every profile, (n, F), which never leave a device."""
+        """Computes the user vectors of equation 4, (n, F), one per row of ``profiles``; they never
+        leave a device.
+        """
         return self.gradients(profiles, items).vectors
 
     def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
-        """Unprotected gradients of equation 5 for every profile, with their user vectors."""
+        """Computes the item gradients of equation 5 without noise, one per row of ``profiles``,
+        together with the user vectors.
+        """
         return item_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
-        """Item matrix after ``server_steps`` steps V + gamma (scale gradient - 2 lambda V)."""
+        """Returns the item matrix V after ``server_steps`` steps V + gamma (scale gradient - 2
+        lambda V).
+
+        V begins as ``items``. gamma is the learning rate, and lambda the regularization.
+        """
         for _ in range(self.server_steps):
             items = items + self.learning_rate * (
                 scale * gradient - 2.0 * self.regularization * items

@@ -1,4 +1,6 @@
-"""Training on a PrivRec device: the network, the examples, the loss and the local steps."""
+"""Local training on PrivRec's devices: the network, the examples, the loss and the gradient
+steps.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ from fedrec_auditor.targets.transcript import Broadcast
 # The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
 #
 # The features of a user are the categorical attributes in the data (gender, occupation, age group);
-# those of an item are its number and its genres. Each value has an embedding; a genre that an item
-# does not have gives zeros. All are concatenated, [U; V], and go through four hidden layers with
-# ReLU into one sigmoid. The paper states the embedding's dimension (64) and the number of layers,
-# but not their sizes. Here the first has ``width`` outputs, and each next layer has half as many.
+# those of an item are its index and its genres. Each value has an embedding; a genre that an item
+# does not have gives zeros. The embeddings of user and item are concatenated, [U; V], and go
+# through four hidden layers with ReLU into one sigmoid. The paper states the dimension of
+# embeddings (64) and the number of layers, but not the layers' sizes. Here the first layer has
+# ``width`` outputs, and each next layer has half as many.
 # Section 4.1 names the sigmoid as "the" activation. Equation 1, which is followed here, has ReLU in
 # the hidden layers and a sigmoid at the end for implicit feedback.
 
@@ -40,8 +43,9 @@ class Network:
 
     ``embedding``: dimension of an embedding.
     ``width``: number of outputs of the first hidden layer.
-    ``has_ids``: whether every item has its own embedding; it always has one if no genres are read.
-    ``has_side``: whether features of users and items are read.
+    ``has_ids``: whether every item has its own embedding. Without genres as features, every item
+        has its own embedding in any case.
+    ``has_side``: whether the network reads features of users and items.
     ``mean_genres``: whether an item's genres give one input, the mean of their embeddings, instead
         of one input each.
     """
@@ -53,7 +57,8 @@ class Network:
     mean_genres: bool = False
 
     def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
-        """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
+        """Returns the shape of every array of the model, by name: "user.<attribute>", "item",
+        "genre", "mlp1.weight", ...
 
         Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
         item, then to its genres.
@@ -76,7 +81,11 @@ class Network:
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
     def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
-        """Initial model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
+        """Draws the initial model for the sizes of ``interactions``, as arrays by name.
+
+        Embeddings are from N(0, 1/d) for dimension d, weights from N(0, 2/inputs), and biases are
+        0.
+        """
         model = {}
         for name, shape in self.shapes(interactions).items():
             if name.endswith("bias"):
@@ -89,9 +98,9 @@ class Network:
         return model
 
     def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """Returns the components of ``broadcast`` that these data need, in order.
+        """Returns the arrays of ``broadcast`` that a network for these data has, by name, in order.
 
-        Raises InputError if the broadcast lacks a component, or if its shape is wrong.
+        Raises InputError if the broadcast lacks an array, or if its shape is wrong.
         """
         expected = self.shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
@@ -105,7 +114,7 @@ class Network:
 
 
 def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
-    """Table with a 1 if an item has a genre, else 0, (n_items, genres)."""
+    """Returns a table (n_items, genres) with a 1 where an item has a genre, and a 0 elsewhere."""
     if interactions.genres is None:
         return np.zeros((interactions.n_items, 0), dtype=np.float32)
     return interactions.genres.astype(np.float32)
@@ -123,9 +132,10 @@ _DRAW, _ORDER = 0, 1  # keys of a device's random streams
 class DeviceExamples:
     """Training examples of n devices, each item at most once per device, padded to one width.
 
-    ``items``: positives, ascending, then negatives, then padding (n, width).
-    ``n_positives``: numbers of positives (n,).
-    ``n_examples``: numbers of all examples (n,).
+    ``items``: item indices of each device, shape (n, width): positives, ascending, then negatives,
+        then padding.
+    ``n_positives``: number of each device's positives, shape (n,).
+    ``n_examples``: number of each device's examples, positives and negatives, shape (n,).
     """
 
     items: NDArray[np.int64]
@@ -136,11 +146,12 @@ class DeviceExamples:
     def draw(
         cls, interactions: Interactions, streams: Streams, *, negatives: int
     ) -> DeviceExamples:
-        """Examples of the users of ``interactions``: positives and randomly drawn negatives.
+        """Draws the examples of the users of ``interactions``: positives and randomly drawn
+        negatives.
 
         Every stored interaction is a positive. A device gets ``negatives`` times as many different
-        negatives, or fewer if the catalogue has no more. Memory: 8 bytes per device and item of the
-        catalogue.
+        negatives, or fewer if the catalogue has no more. Each device draws from its own stream in
+        ``streams``. Memory: 8 bytes per device and item of the catalogue.
         """
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
@@ -156,21 +167,22 @@ class DeviceExamples:
 
     @property
     def labels(self) -> NDArray[np.float32]:
-        """Label of each example: 1 for positives, 0 for negatives and padding, (n, width)."""
+        """Label of each example, shape (n, width): 1 for positives, 0 for negatives and padding."""
         return (np.arange(self.items.shape[1]) < self.n_positives[:, None]).astype(np.float32)
 
     def epoch_orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
-        """Random order of each device's examples in an epoch, (n, width), with padding last.
+        """Draws the random order of each device's examples in ``epoch``, shape (n, width), with
+        padding last.
 
-        ``width`` may be larger than that of ``items``. An order depends only on the device's own
-        stream and number of examples.
+        Entries of the result are column indices of ``items``. ``width`` may be larger than that of
+        ``items``. An order depends only on the device's own stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).uniform(width)
         keys[np.arange(width) >= self.n_examples[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
     def take(self, devices: Ints) -> DeviceExamples:
-        """Examples of the devices with the indices ``devices``."""
+        """Returns a copy with only the devices at the row indices ``devices``."""
         return DeviceExamples(
             items=self.items[devices],
             n_positives=self.n_positives[devices],
@@ -187,11 +199,15 @@ has those of its examples. "genre" (n, g, d) and the layers have the shapes of t
 
 
 def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Scores before the sigmoid of every item of ``weights``, (n, items), by equation 1.
+    """Computes the scores before the sigmoid of every item in ``weights``, shape (n, items), by
+    equation 1.
 
-    ``flags`` states the genres of the items. The first layer is split by its inputs, so that
-    a user's part and a genre's part are computed once per device. The last product is a sum, which
-    does not depend on other devices.
+    ``weights``: weights of n devices; "item" has the embeddings of the items to score.
+    ``flags``: whether an item has a genre, 1 or 0, shape (n, items, g).
+
+    The first layer is split by its inputs, so that a user's part and a genre's part are computed
+    once per device. The last product is computed as a sum, so that a device's result does not
+    depend on the other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]
@@ -213,7 +229,13 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
 
 
 def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
-    """Loss of equation 2 with ``weight`` (n, items) for each example, summed over devices."""
+    """Computes the loss of equation 2 (cross-entropy), summed over devices and over examples.
+
+    ``weights``: weights of n devices, by name.
+    ``flags``: flags of the examples' genres, shape (n, items, g).
+    ``labels``: labels of the examples, 0 or 1, shape (n, items).
+    ``weight``: factor of each example's loss, shape (n, items).
+    """
     return binary_cross_entropy_with_logits(
         logits(weights, flags), labels, weight=weight, reduction="sum"
     )
@@ -222,10 +244,11 @@ def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: T
 def gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
-    """Gradient of every device's loss by its own weights.
+    """Computes the gradient of every device's loss by its own weights, as tensors by name.
 
-    Losses are summed over devices, which does not mix them, because each device has its own
-    weights.
+    The arguments are those of ``loss``. Losses are summed over devices, which does not mix their
+    gradients, because each device has its own weights. Weights that do not enter the loss are left
+    out.
     """
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
@@ -247,11 +270,11 @@ def gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProximalTraining:
-    """Settings of the local training of a device.
+    """Settings of the local training of a device, with a proximal term in the loss.
 
-    ``n_epochs``: number of epochs E2.
-    ``rate``: learning rate alpha1.
-    ``prox_weight``: weight mu of the proximal term.
+    ``n_epochs``: number of epochs, E2 in the paper.
+    ``rate``: learning rate, alpha1 in the paper.
+    ``prox_weight``: weight mu of the proximal term, which keeps the weights close to the broadcast.
     """
 
     n_epochs: int
@@ -264,11 +287,14 @@ class Devices:
     """State of n devices: their examples with features and labels, and their initial weights.
 
     ``examples``: examples of each device.
-    ``streams``: random streams of the devices.
-    ``weights``: views of the broadcast, except for "user" and "item", which have their own memory.
-    ``genre_flags``: genres of the examples (n, width, g).
-    ``labels``: labels of the examples (n, width).
-    ``batch``: number of examples of a minibatch; it divides ``width``.
+    ``streams``: one random stream per device.
+    ``weights``: initial weights by name, with a leading device axis; views of the broadcast, except
+        for "user" and "item", which have their own memory.
+    ``genre_flags``: flags of the examples' genres, shape (n, width, g).
+    ``labels``: labels of the examples, 0 or 1, shape (n, width).
+    ``batch``: number of examples of a minibatch.
+
+    The width is that of ``examples``, padded to a multiple of ``batch``.
     """
 
     examples: DeviceExamples
@@ -290,10 +316,17 @@ class Devices:
         device: str,
         dtype: torch.dtype = torch.float32,
     ) -> Devices:
-        """Devices with the data ``interactions`` that received ``broadcast``.
+        """Creates the state of devices with the data ``interactions`` that received the model
+        ``broadcast``.
 
-        A minibatch is at most as large as the catalogue, because a device has each item at most
-        once.
+        ``examples``: examples of each device.
+        ``streams``: random streams of the devices.
+        ``batch``: number of examples of a minibatch.
+        ``device``: torch device of the tensors.
+        ``dtype``: data type of the tensors.
+
+        A minibatch is at most as large as the catalogue, rounded up to a multiple of
+        ``BATCH_UNIT``, because a device has each item at most once.
         """
         n, width = examples.items.shape
         batch = min(batch, -(-interactions.n_items // BATCH_UNIT) * BATCH_UNIT)
@@ -327,14 +360,17 @@ class Devices:
         )
 
     def train(self, local: ProximalTraining) -> Weights:
-        """Weights of each device after E2 epochs of SGD on L' (Algorithm 1, lines 10 to 17).
+        """Returns the weights of each device after its local epochs of SGD (Algorithm 1, lines 10
+        to 17), by name.
 
-        A device whose weights overflow during the training returns its initial weights. L' is the
-        mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all weights.
-        Equation 7 prints the norm without the square, which has no gradient at theta0, where every
-        device starts. Its source (FedProx) has the square, and only with the square is the factor
-        1/2 sensible: its gradient is mu (theta - theta0).
+        The loss L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over
+        all weights theta, with initial weights theta0 and ``local.prox_weight`` mu; equation 7
+        prints the norm without the square. A device whose weights overflow during the training
+        returns its initial weights.
         """
+        # The norm without the square has no gradient at theta0, where every device starts. Its
+        # source (FedProx) has the square, and only with the square is the factor 1/2 sensible: the
+        # gradient is mu (theta - theta0).
         start = self.weights
         now = {name: value.clone() for name, value in start.items()}
         if not len(self.examples) or not local.n_epochs:
@@ -375,18 +411,20 @@ class Devices:
 
 
 def reptile_step(devices: Devices, local: ProximalTraining) -> Weights:
-    """Change of each device by local training, theta - theta0 (line 18 of Algorithm 1)."""
+    """Returns the change of each device's weights by local training (line 18 of Algorithm 1), as
+    tensors by name.
+    """
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
 def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
-    """Minus the meta-gradient of each device (equations 4 and 5).
+    """Returns minus the meta-gradient of each device (equations 4 and 5), as tensors by name.
 
-    The meta-gradient is that of the query loss by theta0, after the support steps. A random half of
-    a device's examples (the smaller half, if odd) is the support set, on which ``local.epochs``
-    steps of full gradients are taken; the remaining examples are the query set. The gradient goes
-    through these steps (second order). Losses are means. A product takes ``batch`` examples at a
-    time, to which padding adds exact zeros. A device whose gradient overflows returns zeros.
+    A random half of a device's examples (the smaller half, if their number is odd) is the support
+    set, on which ``local.n_epochs`` steps of full gradients are taken; the remaining examples are
+    the query set. The meta-gradient is that of the query loss after these steps by the weights
+    before them (second order). Losses are means. A product takes ``batch`` examples at a time, to
+    which padding adds exact zeros. A device whose gradient overflows returns zeros.
     """
     size, width = devices.batch, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
@@ -421,11 +459,12 @@ def maml_step(devices: Devices, local: ProximalTraining) -> Weights:
 
 
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
-    """Scores of all items for each device, (n, n_items), by its ``weights``.
+    """Computes the scores of all items on each device, shape (n, n_items), by the device's trained
+    ``weights``.
 
-    ``flags`` (n_items, g) states the genres of all items. Rows of items that a device has not
-    trained are those of the broadcast. Scores that overflow in single precision are computed in
-    double precision.
+    ``broadcast`` has the rows of items that a device has not trained, and ``flags`` (n_items, g)
+    the genres of all items. Scores that overflow in single precision are computed in double
+    precision.
     """
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
@@ -447,6 +486,6 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
 
 
 def is_finite(weights: Weights) -> Tensor:
-    """Whether all weights of a device are finite, (n,)."""
+    """Returns whether all weights of each device are finite, shape (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

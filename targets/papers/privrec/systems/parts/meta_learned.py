@@ -1,4 +1,6 @@
-"""Base class of meta-learned recommenders, their messages, and the paper's privacy accounting."""
+"""Base class of PrivRec's meta-learned recommenders, their messages, and the paper's privacy
+accounting.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +52,10 @@ if TYPE_CHECKING:
 #
 # The code below reproduces all 36 entries to the printed digits (which are cut, not rounded). It
 # uses Theorem 9 of Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under
-# replace-one adjacency, with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic
-# conversion, and T = E1 M steps. Algorithm 2 takes E1 steps, so each step is counted M times. (The
-# text of section 2.3.4 states N/M, which gives none of the entries.)
+# replace-one adjacency, with a Gaussian mechanism of noise multiplier z (Rényi curve a / (2 z^2)),
+# integer orders a, the classic conversion, and T = E1 M steps, for E1 rounds of M clients.
+# Algorithm 2 takes E1 steps, so each step is counted M times. (The text of section 2.3.4 states
+# N/M steps for N users, which gives none of the entries.)
 
 _ORDERS = 64
 
@@ -60,9 +63,16 @@ _ORDERS = 64
 def printed_epsilon(
     *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
 ) -> float:
-    """Epsilon by the authors' accounting for E1 = ``rounds`` rounds; infinite at delta 0.
+    """Returns epsilon by the accounting with which the paper's authors computed the printed values;
+    infinite at delta 0.
 
-    They count each round as ``clients`` steps.
+    ``clients``: number of users per round.
+    ``n_users``: number of users.
+    ``rounds``: number of rounds, E1 in the paper.
+    ``multiplier``: noise multiplier z.
+    ``delta``: delta of the result.
+
+    The authors count each round as ``clients`` steps.
     """
     if delta == 0:
         return math.inf
@@ -72,9 +82,14 @@ def printed_epsilon(
 
 
 def sampled_renyi(rate: float, order: int, multiplier: float) -> float:
-    """Rényi divergence of integer ``order`` after sampling at ``rate``, by Theorem 9.
+    """Bounds the Rényi divergence of integer ``order`` of a Gaussian mechanism on a sample without
+    replacement.
 
-    The theorem is that of Wang, Balle and Kasiviswanathan (2019):
+    ``rate``: sampling rate q.
+    ``order``: order a of the divergence.
+    ``multiplier``: noise multiplier z.
+
+    The bound is Theorem 9 of Wang, Balle and Kasiviswanathan (2019):
 
         1/(a-1) ln(1 + q^2 C(a,2) min(4 (e^{r(2)} - 1), 2 e^{r(2)})
                    + sum over j = 3..a of 2 q^j C(a,j) e^{(j-1) r(j)}),   r(a) = a / (2 z^2).
@@ -96,11 +111,19 @@ def make_messages(
     kind: Kind,
     rate: float,
 ) -> dict[str, Component]:
-    """Messages of n devices, with one component for each component of ``model``.
+    """Returns the messages of n devices, with one component (named array) for each array of
+    ``model``.
 
-    ``change`` is in the layout of ``Devices``: "user" (n, du) side by side, "item" (n, width, d) by
-    example, the other components as broadcast. Rows without a change are left out. ``kind`` and
-    ``rate`` are the kind of the components and their learning rate.
+    ``change``: what each device changed, in the layout of ``Devices``: "user" (n, du) has the
+        embeddings of the user's attributes side by side, "item" (n, width, d) has one row per
+        example, and other arrays have the broadcast's shapes.
+    ``examples``: examples of the devices.
+    ``profiles``: interactions and attributes of the devices' users.
+    ``model``: the broadcast model.
+    ``kind``, ``rate``: what the numbers are (a change or a gradient), and the learning rate of the
+        devices.
+
+    Rows without a change are left out.
     """
     sent: dict[str, Component] = {}
     at = 0
@@ -135,9 +158,13 @@ def make_messages(
 def join_blocks(
     blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
 ) -> dict[str, Component]:
-    """Messages of several blocks of devices, concatenated.
+    """Concatenates the messages of several blocks of devices, array by array.
 
-    Without blocks, messages of no device.
+    ``model``: the broadcast model, which determines names and shapes of the messages' arrays.
+    ``kind``, ``rate``: what the messages' numbers are (a change or a gradient), and their learning
+        rate.
+
+    Without blocks, the result has the arrays of messages, for 0 devices.
     """
     return {
         name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
@@ -146,7 +173,9 @@ def join_blocks(
 
 
 def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
-    """L2 norm of every client's change over all components together, in float64: (n,)."""
+    """Computes the L2 norm of every client's change over all its arrays together, shape (n,), in
+    float64.
+    """
     squares = np.zeros(len(next(iter(components.values()))))
     for part in components.values():
         if isinstance(part, Rows):
@@ -160,7 +189,8 @@ def l2_norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
-    """One component with every client's part multiplied by the client's factor (n,), in float32.
+    """Returns one array of messages with every client's part multiplied by the client's ``factor``
+    (n,), in float32.
 
     The learning rate of the result is unknown, because clients have different factors.
     """
@@ -218,16 +248,25 @@ _HALVED = Range(f"[{2**N_LAYERS}, inf)", whole=True)
 
 @dataclass(frozen=True, kw_only=True)
 class MetaLearned(NoiselessSystem):
-    """Base class of meta-learned systems: settings, training loop and devices.
+    """Base class of PrivRec's meta-learned systems: settings, training loop and devices.
 
     A subclass defines how its devices learn (``learn``) and the network.
 
-    ``rounds`` is E1, ``clients`` M (all users, if there are fewer), ``local_epochs`` E2,
-    ``local_rate`` alpha1, ``server_rate`` alpha3. Embeddings of 64, four hidden layers and M = 30
-    are the paper's; E1 and E2 are among those of Figure 2. The paper does not state the sizes of
-    layers and minibatches, the rates, and the number of negatives. Every stored interaction is a
-    positive, for any value: for the paper's "above 3", keep only such ratings. Per upload,
-    ``negatives`` per positive are drawn once, from items without an interaction of the user.
+    ``rounds``: number of rounds, E1 in the paper.
+    ``clients``: number of users per round, M in the paper; all users if there are fewer.
+    ``local_epochs``: passes of a device over its examples, E2 in the paper.
+    ``batch``: examples per step of a device.
+    ``negatives``: negatives per positive, drawn once per upload from items without an interaction
+        of the user.
+    ``local_rate``: learning rate of a device, alpha1 in the paper.
+    ``server_rate``: learning rate of the server, alpha3 in the paper.
+    ``embedding``: dimension of the embedding of a feature.
+    ``width``: outputs of the first hidden layer; each next layer has half as many.
+
+    Embeddings of 64, four hidden layers and M = 30 are the paper's; E1 and E2 are among those of
+    Figure 2. The paper does not state the sizes of layers and minibatches, the rates, and the
+    number of negatives. Every stored interaction is a positive, for any value: for the paper's
+    "above 3", keep only such ratings.
     """
 
     rounds: Annotated[Whole, "E1, rounds per training"] = 100
@@ -244,9 +283,8 @@ class MetaLearned(NoiselessSystem):
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def cost_args(self, interactions: Interactions) -> dict[str, float]:
-        """Sizes for estimating the training cost.
-
-        They cover dense layers, drawn clients and their local epochs.
+        """Returns the arguments of ``Cost.estimate``, by name, from the sizes of layers, the drawn
+        clients and their local epochs.
 
         Dense layers are ten times as fast as embeddings.
         """
@@ -263,40 +301,51 @@ class MetaLearned(NoiselessSystem):
 
     @property
     def message_rate(self) -> float:
-        """Learning rate with which the devices computed their messages."""
+        """Learning rate of the local training from which the messages result."""
         return self.local_rate
 
     @property
     @abstractmethod
     def network(self) -> Network:
-        """Network that the devices train: its sizes and its features."""
+        """Network that the devices train: its sizes and the features that it reads."""
 
     @property
     def training(self) -> ProximalTraining:
-        """Settings of a device's training."""
+        """Settings of a device's local training; by default without the proximal term (distance to
+        the broadcast).
+        """
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
 
         return ProximalTraining(n_epochs=self.local_epochs, rate=self.local_rate, prox_weight=0.0)
 
     def learn(self, devices: Devices) -> Weights:
-        """Returns the change of each device, by default that of local training (REPTILE)."""
+        """Returns the message of each device, as tensors by name; by default the change of its
+        weights by local training (REPTILE).
+        """
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile_step
 
         return reptile_step(devices, self.training)
 
     def personalize(self, devices: Devices) -> Weights:
-        """Weights of each device for recommendation, by default trained as for the server."""
+        """Returns the weights with which each device scores items, as tensors by name.
+
+        By default the device trains the final model as it does for an upload.
+        """
         return devices.train(self.training)
 
     def next_model(
         self, model: Broadcast, uploads: Uploads, rng: Generator
     ) -> dict[str, NDArray[Any]]:
-        """Next model by equation 6: theta0 plus alpha3 times the mean change."""
+        """Returns the next model by equation 6: the current model plus ``server_rate`` times the
+        mean of the uploaded changes.
+        """
         return self.add_scaled(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
     def add_scaled(model: Broadcast, uploads: Uploads, rate: float) -> dict[str, NDArray[Any]]:
-        """Returns the model plus ``rate`` times the sum of all uploaded changes."""
+        """Returns the model plus ``rate`` times the sum of all uploaded changes, as float32 arrays
+        by name.
+        """
         moved = {}
         for name, part in model.items():
             change = rate * uploads.components[name].total()
@@ -304,28 +353,32 @@ class MetaLearned(NoiselessSystem):
         return moved
 
     def first_model(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """First broadcast: the initial model."""
+        """Returns the first broadcast: the initial model, as arrays by name."""
         return dict(self.network.initial(interactions, rng))
 
     def n_drawn(self, population: Population | Interactions) -> int:
-        """Number of clients in a round."""
+        """Returns the number of clients in a round: ``clients``, or all users if there are
+        fewer.
+        """
         return min(self.clients, population.n_users)
 
     def depends_on(self, scope: Scope) -> bool:
-        """Whether messages depend on the unit of ``scope``.
+        """Whether messages depend on the data that ``scope`` protects (its unit).
 
-        They depend on which items are rated, and on attributes that are features.
+        Messages depend on which items are rated, and on attributes if the network reads features.
         """
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.is_value and (self.network.has_side or not attribute)
 
     @property
     def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device``, which is true here."""
+        """Whether clients are trained on ``Compute.device``, which may be a GPU; true here."""
         return True
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Runs Algorithm 1; yields every broadcast and the change of each drawn client."""
+        """Runs Algorithm 1; yields every broadcast together with the change of each drawn
+        client.
+        """
         model, n = self.first_model(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
             senders = np.sort(rng.choice(n, size=self.n_drawn(interactions), replace=False))
@@ -337,9 +390,10 @@ class MetaLearned(NoiselessSystem):
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Changes of the devices by component (Algorithm ClientUpdate).
+        """Returns the changes of the devices (Algorithm ClientUpdate), one component per named
+        array of the model.
 
-        Devices are trained 32 at a time, each with its own random stream. Memory beyond the result:
+        Devices are trained 32 at a time, each with its own random stream. Memory is the result, and
         examples and models of 32 devices.
         """
         profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
@@ -357,10 +411,11 @@ class MetaLearned(NoiselessSystem):
         return join_blocks(blocks, model, self.kind, self.message_rate)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items after a device's own training on ``interactions`` (section 3.3).
+        """Computes the scores of all items for ``users``, shape (len(users), n_items).
 
-        A device's randomness comes from the training's seed and its index, and so does not depend
-        on the other devices.
+        Each device first trains the model on its own data in ``interactions`` (section 3.3). A
+        device's random numbers follow from the training's seed and the user's index, so that scores
+        do not depend on the other devices.
         """
         import torch
 
@@ -385,7 +440,9 @@ class MetaLearned(NoiselessSystem):
         broadcast: Broadcast,
         device: str,
     ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
-        """Yields blocks of devices, most examples first, with their positions in ``users``."""
+        """Yields blocks of devices, beginning with those of most examples, each with the devices'
+        positions in ``users``.
+        """
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
 
         for start in range(0, len(users), _TOGETHER):
