@@ -108,12 +108,15 @@ def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractC
 
 
 @contextmanager
-def set_torch_threads(count: int) -> Iterator[None]:
-    """Returns a context in which torch uses ``count`` threads."""
+def one_torch_thread() -> Iterator[None]:
+    """Returns a context in which torch uses one thread.
+
+    For the small networks of clients, more threads cost more time than they save.
+    """
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from fedrec_auditor.accountants.statements import Scope, Unit
 from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
-from fedrec_auditor.targets.compute import Compute, set_torch_threads
+from fedrec_auditor.targets.compute import Compute, one_torch_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
     BATCH_UNIT,
@@ -30,7 +30,7 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
 )
 from fedrec_auditor.targets.settings import Positive, Range, Whole
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import (
     Messages,
     NoiselessSystem,
@@ -399,7 +399,7 @@ class MetaLearned(NoiselessSystem):
         profiles, users, compute = calls.profiles, calls.profile_ids, calls.compute
         model, streams = self.network.check(calls.broadcast, profiles), calls.streams
         blocks = []
-        with set_torch_threads(compute.threads):
+        with one_torch_thread():
             for chosen, devices in self._devices(profiles, users, streams, model, compute.device):
                 back = np.argsort(chosen)
                 change = {k: v.cpu().numpy()[back] for k, v in self.learn(devices).items()}
@@ -426,7 +426,7 @@ class MetaLearned(NoiselessSystem):
         streams = Streams(np.uint64(model.arrays[_SEED]) + users.astype(np.uint64))
         flags = torch.from_numpy(genre_flags(interactions))
         scores = np.zeros((len(users), interactions.n_items))
-        with set_torch_threads(DEFAULT.threads):
+        with one_torch_thread():
             for chosen, devices in self._devices(interactions, users, streams, broadcast, "cpu"):
                 trained = self.personalize(devices)
                 scores[chosen] = all_scores(devices, trained, broadcast, flags).numpy()
