@@ -149,13 +149,13 @@ def spread_words(row: AttackRow) -> str:
         return f"The {users.success} is {value} for all users ({attack_words(row)})."
     spread = (
         f"In the {attack_words(row)}, the {users.success} reaches {short_number(half.value)} for "
-        f"half of the users, {interval_words(high)} for the {short_number(100 - highest)}% "
-        f"most exposed. The {short_number(lowest)}% least exposed have at most "
-        f"{short_number(low.value)}."
+        f"half of the users, {interval_words(high)} ({percent(row.confidence)} confidence) for the "
+        f"{short_number(100 - highest)}% most exposed. The {short_number(lowest)}% least exposed "
+        f"have at most {short_number(low.value)}."
     )
     if users.sure is not None:
         spread += f" It reaches 0.9 for {_share(users.sure.value)} of the users."
-    chance = " Few items judge each user, so part of the differences is chance."
+    chance = " Few items judge each user: part of this is chance."
     return f"{spread}{chance if row.family in _AREAS else ''}{_unequal(users)}"
 
 
