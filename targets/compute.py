@@ -43,7 +43,8 @@ class Compute(Checked):
 
 
 DEFAULT = Compute()
-_Item, _Result = TypeVar("_Item"), TypeVar("_Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _threads: ContextVar[int] = ContextVar("threads", default=1)
 # Share of the memory of all workers that messages may use.
 RAM_SHARE = 1 / 4

@@ -24,7 +24,8 @@ from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages
 # x = z w + noise of standard deviation s, where w is the sender's direction and z the position of
 # the row along it: see ``readers.noisy_rows``, steps 1 and 2.
 
-Floats, Floats32 = NDArray[np.float64], NDArray[np.float32]
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
@@ -166,7 +167,7 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
 
 def _score(block: ChangeBlock) -> ChangeBlock:
     """Returns senders, ``noise_scores`` of their messages, and which messages are not zero."""
-    return block[0], noise_scores(block[1]), block[1].any(axis=(1, 2))
+    return block[0], noise_scores(block[1]), np.asarray(block[1].any(axis=(1, 2)))
 
 
 def _between(

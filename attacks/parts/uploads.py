@@ -15,7 +15,6 @@ from scipy import sparse
 from scipy.special import logit, logsumexp
 
 from fedrec_auditor.targets import compute
-from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import (
     DATA_KINDS,
     Broadcast,
@@ -41,7 +40,7 @@ def map_blocks(
     client's message if that is larger.
     """
     blocks = compute.iter_blocks(len(component), int(np.prod(component.shape)), BLOCK_SIZE)
-    return map_in_threads(
+    return compute.map_in_threads(
         lambda rows: function(rows, component.dense(np.arange(rows.start, rows.stop))), blocks
     )
 

@@ -416,5 +416,4 @@ def _run(work: TrainJob, epochs: range, compute: Compute) -> None:
     # The compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread.
     importlib.import_module("scipy.linalg.cython_blas")
     with one_thread():
-        for _ in map_in_threads(run, blocks, compute.threads):
-            pass
+        list(map_in_threads(run, blocks, compute.threads))
