@@ -24,7 +24,7 @@ def command(
     name: Annotated[str, typer.Argument(help="Name of your system, such as my-recommender.")],
     folder: Annotated[Path, typer.Option(help="Existing folder for the files.")] = Path(),
 ) -> None:
-    """Write a commented file for your own system, and a test for it that passes."""
+    """Write your own system to begin with: module, claim, small data, and a test that passes."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
             f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another name."
@@ -32,6 +32,9 @@ def command(
     module = name.replace("-", "_").lower()
     made = {
         folder / f"{module}.py": "system.py.txt",
+        folder / "claim.toml": "claim.toml.txt",
+        folder / "ratings.csv": "ratings.csv.txt",
+        folder / "users.csv": "users.csv.txt",
         folder / f"test_{module}.py": "test_system.py.txt",
     }
     if not folder.is_dir():
@@ -47,5 +50,6 @@ def command(
         title = name.replace("_", "-").lower()
         path.write_text(text.replace("@NAME@", title).replace("@MODULE@", module), encoding="utf-8")
         typer.echo(f"Wrote {path}")
-    typer.echo(f"Next: auditor run {module}:{kind} --data ml-100k --quick")
+    inputs = "--claim claim.toml --data ratings.csv --users users.csv"
+    typer.echo(f"Next: auditor run {module}:{kind} {inputs} --fail-on high")
     typer.echo(f"      pytest test_{module}.py")

@@ -62,7 +62,8 @@ def wrap_system(
     server : function ``server(model, uploads)`` that returns the next model. A third parameter
         receives a random generator. Without a server, uploads are averaged.
     rounds, share : number of rounds of a training, and share of users that upload in each round.
-    claim : one or several claims about the system (``fedrec_auditor.Claim``).
+    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a
+        TOML file with claims.
     title : name of the system in reports.
     kinds : meaning of the numbers in uploads ("model", "change", "gradient", "bits", "ratings",
         "items", "codes", "vector"), for all arrays of an upload, or by name of the array. By
@@ -151,7 +152,8 @@ def audit_system(
         system: the result of ``wrap_system``, or an object with the methods of ``Target``.
     data : DataFrame, sparse or dense matrix of ratings (users x items), Interactions, name of a
         data set, or path.
-    claim : one or several claims about the system (``fedrec_auditor.Claim``).
+    claim : one or several claims about the system (``fedrec_auditor.Claim``), or the path of a
+        TOML file with claims.
     columns : names of the columns for user, item, rating and timestamp, if they are unusual.
     users, items : attributes of users and of items, by identifier: DataFrames or paths.
     games : games (experiments that measure epsilon) to play: "local" (one message), "round",

@@ -138,12 +138,17 @@ class StatedClaim(BaseModel):
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta)
 
 
-# Type of an argument with one claim or several claims.
-Claims = StatedClaim | Sequence[StatedClaim]
+# Type of an argument with one claim, several claims, or the path of a file with claims.
+Claims = StatedClaim | Sequence[StatedClaim] | str | Path
 
 
 def as_tuple(claims: Claims) -> tuple[StatedClaim, ...]:
-    """Returns ``claims`` as a tuple, also if it is a single claim."""
+    """Returns ``claims`` as a tuple: a single claim, several, or those of a file.
+
+    Raises InputError if a file or one of its claims is wrong.
+    """
+    if isinstance(claims, str | Path):
+        return read_claims(Path(claims))
     return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 
 

@@ -34,13 +34,15 @@ def test_a_begun_system_is_consistent_and_passes_its_test(folder: Path) -> None:
     code, out, _ = cli("new", "system", "my-own")
     assert code == 0
     assert "auditor run my_own:system" in out
-    code, _, err = cli("run", "my_own:system", *FAST, "--out", folder / "audit")
+    data = ("--claim", "claim.toml", "--data", "ratings.csv", "--users", "users.csv")
+    fast = ("--quick", "--jobs", "1", "--plan", "plan.toml")
+    code, _, err = cli("run", "my_own:system", *data, *fast, "--out", folder / "audit")
     assert code == 0, err
     record = Record.read(folder / "audit")
     assert {finding.verdict for finding in record.findings} == {Verdict.CONSISTENT}
     assert {finding.target for finding in record.findings} == {"my-own"}
     test = importlib.import_module("test_my_own")
-    test.test_no_claim_of_my_own_is_refuted()
+    test.test_the_claim_of_my_own_is_not_refuted()
 
 
 def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
