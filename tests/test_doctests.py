@@ -39,7 +39,7 @@ CALLED = {
     "accountants.methods.accounting_methods": "Optimal Pld Pure Rdp Shuffle",
     "accountants.statements": "Bound Claim Scope",
     "accountants.verdict": "Gate Verdict judge_claim",
-    "auditor.exact.candidate_inputs": "inputs_of",
+    "auditor.exact.candidates": "inputs_of",
     "auditor.exact.lower_bound": "exact_lower_bound",
     "auditor.plan.plan": "Plan",
     "auditor.run.resources": "Resources",

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.losses.tables import ROUNDING_ERROR, ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase

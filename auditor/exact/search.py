@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.losses.tables import ProbabilityTable
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.candidate_outputs import EXCEPT_RARE, RARE_DRAWS, CandidateOutputs
+from fedrec_auditor.auditor.exact.candidates import (
+    EXCEPT_RARE,
+    RARE_DRAWS,
+    CandidateInputs,
+    CandidateOutputs,
+)
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
 from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
