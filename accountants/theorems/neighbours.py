@@ -307,3 +307,23 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
             for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)
         )
     return math.isinf(inner.noise_multiplier) or sampling_rate(leaf) == 0
+
+
+def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
+    """Returns the number of users among whom a report is hidden: all users who do not collude,
+    including the sender of the report.
+
+    ``colluding`` is the fraction of ``n_users`` (rounded up) who reveal their reports to the
+    adversary. The adversary can remove these reports, and what remains is a shuffle of the other
+    reports. If the shuffler itself colludes, the adversary sees the unshuffled local reports, whose
+    epsilons add up.
+
+    >>> anonymity_set_size(1000, colluding=0.1)
+    900
+    """
+    if n_users < 1 or not 0.0 <= colluding < 1.0:
+        raise InputError(
+            f"Expected n_users >= 1 and colluding in [0, 1), got n_users={n_users!r}, "
+            f"colluding={colluding!r}. Give the fraction of users who collude."
+        )
+    return max(1, n_users - math.ceil(colluding * n_users - 1e-9))
