@@ -43,12 +43,6 @@ def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pyte
     assert "__tracebackhide__" not in done.stdout.str()
 
 
-def test_an_option_that_is_no_number_is_refused(pytester: pytest.Pytester) -> None:
-    done = pytester.runpytest_subprocess("--ldp-samples", "many")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*--ldp-samples*many*"])
-
-
 def test_it_is_installed_once_and_imports_nothing_heavy() -> None:
     named = [each.value for each in entry_points(group="pytest11") if "auditor" in each.value]
     assert set(named) == {"fedrec_auditor.auditor.testing.plugin"}
