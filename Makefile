@@ -19,15 +19,14 @@ suite: $(VENV)/.ready
 	$(BIN)/python -m tests.compiled
 	$(BIN)/pytest -n auto --dist worksteal -q --durations=10
 
-# What needs Flower, Dask, Ray and the libraries to compare with: an environment of its own.
+# What needs Flower, Dask and Ray: an environment of its own.
 EXTRAS := $(VENV)-extras
 test-extras:
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 || true
-	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray,peers]'
+	$(EXTRAS)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev,flower,dask,ray]'
 	$(EXTRAS)/bin/pytest -q tests/targets/wrapped/flower tests/docs/test_blocks.py \
-		tests/auditor/own/test_flower_app.py tests/auditor/run/test_clusters.py \
-		tests/auditor/verification/test_peers.py
+		tests/auditor/own/test_flower_app.py tests/auditor/run/test_clusters.py
 
 lint: $(VENV)/.ready tree
 	$(BIN)/ruff check .

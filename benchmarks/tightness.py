@@ -22,7 +22,7 @@ from scipy import stats
 from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
-from fedrec_auditor.accountants.bisection import bisect_threshold
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.sampler import Sampler

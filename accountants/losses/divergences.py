@@ -1,15 +1,15 @@
-"""Hockey-stick divergences of two discrete distributions, and of Gaussian noise in closed form."""
+"""Hockey-stick divergences of discrete distributions and of Gaussian noise, and bisection."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_epsilon
 
@@ -124,6 +124,33 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
         return density * mu * float(_WEIGHTS @ slopes)
     beyond = density * _mills(t) if t > 0.0 else float(special.ndtr(-t))
     return max(0.0, beyond - density * _mills(t + mu))
+
+
+def bisect_threshold(
+    holds: Callable[[float], bool], *, max_value: float = math.inf, close: float = 0.0
+) -> float:
+    """Returns the threshold of a monotone condition: the largest tested number above 0 for which
+    ``holds`` is false.
+
+    - ``holds``: the condition. If it is true for a number, it is true for every larger number.
+    - ``max_value``: the search stops once a number of at least ``max_value`` fails the condition.
+    - ``close``: relative precision of the result. The value 0 bisects down to neighbouring doubles.
+
+    The function doubles the upper limit, starting from 1, until the condition holds, and then
+    bisects. It returns infinity if all tested numbers fail, up to one of at least ``max_value``,
+    and 0 if no tested number fails.
+
+    >>> bisect_threshold(lambda x: x * x >= 2, close=1e-3)
+    1.4140625
+    """
+    low, high = 0.0, 1.0
+    while not holds(high):
+        if high >= max_value:
+            return math.inf
+        low, high = high, 2.0 * high
+    while high - low > close * high and low < (middle := (low + high) / 2.0) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -872,8 +872,8 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
       (``GaussianMixturePair``), attains the pair that dominates it.
     - Under Laplace noise on a Poisson sample, replacing a record of weight 0 attains the pair of
       adding or removing a record (``sampled_epsilon`` is attained at delta 0).
-    - A sample of fixed size attains Poisson's pair if all other records lie at one end of the range
-      of a record (``theorems.neighbours.fixed_size_lower``).
+    - A sample of fixed size attains Poisson's pair if all other records, and the replaced one, lie
+      at one end of the range of a record, and its replacement lies at the opposite end.
     - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
       epsilon: randomized response on a bit.
     """

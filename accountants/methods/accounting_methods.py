@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from dp_accounting.rdp import compute_epsilon
@@ -36,12 +35,6 @@ from fedrec_auditor.accountants.losses.pure import (
     count_epsilons,
     pure_epsilon,
     sampled_epsilon,
-)
-from fedrec_auditor.accountants.losses.renyi_curves import (
-    fixed_size_curve,
-    fixed_size_gaussian_curve,
-    gaussian,
-    poisson_gaussian_curve,
 )
 from fedrec_auditor.accountants.losses.responses import responses_epsilon
 from fedrec_auditor.accountants.methods.base import LeafAccountant
@@ -278,12 +271,6 @@ def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
     return found
 
 
-_RDP_READS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
-_RDP_SAMPLED = {
-    dp.PoissonSampledDpEvent: (dp.GaussianDpEvent,),
-    dp.SampledWithoutReplacementDpEvent: _RDP_READS,
-    dp.RevealedSamplingDpEvent: _RDP_READS,
-}
 # Orders: fine ones near 1 for weak noise, integers above, and large ones for strong noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
     [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.round(np.geomspace(64, 65536, 31))]
@@ -300,10 +287,9 @@ class Rdp(LeafAccountant):
     are added under composition (Mironov 2017, Proposition 1).
 
     The curve of one use has a closed form for Laplace, Gaussian and zCDP events, and follows from
-    the dominating pair of distributions for randomized response and bit flips.
-    ``losses.renyi_curves`` has the curves of Poisson samples of a Gaussian for adding or removing a
-    record, and of fixed-size samples of any mechanism under replacement. Conversion: Canonne,
-    Kamath and Steinke 2020, Proposition 12.
+    the dominating pair of distributions for randomized response and bit flips. Conversion: Canonne,
+    Kamath and Steinke 2020, Proposition 12. Sampled events are left to ``Pld``, whose bounds are
+    smaller, except for a difference below 1% after 10^9 uses.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -315,8 +301,7 @@ class Rdp(LeafAccountant):
 
     reference = "Rényi composition (Mironov 2017), converted by Canonne, Kamath, Steinke 2020"
     name = "the Rényi accountant"
-    reads = _RDP_READS
-    sampled = _RDP_SAMPLED
+    reads = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.GaussianDpEvent, dp.ZCDpEvent)
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """Computes the smallest epsilon at ``delta`` to which the summed Rényi divergence of any
@@ -324,37 +309,27 @@ class Rdp(LeafAccountant):
 
         ``uses`` lists the mechanisms, each with its number of uses.
         """
-        curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
+        curve = sum((n * _curve(leaf, _ORDERS) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
-@lru_cache(maxsize=256)
-def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
-    """Rényi divergences of one use at the orders ``_ORDERS``, (orders,), for the worst pair of
-    inputs. The array is cached, so do not modify it.
-    """
-    return _at(leaf, _ORDERS)
-
-
-def _at(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def _curve(leaf: dp.DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rényi divergences of one use at ``orders``, (orders,), for the worst pair of inputs."""
     if isinstance(leaf, THREE_POINT_EVENTS):
         return _three_point(ThreePointLoss.of_event(leaf), orders)
     if isinstance(leaf, dp.GaussianDpEvent):
-        return gaussian(leaf.noise_multiplier, orders)
+        return _normal(leaf.noise_multiplier, orders)
     if isinstance(leaf, dp.LaplaceDpEvent):
         return _laplace(leaf.noise_multiplier, orders)
-    if isinstance(leaf, dp.ZCDpEvent):
-        return np.asarray(leaf.xi + leaf.rho * orders)
-    inner = leaf.event
-    if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return _revealed(leaf.sampling_probability, _at(inner, orders), orders)
-    if isinstance(leaf, dp.PoissonSampledDpEvent):
-        return poisson_gaussian_curve(leaf.sampling_probability, inner.noise_multiplier, orders)
-    rate = sampling_rate(leaf)
-    if isinstance(inner, dp.GaussianDpEvent):
-        return fixed_size_gaussian_curve(rate, inner.noise_multiplier, orders)
-    largest = pure_epsilon(inner) if isinstance(inner, PURE_EVENTS) else math.inf
-    return fixed_size_curve(rate, lambda a: _at(inner, a), orders, largest)
+    return np.asarray(leaf.xi + leaf.rho * orders)
+
+
+def _normal(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rényi curve of Gaussian noise: a / (2 z^2) at order a, with z = ``noise``."""
+    if noise == 0:
+        return np.full(len(orders), np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray(orders * 0.5 / noise / noise)
 
 
 def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -372,24 +347,6 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     over = up * np.expm1(np.minimum(one, 1.0)) + down * np.expm1(-two)
     small = np.log1p(np.maximum(over, 0.0) + _RDP_ROUNDING * np.minimum(one, 1.0))
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
-
-
-def _revealed(
-    rate: float, curve: NDArray[np.float64], orders: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Rényi curve of a mechanism with Rényi ``curve`` that runs with probability ``rate``, when the
-    adversary sees whether it ran.
-
-    The moment E_Q[(P/Q)^a] is the average of the mechanism's moment, with weight ``rate``, and of
-    1.
-    """
-    if rate == 0:
-        return np.zeros(len(orders))
-    growth = (orders - 1) * curve
-    # ln(1 + q (e^g - 1)), without overflow if g is large.
-    small = np.log1p(rate * np.expm1(np.minimum(growth, 1.0)))
-    large = growth + np.log(rate + (1.0 - rate) * np.exp(-growth))
-    return np.asarray(np.where(growth < 1.0, small, large) / (orders - 1))
 
 
 def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[np.float64]:

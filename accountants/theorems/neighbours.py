@@ -1,7 +1,5 @@
 """Accounting events under each adjacency and for groups of records, and bounds on epsilon that two
 neighbouring data sets attain.
-
-For samples of fixed size, there are upper and lower bounds on epsilon.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
@@ -22,16 +19,11 @@ from fedrec_auditor.accountants.events.leaves import (
     merge_sample,
     sampling_rate,
 )
-from fedrec_auditor.accountants.losses.composition import lower_epsilon, upper_epsilon
+from fedrec_auditor.accountants.losses.composition import lower_epsilon
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     MAX_LOSS,
-    REVEALING_PAIR,
-    FixedSizePair,
-    GaussianPair,
     Pair,
-    PoissonPair,
-    ReversedPair,
     attained_pairs,
     gaussian_pair,
     shuffled_pairs,
@@ -50,8 +42,8 @@ def convert_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     removing a record changes a sum of records by this norm, and replacing a record changes it by
     twice the norm. So under replacement the multiplier is halved. In a sample of fixed size, a
     record always displaces another record. So the multiplier is halved under both adjacencies, and
-    adding or removing a record costs as much as Poisson sampling at the same rate (see
-    ``fixed_size_upper``). Poisson sampling under replacement is known for Gaussian and Laplace
+    adding or removing a record costs as much as Poisson sampling at the same rate (the proof is in
+    a comment in ``_fixed``). Poisson sampling under replacement is known for Gaussian and Laplace
     noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses, pure
     epsilons, zCDP) are the same under both adjacencies.
 
@@ -179,6 +171,14 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
     A drawn record displaces another record, so the multiplier of Gaussian or Laplace noise is
     halved.
     """
+    # Without the record, the sample is R + y, with R uniform of size m - 1 and y uniform among the
+    # others. With the record it is the same with probability 1 - q, and R + x with probability q =
+    # m/n, where n counts the larger set. So both distributions are averages, over R and y, of M(R +
+    # y) and of (1 - q) M(R + y) + q M(R + x), and divergences are jointly convex. So the sample
+    # costs as much as Poisson sampling at rate q, with the noise of a *replacement*, which is twice
+    # the change from adding or removing a record of a clipped sum. A Poisson accountant with that
+    # smaller sensitivity undercounts by a factor of two in the noise. The factor is attained if all
+    # other records lie at one end of the ball, and the one at the opposite end.
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
@@ -307,117 +307,6 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
             for shift, chance in zip(inner.sensitivities, inner.sampling_probs, strict=True)
         )
     return math.isinf(inner.noise_multiplier) or sampling_rate(leaf) == 0
-
-
-# Gaussian noise on a sample of fixed size: proved bounds, and the epsilon that two data sets
-# attain.
-#
-# Under replacement the true epsilon lies between the two, and no closed form is known for it. Under
-# add-remove adjacency they are equal. A record of n is present or absent, and m records are drawn
-# in both cases. Without the record the sample is R + y, with R uniform of size m - 1 and y uniform
-# among the others. With the record it is the same with probability 1 - m/n, and R + x with
-# probability m/n. So both distributions are averages, over R and y, of M(R + y) and of (1 - q) M(R
-# + y) + q M(R + x), with q = m/n, where n counts the larger set, and divergences are jointly
-# convex. So the sample costs as much as Poisson sampling at rate m/n, with the noise of a
-# *replacement*. For a sum of records clipped to C that is twice the move of a record that is added
-# or removed. So a Poisson accountant with sensitivity C undercounts batches of fixed size, by a
-# factor of two in the noise. That factor is not only theoretical: it is attained if all other
-# records lie at one end of the ball, and the one at the opposite end.
-
-# Noise below which doubles are too coarse for the loss.
-_LEAST = 1e-7
-
-
-def fixed_size_upper(
-    *,
-    n_users: int,
-    sample: int,
-    rounds: int,
-    multiplier: float,
-    delta: float,
-    adjacency: Adjacency = Adjacency.REPLACE,
-) -> float:
-    """Computes an upper bound on epsilon for the composition of Gaussian noise on ``rounds``
-    samples of fixed size.
-
-    - ``n_users``: number of records.
-    - ``sample``: number of records per sample, drawn without replacement.
-    - ``rounds``: number of samples. They may depend on each other.
-    - ``multiplier``: noise divided by the largest change from replacing one record of a sample
-      (2S/M for an average of M records clipped to S), under both adjacencies.
-    - ``delta``: delta of the bound.
-    - ``adjacency``: replace or add-remove.
-
-    The adversary does not learn which records are sampled. See ``losses.pairs.FixedSizePair`` for
-    the proof under replacement. Raises InputError if an argument is invalid.
-    """
-    known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
-    if known is not None:
-        return known
-    rate = sample / n_users
-    # With less noise everything counts as revealed.
-    noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else REVEALING_PAIR
-    if adjacency is Adjacency.ADD_REMOVE:
-        both = (PoissonPair(noise, rate), ReversedPair(PoissonPair(noise, rate)))
-        return max(upper_epsilon(((pair, rounds),), delta) for pair in both)
-    return upper_epsilon(((FixedSizePair(noise, rate), rounds),), delta)
-
-
-def fixed_size_lower(
-    *,
-    n_users: int,
-    sample: int,
-    rounds: int,
-    multiplier: float,
-    delta: float,
-    adjacency: Adjacency = Adjacency.REPLACE,
-) -> float:
-    """Computes a lower bound on epsilon for Gaussian noise on ``rounds`` samples of fixed size,
-    attained by two neighbouring data sets.
-
-    All records but one lie at one end of the clipping ball. In one data set the remaining record
-    lies at the same end, or is absent. In the other data set it lies at the opposite end. In units
-    of the largest change, a round releases N(0, z^2) or, if that record is sampled, N(1, z^2), with
-    z the ``multiplier``. This is the pair of distributions of Poisson sampling.
-
-    The parameters are those of ``fixed_size_upper``: ``n_users`` records, ``sample`` of them per
-    round, and ``multiplier``, the noise divided by the largest change from replacing one record of
-    a sample.
-    """
-    known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
-    if known is not None:
-        return known
-    # More noise reveals less; without noise, sampling of the record is visible.
-    noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else REVEALING_PAIR
-    if sample == n_users:
-        return lower_epsilon(((noise, rounds),), delta)
-    one = PoissonPair(noise, sample / n_users)
-    # Under replacement both orders are allowed; this one gives the larger epsilon in all cases that
-    # we tried.
-    pairs = (one, ReversedPair(one)) if adjacency is Adjacency.ADD_REMOVE else (one,)
-    return max(lower_epsilon(((pair, rounds),), delta) for pair in pairs)
-
-
-def _without_loss(
-    n_users: int, sample: int, rounds: int, multiplier: float, delta: float, adjacency: Adjacency
-) -> float | None:
-    """Epsilon of Gaussian noise on ``rounds`` samples of fixed size, if it is known to be 0 or
-    infinite; otherwise None.
-
-    The parameters are those of ``fixed_size_upper``. Raises InputError if an argument is invalid.
-    """
-    check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
-    if rounds < 1 or rounds != int(rounds):
-        raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Give an integer.")
-    check_delta(delta)
-    if adjacency is Adjacency.ANY_PAIR:
-        raise InputError(
-            f"Expected the adjacency replace or add-remove, got {adjacency}. Sampling is not "
-            "accounted in the local model. Choose one of these two."
-        )
-    if math.isinf(multiplier):
-        return 0.0
-    return math.inf if delta == 0 else None
 
 
 def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:

@@ -26,12 +26,13 @@ from fedrec_auditor.accountants.losses.tables import (
 )
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import (
+from fedrec_auditor.auditor.exact.candidates import (
     CandidateInputs,
+    CandidateOutputs,
     count_examples,
     search_with_hypothesis,
+    sums_to_one,
 )
-from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.output_distribution import (
     MAX_LOG_DEPTH,
     OutputDistribution,

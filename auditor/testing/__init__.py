@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
+    from fedrec_auditor.auditor.exact.candidates import inputs_of
     from fedrec_auditor.auditor.testing.ldp import assert_ldp
     from fedrec_auditor.auditor.testing.mechanisms import Case, MechanismContract
 
@@ -20,7 +20,7 @@ _PLACES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
     "MechanismContract": "fedrec_auditor.auditor.testing.mechanisms",
     "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
-    "inputs_of": "fedrec_auditor.auditor.exact.candidate_inputs",
+    "inputs_of": "fedrec_auditor.auditor.exact.candidates",
 }
 
 

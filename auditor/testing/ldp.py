@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -34,9 +32,8 @@ def assert_ldp(
     fail, such as ("floating point",), or "inconclusive".
 
     The AssertionError states the pair of inputs, the event, its two probabilities, their ratio
-    compared with e^epsilon, the results of all checks and, if it can be written as code, the call
-    that repeats the test. A test that passes is not a proof. The returned ``Verification`` states
-    its bounds and its checks.
+    compared with e^epsilon, and the results of all checks. A test that passes is not a proof. The
+    returned ``Verification`` states its bounds and its checks.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 
@@ -47,35 +44,17 @@ def assert_ldp(
     __tracebackhide__ = True
     if isinstance(allow, str):
         allow = (allow,)
-    settings: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "inputs": inputs,
-        "samples": samples,
-        "seconds": seconds,
-        "confidence": confidence,
-        "seed": seed,
-        "trace": None if trace else False,
-    }
-    verification = verify_ldp(mechanism, **{**settings, "trace": trace}).waiving(allow)
+    verification = verify_ldp(
+        mechanism,
+        epsilon=epsilon,
+        delta=delta,
+        inputs=inputs,
+        samples=samples,
+        seconds=seconds,
+        confidence=confidence,
+        seed=seed,
+        trace=trace,
+    ).waiving(allow)
     if verification.unwaived(allow) or Gate(allow=allow).exit_code([verification.verdict]):
-        settings["samples"] = verification.needed or samples
-        again = _again(mechanism, settings)
-        name = Sampler.of(mechanism).name
-        raise AssertionError("\n".join([name, verification.describe(allow=allow), *again]))
+        raise AssertionError(f"{Sampler.of(mechanism).name}\n{verification.describe(allow=allow)}")
     return verification
-
-
-def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
-    """Returns a line with the call that repeats the test; empty if it cannot be written as code."""
-    # Only functions at module level, and inputs that Python literals can express, can be written.
-    name = getattr(mechanism, "__name__", "")
-    module = sys.modules.get(getattr(mechanism, "__module__", None) or "")
-    if not name or getattr(module, name, None) is not mechanism:
-        return []
-    words = [f"{key}={value!r}" for key, value in settings.items() if value is not None]
-    try:
-        ast.literal_eval(repr(list(settings.values())))
-    except (ValueError, SyntaxError):
-        return []
-    return [f"Again: fedrec_auditor.verify_ldp({', '.join([name, *words])})"]

@@ -19,7 +19,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, check_confidence, check_delta
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, search_with_hypothesis
+from fedrec_auditor.auditor.exact.candidates import CandidateInputs, search_with_hypothesis
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
 from fedrec_auditor.auditor.exact.pair_search import NoCurveError

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import TestBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (

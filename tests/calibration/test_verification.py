@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold
 from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp

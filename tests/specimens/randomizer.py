@@ -126,12 +126,6 @@ def piecewise(epsilon: float, swap: bool = False) -> Randomizer:
     return randomize
 
 
-def duchi(epsilon: float) -> Randomizer:
-    """One of two numbers, whose mean is the input (Duchi et al. 2013)."""
-    bound = 1 / math.tanh(epsilon / 2)
-    return lambda x, rng, size: np.where(rng.random(size) < 0.5 + x / bound / 2, bound, -bound)
-
-
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon at delta of two unit normals ``mu`` apart."""
     return float(brentq(lambda e: gaussian_divergence(mu, e) - delta, 0.0, 1e3))

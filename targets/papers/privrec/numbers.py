@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import (
     Adjacency,
     Horizon,
@@ -22,7 +24,7 @@ from fedrec_auditor.accountants.statements import (
     Vantage,
     guess_probability,
 )
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower, fixed_size_upper
+from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
 from fedrec_auditor.targets.declarations.entry import NumberPair
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
@@ -41,6 +43,18 @@ _TRAINED = ((4800, 30), (760, 15))  # users and clients per round, on MovieLens 
 _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
+def _training(n_users: int, clients: int, rounds: int, multiplier: float) -> dp.DpEvent:
+    """Accounting event of ``rounds`` rounds of Gaussian noise, each on ``clients`` of ``n_users``
+    users, drawn without replacement. The noise is divided by the change from replacing one user.
+    """
+    one = dp.SampledWithoutReplacementDpEvent(n_users, clients, dp.GaussianDpEvent(multiplier))
+    return dp.SelfComposedDpEvent(one, rounds)
+
+
+def _proved(event: dp.DpEvent, delta: float) -> float:
+    return Pld().bound(event, delta=delta, scope=_SERVER).epsilon
+
+
 def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
     """Returns the proved epsilon of 1000 rounds (the paper's E1) of DP-PrivRec, if one client's
     data are replaced.
@@ -51,9 +65,7 @@ def upper_bound(*, clients: int, n_users: int, delta: float) -> float:
 
     The noise multiplier is 1, as in Tables 3 and 4.
     """
-    return fixed_size_upper(
-        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
-    )
+    return _proved(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
 def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
@@ -66,9 +78,7 @@ def lower_bound(*, clients: int, n_users: int, delta: float) -> float:
 
     The noise multiplier is 1, as in Tables 3 and 4.
     """
-    return fixed_size_lower(
-        n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
-    )
+    return attained_epsilon(_training(n_users, clients, _ROUNDS, _MULTIPLIER), delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +317,7 @@ def number_of_rounds() -> Iterator[NumberPair]:
     E1 = 1000 rounds. There is one pair per data set.
     """
     for n, m in _TRAINED:
-        fewer = fixed_size_upper(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
+        fewer = _proved(_training(n, m, n // m, _MULTIPLIER), 1e-6)
         yield (
             fewer,
             lower_bound(clients=m, n_users=n, delta=1e-6),
@@ -330,9 +340,7 @@ def ever_drawn() -> Iterator[NumberPair]:
     def bound_against(colluding: int) -> float:
         one = system.round_mechanism(_MOVIELENS)
         others = 943 - colluding
-        return fixed_size_upper(
-            n_users=others, sample=one.batch, rounds=rounds, multiplier=1.0 / one.mu, delta=1e-8
-        )
+        return _proved(_training(others, one.batch, rounds, 1.0 / one.mu), 1e-8)
 
     for colluding in (1, 94):
         yield bound_against(0), bound_against(colluding), {"rounds": rounds}

@@ -67,12 +67,6 @@ def test_counts_are_those_of_the_tree_unrolled(event: DpEvent) -> None:
         assert sum(type(use) is type(leaf) and use == leaf for use in uses) == count
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5])
-def test_a_senseless_count_is_refused(count: float) -> None:
-    with pytest.raises(InputError, match="count"):
-        leaves(SelfComposedDpEvent(GaussianDpEvent(1.0), count))
-
-
 @pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
 def test_a_senseless_rate_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="sampling_probability"):

@@ -76,12 +76,6 @@ def test_there_is_a_reason_just_where_the_loss_accountant_says_infinite(
         assert bool(infinite_reason(event, delta)) is math.isinf(found)
 
 
-def test_sampling_that_is_hidden_has_a_reason_at_delta_zero_only() -> None:
-    event = PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))
-    assert infinite_reason(event, 0.0)
-    assert not infinite_reason(event, 1e-6)
-
-
 @pytest.mark.parametrize(
     "drawn", [GaussianDpEvent(0.0), LaplaceDpEvent(0.0), BitFlipDpEvent(1.0, 0.3)], ids=str
 )

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.bisection import bisect_threshold
 from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.composition import lower_epsilon
-from fedrec_auditor.accountants.losses.divergences import smallest_epsilon
+from fedrec_auditor.accountants.losses.divergences import bisect_threshold, smallest_epsilon
 from fedrec_auditor.accountants.losses.tables import (
     MAX_DIFFERENCE,
     integrate_cells,

@@ -125,18 +125,6 @@ def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
     assert grown > size * delta  # the wrong formula, which this mechanism breaks
 
 
-def test_replacing_costs_one_plus_e_to_the_epsilon_times_delta() -> None:
-    """A counterexample to (2 eps, 2 delta) for replacement: a record, none, and another one."""
-    epsilon, delta = 1.0, 1e-5
-    one, none, other = staircase(2, epsilon, delta)
-    assert either_way(one, none, epsilon) <= delta * (1 + 1e-9)
-    assert either_way(none, other, epsilon) <= delta * (1 + 1e-9)
-    reached = hockey_stick(one, other, 2 * epsilon)
-    assert reached == pytest.approx((1 + math.e) * delta)
-    assert reached > 1.8 * (2 * delta)
-    assert GroupRule(2).widen(epsilon, delta) == pytest.approx((2 * epsilon, reached))
-
-
 @given(st.data(), st.integers(1, 4), EPSILONS, st.floats(1e-9, 0.5))
 def test_the_way_back_undoes_the_way_there(
     data: st.DataObject, size: int, epsilon: float, delta: float

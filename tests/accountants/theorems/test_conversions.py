@@ -143,16 +143,6 @@ def test_pure_rounds_compose_optimally_where_a_delta_is_allowed() -> None:
     assert convert(upper(0.1, 1e-9), training, sizes, delta=1e-6).epsilon == pytest.approx(20)
 
 
-def test_one_report_of_fmf_ldp_becomes_a_training_of_a_user() -> None:
-    """eps 2.5, k = 100, T = 20: 5000 and not 250."""
-    report = scope(REPORT, ANY, Horizon.REPORT)
-    sizes = Sizes(reports=100, rounds=20)
-    assert convert(upper(2.5, where=report), scope(), sizes).epsilon == 250
-    training = scope(horizon=Horizon.TRAINING)
-    assert convert(upper(2.5, where=report), training, sizes).epsilon == 5000
-    assert convert(upper(250.0), training, sizes).epsilon == 5000
-
-
 @given(
     st.lists(st.floats(0.05, 2.0), min_size=1, max_size=3),
     st.integers(1, 2),
@@ -215,15 +205,6 @@ def test_what_no_theorem_carries_is_refused_with_the_reason(
         convert(upper(E, D, before), after, SIZES)
     with pytest.raises(InputError, match=words):
         convert(lower(E, D, after), before, SIZES)
-
-
-def test_replacing_says_nothing_of_adding() -> None:
-    """The exact number of records: epsilon 0 under replacement, and infinite under add-remove."""
-    records, published = (["a"], ["b"]), len
-    assert published(records[0]) == published(records[1])
-    assert published(records[0]) != published([])
-    with pytest.raises(InputError, match="adjacency"):
-        convert(upper(0.0, 0.0, scope(RATING, REPLACE)), scope(RATING, PRESENCE), SIZES)
 
 
 def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:

@@ -8,12 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from dp_accounting import (
+    DpEvent,
+    GaussianDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
 from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
     FixedSizePair,
@@ -23,8 +28,20 @@ from fedrec_auditor.accountants.losses.pairs import (
     PoissonPair,
     ReversedPair,
 )
-from fedrec_auditor.accountants.statements import Adjacency
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower, fixed_size_upper
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.statements import Adjacency, Scope
+from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon, convert_event
+from tests.contracts.events import PRESENCE, REPLACED
+
+
+def training(n_users: int, sample: int, rounds: int, multiplier: float) -> DpEvent:
+    """Gaussian noise on samples; the multiplier is for the change of one record by another."""
+    one = SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier))
+    return SelfComposedDpEvent(one, rounds)
+
+
+def proved(event: DpEvent, delta: float, scope: Scope = REPLACED) -> float:
+    return Pld().bound(event, delta=delta, scope=scope).epsilon
 
 
 @pytest.mark.parametrize(
@@ -34,21 +51,18 @@ def test_the_truth_of_the_privrec_tables(
     sample: int, n_users: int, low: float, high: float
 ) -> None:
     """At T = 1000, z = 1, delta = 1e-6, where Tables 3 and 4 print 16.6081 and 45.5485."""
-    settings_ = {"n_users": n_users, "sample": sample, "rounds": 1000, "multiplier": 1.0}
-    assert fixed_size_lower(**settings_, delta=1e-6) == pytest.approx(low, abs=1e-3)
-    assert fixed_size_upper(**settings_, delta=1e-6) == pytest.approx(high, abs=1e-3)
+    event = training(n_users, sample, 1000, 1.0)
+    assert attained_epsilon(event, 1e-6) == pytest.approx(low, abs=1e-3)
+    assert proved(event, 1e-6) == pytest.approx(high, abs=1e-3)
 
 
 def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
     """The epsilon of this pair of distributions by dp-accounting."""
-    rate, noise, rounds = 0.02, 1.2, 300
     other = library.from_gaussian_mechanism(
-        noise, sampling_prob=rate, value_discretization_interval=1e-4
-    ).self_compose(rounds)
+        1.2, sampling_prob=0.02, value_discretization_interval=1e-4
+    ).self_compose(300)
     for delta in (1e-8, 1e-5, 1e-2):
-        below = fixed_size_lower(
-            n_users=100, sample=2, rounds=rounds, multiplier=noise, delta=delta
-        )
+        below = attained_epsilon(training(100, 2, 300, 1.2), delta)
         assert below <= other.get_epsilon_for_delta(delta)
         assert below == pytest.approx(other.get_epsilon_for_delta(delta), rel=2e-3)
 
@@ -135,15 +149,12 @@ def test_presence_costs_what_poisson_does_at_the_price_of_a_replacement() -> Non
 
 def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
     """Records clipped to C, noise C: what replacing costs has half that multiplier."""
-    given_ = {"n_users": 1000, "sample": 10, "rounds": 100, "delta": 1e-5}
-    presence = {**given_, "adjacency": Adjacency.ADD_REMOVE, "multiplier": 0.5}
+    event = convert_event(training(1000, 10, 100, 1.0), Adjacency.ADD_REMOVE)
     said = library.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(100)
-    reached, proved = fixed_size_lower(**presence), fixed_size_upper(**presence)
+    reached, found = attained_epsilon(event, 1e-5), proved(event, 1e-5, PRESENCE)
     assert said.get_epsilon_for_delta(1e-5) < 1.0 < 3.0 < reached
-    assert reached <= proved <= reached * 1.001
-    assert proved <= fixed_size_upper(**given_, multiplier=0.5)
-    with pytest.raises(InputError, match="any pair"):
-        fixed_size_upper(**presence | {"adjacency": Adjacency.ANY_PAIR})
+    assert reached <= found <= reached * 1.001
+    assert found <= proved(training(1000, 10, 100, 0.5), 1e-5)
 
 
 @settings(max_examples=12)
@@ -156,46 +167,17 @@ def test_a_poisson_accountant_undercounts_batches_of_fixed_size() -> None:
 def test_what_is_reached_is_never_above_what_is_proved(
     sample: int, rounds: int, multiplier: float, delta: float
 ) -> None:
-    given_ = {"n_users": 50, "rounds": rounds, "multiplier": multiplier, "delta": delta}
-    below = fixed_size_lower(sample=sample, **given_)
-    above = fixed_size_upper(sample=sample, **given_)
+    event = training(50, sample, rounds, multiplier)
+    below, above = attained_epsilon(event, delta), proved(event, delta)
     assert 0 <= below <= above
     if sample == 50:
         assert below == pytest.approx(above, rel=5e-3, abs=5e-3)
 
 
-def test_nothing_can_be_had_without_noise_or_at_delta_zero() -> None:
-    fine = {"n_users": 10, "sample": 2, "rounds": 3, "multiplier": 1.0, "delta": 1e-5}
-    for bound in (fixed_size_upper, fixed_size_lower):
-        assert math.isinf(bound(**fine | {"delta": 0.0}))
-        assert math.isinf(bound(**fine | {"multiplier": 0.0}))
-        for wrong in ({"sample": 11}, {"rounds": 0}, {"multiplier": -1.0}, {"delta": 1.0}):
-            with pytest.raises(InputError):
-                bound(**fine | wrong)
-
-
-@pytest.mark.parametrize("adjacency", [Adjacency.REPLACE, Adjacency.ADD_REMOVE])
-@pytest.mark.parametrize(
-    ("multiplier", "delta", "truth"),
-    [
-        (0.0, 1e-3, 0.0),
-        (0.0, 1e-7, math.inf),
-        (math.inf, 0.0, 0.0),
-        (math.inf, 1e-3, 0.0),
-        (1e-300, 1e-3, 0.0),
-    ],
-)
-def test_no_noise_and_nothing_but_noise(
-    multiplier: float, delta: float, truth: float, adjacency: Adjacency
-) -> None:
-    """Without noise a record is revealed if drawn, with probability 1e-6, which delta may cover."""
-    for bound in (fixed_size_upper, fixed_size_lower):
-        found = bound(
-            n_users=10**6,
-            sample=1,
-            rounds=1,
-            multiplier=multiplier,
-            delta=delta,
-            adjacency=adjacency,
-        )
-        assert found == truth
+@pytest.mark.parametrize("multiplier", [0.0, 1e-300])
+def test_without_noise_a_record_is_revealed_if_it_is_drawn(multiplier: float) -> None:
+    """With probability 1e-6, which delta may cover."""
+    event = training(10**6, 1, 1, multiplier)
+    for found in (proved(event, 1e-3), attained_epsilon(event, 1e-3)):
+        assert found == 0.0
+    assert math.isinf(proved(event, 1e-7))

@@ -30,7 +30,6 @@ from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.neighbours import (
     attained_epsilon,
     convert_event,
-    fixed_size_upper,
     group_event,
 )
 from tests.contracts.events import PRESENCE, REPLACED
@@ -83,18 +82,6 @@ def test_what_an_adjacency_asks(
     assert convert_event(event, Adjacency.ADD_REMOVE) == present
     expected = LaplaceDpEvent(1.5) if replaced == "half" else replaced
     assert convert_event(event, Adjacency.REPLACE) == expected
-
-
-@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
-def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> None:
-    """The noise is that of a replacement: half the multiplier."""
-    event = convert_event(SelfComposedDpEvent(FIXED, 50), adjacency)
-    scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
-    found = Pld().bound(event, delta=1e-5, scope=scope).epsilon
-    expected = fixed_size_upper(
-        n_users=100, sample=10, rounds=50, multiplier=1.0, delta=1e-5, adjacency=adjacency
-    )
-    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_group_moves_a_sum_as_many_times_as_far() -> None:

@@ -17,8 +17,7 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
-from fedrec_auditor.auditor.exact.candidate_outputs import RARE_DRAWS
+from fedrec_auditor.auditor.exact.candidates import RARE_DRAWS, inputs_of
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -115,36 +114,6 @@ def test_a_plan_that_never_ends_is_not_read(tmp_path: Path) -> None:
     for name, said in (("fifo", "a FIFO"), ("zero", "a device"), ("large", "more than 262,144")):
         with pytest.raises(InputError, match=rf"readable plan file.*{name}.*\({said}"):
             read_plan(tmp_path / f"{name}.toml")
-
-
-LONG = {
-    "keys": "".join(f"k{number} = 1\n" for number in range(20_000)),
-    "settings": "[settings.fcf]\n" + "".join(f"k{number} = 1\n" for number in range(20_000)),
-    "names": "targets = [" + ",\n".join(f"'n{number}'" for number in range(25_000)) + "]\n",
-    "one name often": "targets = [" + ",\n".join(["'fcf'"] * 30_000) + "]\n",
-    "empty lines": "\n" * 200_000 + "seed = -1\n",
-    "a long text": "data = '''" + "\n" * 200_000 + "'''\nseed = -1\n",
-    "a deep key": ".".join(["a"] * 100_000) + " = 1\n",
-    "a deep table": "[" + ".".join(["'a'"] * 50_000) + "]\nseed = -1\n",
-}
-
-
-@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
-def test_a_long_plan_is_answered_within_seconds(tmp_path: Path, text: str) -> None:
-    path = written(tmp_path, text)
-    before = time.process_time()
-    with pytest.raises(InputError) as caught:
-        read_plan(path)
-    assert time.process_time() - before < 10
-    assert len(str(caught.value)) < 2_000
-
-
-def test_many_names_from_a_program_are_answered_within_seconds() -> None:
-    before = time.process_time()
-    for names in (tuple(f"n{number}" for number in range(10**5)), ("fcf",) * 10**5):
-        with pytest.raises(InputError):
-            make_plan({"targets": names}).resolve()
-    assert time.process_time() - before < 5
 
 
 def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:

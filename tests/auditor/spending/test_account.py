@@ -18,14 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.methods.accounting_methods import Rdp
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.spending import spend as module
 from fedrec_auditor.auditor.spending.spend import Account, account
 from fedrec_auditor.reports.record.rows import Finding
-from tests.accountants.published import GAUSSIANS, OPACUS_NOISE, PRINTED, Exact, Printed
-from tests.contracts.events import PRESENCE
+from tests.accountants.published import GAUSSIANS, OPACUS_NOISE, Exact
 from tests.points import later
 
 BASE: dict[str, Any] = {"gaussian": 1.1, "rate": 0.01, "rounds": 1000, "delta": 1e-6}
@@ -53,14 +51,6 @@ def totals(found: Account) -> list[tuple[Adjacency, float, float]]:
 
 
 # --- Outside answers ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("row", [row for row in PRINTED if "Test" in row.source])
-def test_our_renyi_accountant_says_what_theirs_does(row: Printed) -> None:
-    one = PoissonSampledDpEvent(row.rate, GaussianDpEvent(row.noise))
-    event = SelfComposedDpEvent(one, row.steps)
-    ours = Rdp().bound(event, delta=row.delta, scope=PRESENCE).epsilon
-    assert ours == pytest.approx(row.epsilon, rel=2e-3)
 
 
 @pytest.mark.parametrize("row", GAUSSIANS, ids=lambda row: f"{row.event}, {row.delta:.3g}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
@@ -10,7 +9,6 @@ import re
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.testing import assert_ldp, ldp
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -27,20 +25,13 @@ def test_a_claim_that_is_not_refuted_is_returned() -> None:
     assert assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000).exact
 
 
-def test_a_violation_names_the_pair_the_event_and_the_call_that_repeats_it() -> None:
+def test_a_violation_names_the_pair_and_the_event() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_ldp(response, epsilon=1.0, samples=20_000, seed=7)
     said = str(caught.value)
     assert said.startswith("response\nFalse: epsilon 1 at delta 0")
     for label in ("bound", "how", "inputs", "event", "chances", "ratio"):
         assert re.search(rf"^  {label} +\S", said, re.MULTILINE)
-    again = said.splitlines()[-1].removeprefix("Again: fedrec_auditor.")
-    call = ast.parse(again, mode="eval").body
-    assert isinstance(call, ast.Call)
-    assert [ast.unparse(part) for part in (call.func, *call.args)] == ["verify_ldp", "response"]
-    settings = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    repeated = verify_ldp(response, **settings)
-    assert f"at least {repeated.epsilon_lower:.6g}" in said
 
 
 def test_a_mechanism_is_named_by_its_parameters() -> None:
@@ -69,22 +60,8 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
     with pytest.raises(AssertionError, match="Not tested") as caught:
         assert_ldp(clear, epsilon=10.0, samples=8_000, trace=False)
     assert "draw at least 37,948 per input" in str(caught.value).replace("\n            ", " ")
-    assert "samples=37948" in str(caught.value)
     allowed = assert_ldp(clear, epsilon=10.0, samples=8_000, trace=False, allow="inconclusive")
     assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
-
-
-def test_a_call_that_cannot_be_pasted_is_not_printed() -> None:
-    for mechanism, inputs in (
-        (lambda x, rng, size: np.full(size, x), [0, 1]),
-        (str.upper, [0, 1]),
-        (BitFlip.asymmetric(1.0), None),
-        (BitFlip.asymmetric(1.0).randomize, [0, 1]),
-        (response, [np.array(0), np.array(1)]),
-    ):
-        with pytest.raises((AssertionError, InputError)) as caught:
-            assert_ldp(mechanism, epsilon=0.5, inputs=inputs, samples=20_000)
-        assert "Again:" not in str(caught.value)
 
 
 def test_its_parameters_are_those_of_verify_ldp() -> None:

@@ -23,7 +23,7 @@ THEIRS = """
         assert assert_ldp(response, epsilon=1.5, samples=2_000, trace=False).samples == 4_000
 
     def test_broken(assert_ldp):
-        assert_ldp(response, epsilon=1.0)
+        assert_ldp(response, epsilon=1.0, trace=False)
 """
 
 
@@ -36,17 +36,11 @@ def test_the_fixture_needs_no_import_and_heeds_the_options(pytester: pytest.Pyte
         [
             "E *AssertionError: response",
             "E *False: epsilon 1 at delta 0 is refuted*",
+            "E *how *at confidence 0.9:*",
             "E *inputs *against*",
-            "E *Again: *samples=4000, confidence=0.9, seed=3)",
         ]
     )
     assert "__tracebackhide__" not in done.stdout.str()
-
-
-def test_an_option_that_is_no_number_is_refused(pytester: pytest.Pytester) -> None:
-    done = pytester.runpytest_subprocess("--ldp-samples", "many")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*--ldp-samples*many*"])
 
 
 def test_it_is_installed_once_and_imports_nothing_heavy() -> None:

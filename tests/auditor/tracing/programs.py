@@ -110,8 +110,6 @@ STATEMENTS = [
     "    {int_name} = g() * g()",
     "{int_name} = (lambda b, *c, d=2: b + len(c) + d)({int}, {int})",
     "g = [lambda: q for q in range(2)]; {int_name} = g[0]() + {int}",
-    "class C:\n        n = 2\n        def __init__(self, b): self.b = b\n"
-    "        def get(self): return self.b + self.n\n    {int_name} = C({int}).get()",
     "def g():\n        for q in range(3):\n            if {bool}: yield q\n"
     "    {int_name} = sum(g())",
     "b, *c = [{int}, 1, 2]; {int_name} = b + len(c)",

@@ -16,8 +16,8 @@ from scipy import stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Trace

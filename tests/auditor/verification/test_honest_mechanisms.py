@@ -14,7 +14,6 @@ from scipy import stats
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import verify_ldp
 from tests.points import later
-from tests.specimens.randomizer import duchi
 
 Rng = np.random.Generator
 E = math.e
@@ -98,11 +97,6 @@ def local_hashing(x: int, rng: Rng) -> tuple[int, int]:
     return seed, value if honest else (value + 1 + int(rng.integers(3))) % 4
 
 
-def unary(x: int, rng: Rng, size: int) -> Any:
-    """Optimized unary encoding (Wang et al. 2017)."""
-    return (rng.random((size, 6)) < np.where(np.arange(6) == x, 0.5, 1 / (E + 1))).astype(np.uint8)
-
-
 def rappor(word: str, rng: Rng) -> bytes:
     """A permanent response of two bits per word, as bytes (Erlingsson et al. 2014)."""
     bits = np.isin(np.arange(16), {"a": (1, 9), "b": (2, 13)}[word])
@@ -158,10 +152,8 @@ HONEST: dict[str, Case] = {
     "subset": (subset, 1.0, 0.0, (0, 1)),
     "Hadamard": (hadamard, 1.0, 0.0, (1, 2, 3)),
     "local hashing": (local_hashing, 1.0, 0.0, (0, 1)),
-    "unary": (unary, 1.0, 0.0, (0, 1, 2)),
     "RAPPOR": (rappor, 4 * math.log(3), 0.0, ("a", "b")),
     "snapping": (snapping, 1.0, 0.0, (0.0, 1.0)),
-    "Duchi et al.": (duchi(1.0), 1.0, 0.0, (-1.0, 0.2, 1.0)),
     "half sphere": (half_sphere, 1.0, 0.0, (np.eye(3)[0], np.eye(3)[1], -np.eye(3)[0])),
     "above threshold": (above_threshold, 1.0, 0.0, (0, 1)),
     "words": (k_ary, 1.0, 0.0, ("yes", "no", "maybe", "none")),

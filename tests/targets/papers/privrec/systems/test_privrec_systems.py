@@ -19,9 +19,10 @@ from dp_accounting import (
 )
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
+from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_lower
+from fedrec_auditor.accountants.theorems.neighbours import attained_epsilon
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
@@ -361,7 +362,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
-    """30 of 4,800 in 1,000 rounds: the bound of ``fixed_size_lower``, near the library's upper."""
+    """30 of 4,800 in 1,000 rounds: the bound of ``attained_epsilon``, near the library's upper."""
     system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
     (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
@@ -369,10 +370,9 @@ def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> No
     mechanism = system.mechanism(PEERS, population)
     bound = exact_lower_bound(mechanism, PEERS, 1e-6).epsilon
     multiplier = 1 / (step * math.sqrt(0.3))
-    assert bound == pytest.approx(
-        fixed_size_lower(n_users=4800, sample=30, rounds=1000, multiplier=multiplier, delta=1e-6),
-        rel=1e-3,
-    )
+    drawn = dp.SampledWithoutReplacementDpEvent(4800, 30, dp.GaussianDpEvent(multiplier))
+    attained = attained_epsilon(dp.SelfComposedDpEvent(drawn, 1000), 1e-6)
+    assert bound == pytest.approx(attained, rel=1e-3)
     library = from_gaussian_mechanism(
         multiplier,
         value_discretization_interval=1e-4 * step,
