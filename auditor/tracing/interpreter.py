@@ -25,6 +25,7 @@ from fedrec_auditor.auditor.tracing.builtin_calls import REPLACEMENTS
 from fedrec_auditor.auditor.tracing.gate import (
     DICTS,
     DIGEST_TYPES,
+    OPEN_TYPES,
     CodeError,
     TracedIter,
 )
@@ -53,6 +54,8 @@ class _Names:
         self.run, self.module = run, module
 
     def __getitem__(self, name: str) -> Any:
+        if name == "__build_class__":
+            return self.run.build_class
         for names in (self.module, vars(builtins)):
             if name in names:
                 return self.run.module_value(names, name)
@@ -268,7 +271,8 @@ class _Context:
 class Interpreter(CallRules):
     """The complete tracing interpreter, which computes results for all values of the random draws.
 
-    The class adds text, exceptions, context managers and imports to ``CallRules``.
+    The class adds text, exceptions, context managers, imports and class definitions to
+    ``CallRules``.
     """
 
     exception_class = CodeError
@@ -342,6 +346,27 @@ class Interpreter(CallRules):
         """
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
+    def is_row(self, value: Any, length: int) -> bool:
+        """Whether ``value`` matches the pattern of a ``match`` statement for a sequence of
+        ``length`` entries.
+        """
+        if type(value) in (list, tuple):
+            return len(value) == length
+        self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
+        return False
+
+    def has_keys(self, value: Any, *keys: Any) -> bool:
+        """Whether ``value`` matches the pattern of a ``match`` statement for a mapping with
+        ``keys``.
+        """
+        return type(value) is dict and all(self.contains(value, key) for key in keys)
+
+    def is_instance(self, value: Any, kind: Any) -> bool:
+        """Whether ``value`` matches the pattern of a ``match`` statement for an object of class
+        ``kind``.
+        """
+        return builtin_calls.is_instance(self, (value, kind))
+
     def import_module(self, name: str, first: str = "") -> types.ModuleType:
         """Imports the module ``name``, and returns this module, or ``first`` if that is given.
 
@@ -368,3 +393,25 @@ class Interpreter(CallRules):
             parents = package.split(".")
             name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])
         return self.attribute(self.import_module(name), part)
+
+    def build_class(self, body: Any, name: str, *bases: Any) -> type:
+        """Creates a class that the traced code defines.
+
+        ``body``: function that runs the body of the class statement. Raises NotTraced if a base
+        class or an attribute of the class is not supported.
+        """
+        hook = vars(object)["__init_subclass__"]
+        plain = all(
+            type(b) is type and self.in_class(b, "__init_subclass__") is hook for b in bases
+        )
+        if not plain:
+            self.refuse(f"the code defines the class {name} with a base that is not supported")
+        return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
+
+    def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
+        for value in names.values():
+            kind = type(value)
+            plain = kind in known.ATTRIBUTES or kind in (*OPEN_TYPES, types.CellType, type(None))
+            if not plain and not (kind is types.FunctionType and self.has_source(value)):
+                self.refuse(f"the code defines a class with a member of type {kind.__name__}")
+        return type(name, bases, names)

@@ -446,7 +446,9 @@ class ObjectBuilder(ObjectReader):
 
     def has_source(self, function: Any) -> bool:
         """Whether a function is written in Python and its source code is available."""
-        return type(function) is types.FunctionType and rewrite(function.__code__) is not None
+        return type(function) is types.FunctionType and (
+            id(function.__globals__) in self.scopes or rewrite(function.__code__) is not None
+        )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Creates an object of ``kind``, a class that is written in Python.

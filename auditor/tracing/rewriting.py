@@ -49,7 +49,7 @@ _CALLS: dict[type, tuple[str, ...]] = {
 _LOOPS = {ast.ListComp: "mark_own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
 # Nodes allowed in both parts of ``a if condition else b`` if both are computed.
 _ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
-_THROWN = "<thrown>"
+_THROWN, _SUBJECT = "<thrown>", "<subject>"
 
 
 class _OuterName(Exception):
@@ -383,7 +383,54 @@ class _Rewriting(ast.NodeTransformer):
             items.append(ast.withitem(_op("context", self.visit(item.context_expr)), value))
         return ast.With(items, self._block(node.body))
 
-    # Functions.
+    def visit_Match(self, node: ast.Match) -> Any:
+        """Rewrites ``match`` as a chain of ``if`` statements."""
+        chain: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            test = self._matches(case.pattern, _load(_SUBJECT))
+            if case.guard is not None:
+                test = ast.BoolOp(ast.And(), [test, self._truth(case.guard)])
+            chain = [ast.If(test, self._block(case.body), chain)]
+        return [_set(_SUBJECT, self.visit(node.subject)), *chain]
+
+    def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
+        """Returns a condition that is true if ``value`` matches ``pattern``.
+
+        Evaluating the condition also binds the names in the pattern.
+        """
+        if isinstance(pattern, ast.MatchValue):
+            return _op("is_true", _op("compare", "eq", value, self.visit(pattern.value)))
+        if isinstance(pattern, ast.MatchSingleton):
+            return _op("compare", "is", value, pattern.value)
+        if isinstance(pattern, ast.MatchOr):
+            return ast.BoolOp(ast.Or(), [self._matches(p, value) for p in pattern.patterns])
+        tests: list[ast.expr] = []
+        parts: list[tuple[ast.pattern, ast.expr]] = []
+        if isinstance(pattern, ast.MatchAs):
+            self._check(pattern.name)
+            if pattern.pattern is not None:
+                tests.append(self._matches(pattern.pattern, value))
+            if pattern.name is not None:
+                named = ast.NamedExpr(ast.Name(pattern.name, ast.Store()), value)
+                tests.append(ast.Compare(_row([named]), [ast.IsNot()], [ast.Constant(None)]))
+        elif isinstance(pattern, ast.MatchSequence):
+            tests.append(_op("is_row", value, len(pattern.patterns)))
+            parts = [(p, _op("entry", value, k)) for k, p in enumerate(pattern.patterns)]
+        elif isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
+            keys = self._all(pattern.keys)
+            tests.append(_op("has_keys", value, *keys))
+            parts = [(p, _op("entry", value, key))
+                     for p, key in zip(pattern.patterns, keys, strict=True)]  # fmt: skip
+        elif isinstance(pattern, ast.MatchClass) and not pattern.patterns:
+            tests.append(_op("is_instance", value, self.visit(pattern.cls)))
+            named_parts = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
+            parts = [(p, _op("attribute", value, name)) for p, name in named_parts]
+        else:
+            tests.append(_op("refuse", f"tracing does not support {type(pattern).__name__}"))
+        tests += [self._matches(part, of) for part, of in parts]
+        return ast.BoolOp(ast.And(), [ast.Constant(True), ast.Constant(True), *tests])
+
+    # Functions and classes.
 
     def visit_Lambda(self, node: Any) -> Any:
         """Rewrites ``lambda``; ``super()`` within it uses the first argument of the lambda."""
@@ -410,6 +457,20 @@ class _Rewriting(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> Any:
         """Removes the annotation of an argument."""
         node.annotation = None
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        """Rewrites ``class``.
+
+        Classes with decorators, keyword arguments or type parameters become calls that raise
+        NotTraced.
+        """
+        self._check(node.name)
+        if node.keywords or node.decorator_list or getattr(node, "type_params", None):
+            return _op("refuse", f"tracing does not support the definition of class {node.name}")
+        before, self.owner = self.owner, node.name
+        self.generic_visit(node)
+        self.owner = before
         return node
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:

@@ -156,6 +156,21 @@ def numbers() -> Iterator[int]:
         n += 1
 
 
+def by_match(x: int) -> int:
+    match {"bit": x}:
+        case {"bit": 1}:
+            return 1
+    match (x, 2):
+        case (0, kept) if kept == 2:
+            return 0
+    match x:
+        case 5 | 6:
+            return 1
+        case int():
+            return 0
+    return 1
+
+
 def by_try(x: int, rng: Rng) -> int:
     try:
         bit = {0: 0}[x]
@@ -185,6 +200,19 @@ def by_closure(x: int, rng: Rng) -> int:
     step()
     step()
     return coin(x, rng) + n + factorial(5)
+
+
+def by_class_in_call(x: int, rng: Rng) -> int:
+    class Inner:
+        share = KEEP
+
+        def __init__(self, bit: int) -> None:
+            self.bit = bit
+
+        def report(self) -> int:
+            return self.bit if rng.random() < self.share else 1 - self.bit
+
+    return Inner(x).report()
 
 
 def by_containers(x: int, rng: Rng) -> Any:
@@ -289,8 +317,10 @@ FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
     "cache": lambda x, rng: coin(same(x), rng),
     "generator": lambda x, rng: list(bits(x, rng)),
     "next": lambda x, rng: coin(x, rng) + next(k for k in numbers() if k > 3),
+    "match": lambda x, rng: coin(by_match(x), rng),
     "exceptions": by_try,
     "closures": by_closure,
+    "class in the call": by_class_in_call,
     "containers": by_containers,
     "arrays": by_arrays,
     "import": by_import,

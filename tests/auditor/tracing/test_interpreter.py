@@ -289,8 +289,10 @@ def test_what_replays_change_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch)
         "for COUNT in [COUNT + 1]: pass",
         "COUNT, *_ = [COUNT + 1]",
         "import sys as COUNT",
+        "class COUNT: pass",
         "del COUNT",
         "with np.errstate() as COUNT: pass",
+        "match COUNT + 1:\n        case COUNT: pass",
         "try: raise ValueError\n    except ValueError as COUNT: pass",
     ],
 )
