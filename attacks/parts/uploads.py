@@ -127,41 +127,6 @@ def read_entries(
         yield places[rows], entries
 
 
-@dataclass(frozen=True, slots=True)
-class SentLists:
-    """Entries of the lists that some users sent, without the padding of short lists.
-
-    positions: positions of the users who sent a list, among the requested users (n,)
-    owners: index into ``positions`` of the owner of each entry, ascending (E,)
-    entries: the listed item indices or codes, in the order of the list (E,)
-    entry_numbers: the number, such as a rating, sent with each entry (E,); empty without such
-        numbers
-    """
-
-    positions: NDArray[np.intp]
-    owners: NDArray[np.intp]
-    entries: NDArray[np.int64]
-    entry_numbers: NDArray[Any]
-
-
-def read_lists(
-    users: NDArray[np.int64],
-    senders: NDArray[np.integer[Any]],
-    component: Component,
-    beside: Component | None = None,
-) -> SentLists:
-    """Returns the lists that ``users`` (ascending indices) sent in one round.
-
-    senders: index of the user who sent each message of ``component`` (n,)
-    component: messages that are lists
-    beside: messages with a number for each entry of the lists, or None
-    """
-    positions, places = match_users(senders, users)
-    row, column, entries = component.list_entries(positions)
-    numbers = np.zeros(0) if beside is None else beside.lookup(positions, row, column)
-    return SentLists(places, row, entries.astype(np.int64), numbers)
-
-
 def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
     """Returns the messages at ``positions`` (ascending); the component itself if these are all."""
     return component if len(positions) == len(component) else component.take(positions)
