@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
-from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.uploads import (
     last_sent,
     list_names,
@@ -38,7 +37,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     read_rounds,
     senders,
 )
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader, prior
 from fedrec_auditor.targets.compute import iter_blocks
 from fedrec_auditor.targets.transcript import Kind, View
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.local_steps import fill_distances
 from fedrec_auditor.attacks.readers import coordinate_reports
-from fedrec_auditor.attacks.readers.rating_rows import RatingRows
+from fedrec_auditor.attacks.readers.rating_rows import RatingRows, fill_distances
 from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -11,13 +11,13 @@ import pytest
 from scipy.special import expit, logit
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.meta_gradient import positive_probability
 from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
-from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fit_evidence
 from fedrec_auditor.attacks.parts.uploads import item_messages
+from fedrec_auditor.attacks.readers import noisy_rows
 from fedrec_auditor.attacks.readers.base import CERTAIN
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
+from fedrec_auditor.attacks.readers.noisy_rows import StepMixture, fit_evidence
 from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages, Rows
@@ -397,7 +397,7 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
     met = rng.random((MANY, FEW)) < SHARE
     drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
-    found = step_mixture.fit_mixture(
+    found = noisy_rows.fit_mixture(
         RowPositions(
             np.arange(MANY),
             places.astype(np.float32),
@@ -426,8 +426,8 @@ def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -
         is_similar=False,
         has_sign=upside_down == 0,
     )
-    mixture = step_mixture.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
-    ratio = step_mixture.fit_evidence(held, DRAWN, mixture).log_ratio
+    mixture = noisy_rows.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
+    ratio = noisy_rows.fit_evidence(held, DRAWN, mixture).log_ratio
     halves = np.split(np.arange(MANY), 2)
     assert min(roc_area(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.readers.base import Evidence, posterior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import log_odds
 from fedrec_auditor.targets.components import Dense, Kind
