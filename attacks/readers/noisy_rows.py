@@ -308,23 +308,22 @@ def fit_evidence(
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
         tilted, level = np.zeros(items), np.full(items, _LEVEL)
         travelled = np.full((_MOST + 1, 2), _LEAST)
-        long = steps.astype(np.float32)
-        for parts, given in ((own, p_own[whose] / of_own), (others, (1 - p_own)[whose] / rest)):
-            for times, density in parts.items():
-                if times:
-                    chance = given * density
-                    far = _farther(times, mixture)
-                    weight += np.einsum("tm,m->t", chance, far**2)
-                    sums = np.einsum("t,tm->m", long**2, chance)
-                    chance *= place
-                    moved += np.einsum("tm,m->t", chance, far)
-                    along = np.einsum("t,tm->m", long, chance)
-                    size, way = mixture.moved_steps[abs(times)], np.sign(times)
-                    level += size**2 * sums
-                    tilted += size * (along - way * size * sums)
-                    if times < 0:
-                        straight = 1 - mixture.step_excess
-                        travelled[-times] = [-(straight @ along), straight**2 @ sums]
+        moving = [
+            (times, given, density)
+            for parts, given in ((own, p_own[whose] / of_own), (others, (1 - p_own)[whose] / rest))
+            for times, density in parts.items()
+            if times
+        ]
+        of_parts = map_in_threads(partial(_moments, place, steps, mixture), moving)
+        for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
+            weight += weights
+            moved += moves
+            size, way = mixture.moved_steps[abs(times)], np.sign(times)
+            level += size**2 * squares
+            tilted += size * (along - way * size * squares)
+            if times < 0:
+                straight = 1 - mixture.step_excess
+                travelled[-times] = [-(straight @ along), straight**2 @ squares]
         expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.mean_share
         if learning and not known:
@@ -395,8 +394,37 @@ def _densities(
         return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
     drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MOST)]
     drawn.append(1 - np.sum(drawn, axis=0))
-    fewer = map_in_threads(lambda k: normal(-k, drawn[k]), range(len(drawn)))
-    return {1: normal(1, 1.0)}, {-k: density for k, density in enumerate(fewer)}
+    chances = {1: 1.0} | {-k: chance for k, chance in enumerate(drawn)}
+    densities = map_in_threads(lambda times: normal(times, chances[times]), chances)
+    others = dict(zip(chances, densities, strict=True))
+    return {1: others.pop(1)}, others
+
+
+def _moments(
+    place: NDArray[np.float32],
+    steps: NDArray[np.float64],
+    mixture: StepMixture,
+    part: tuple[int, NDArray[np.float32], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], ...]:
+    """Returns sums of one part of the mixture, to which steps, (T,), and tilts, (M,), are fitted.
+
+    place: row positions (T, M)
+    steps: step size of each message (T,)
+    part: number of steps in the direction of interactions, and two factors of the probability that
+        a row moved this number of steps (T, M)
+
+    The first two sums are over the rows of a message, the others over the messages.
+    """
+    times, given, density = part
+    chance, far, long = given * density, _farther(times, mixture), steps.astype(np.float32)
+    weights, squares = np.einsum("tm,m->t", chance, far**2), np.einsum("t,tm->m", long**2, chance)
+    chance *= place
+    return (
+        weights,
+        np.einsum("tm,m->t", chance, far),
+        squares,
+        np.einsum("t,tm->m", long, chance),
+    )
 
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
@@ -414,4 +442,4 @@ def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
 
 
 def _total(parts: Parts) -> NDArray[np.float32]:
-    return np.asarray(np.sum(list(parts.values()), axis=0) + np.float32(_TINY), np.float32)
+    return np.asarray(sum(parts.values()) + np.float32(_TINY), np.float32)
