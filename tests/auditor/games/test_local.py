@@ -209,7 +209,7 @@ def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
     """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
-    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.population_of_claims(POPULATION, 0))
+    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.population_of_claims(POPULATION))
     for game in CANARY_GAMES.values():
         found = {s.adjacency for s in game.scope_deltas(claims) if s.unit is Unit.INTERACTION}
         assert found == {Adjacency.ADD_REMOVE}
@@ -238,7 +238,7 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scope_deltas(target.scoped_claims(canaries.population_of_claims(POPULATION, 0)))
+    return GAME.scope_deltas(target.scoped_claims(canaries.population_of_claims(POPULATION)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
