@@ -124,7 +124,10 @@ class AttributeLogistic(SupervisedAttack):
 
         known, others = problem.products.coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
-        inverse = self.inverse_penalty or _inverse_penalty(problem, size)
+        # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
+        # error, whose penalty is estimated, has curvature 1.
+        n = problem.n_classes
+        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.best_penalty())
         model = LogisticRegression(
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
@@ -202,7 +205,9 @@ class AttributeSvc(SupervisedAttack):
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
         machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
-        scores = _by_class(machine.decision_function(kernel))
+        scores = machine.decision_function(kernel)
+        if scores.ndim == 1:  # of two classes, the score of the second one
+            scores = np.stack([-scores, scores], axis=1)
         return Guess(machine.predict(kernel).astype(np.int64), scores)
 
 
@@ -272,25 +277,6 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
 def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
     """Returns logarithms of probabilities, with 0 raised to the least normal float32."""
     return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
-
-
-def _inverse_penalty(problem: Problem, size: float) -> float:
-    """Returns the inverse penalty, parameter ``C`` of scikit-learn's logistic regression.
-
-    ``size`` is the mean squared length of the rows of uploads of users with known class. With n
-    equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared error has
-    curvature 1.
-    """
-    return problem.n_classes**2 / ((problem.n_classes - 1) * size * problem.best_penalty())
-
-
-def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns one score per user and class (m, C), also for two classes.
-
-    scikit-learn gives only the score of the second class (m,) if there are two; the first class
-    gets its negative.
-    """
-    return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,12 @@ from scipy.special import expit, logsumexp, softmax
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, model_messages, refusal_text
+from fedrec_auditor.attacks.parts.uploads import (
+    ModelMessages,
+    model_messages,
+    refusal_text,
+    safe_ratio,
+)
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, posterior, prior
 from fedrec_auditor.targets.transcript import (
     LIST_KINDS,
@@ -191,9 +196,7 @@ def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    length = np.linalg.norm(part, axis=1, keepdims=True)
-    out = np.zeros_like(part)
-    return np.asarray(np.divide(part, length, out=out, where=length > 0))
+    return safe_ratio(part, np.linalg.norm(part, axis=1, keepdims=True))
 
 
 # Maximum number of rounds before the last round that are compared with it.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input, JointInput, KnownProducts, add_inputs
-from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text
+from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text, safe_ratio
 from fedrec_auditor.targets.transcript import View
 
 
@@ -40,8 +40,7 @@ def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     The counts are right guesses, users of the class, and guesses of the class.
     """
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
-    sizes = truth + guessed
-    return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
+    return safe_ratio(2.0 * hits, truth + guessed)
 
 
 def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -678,3 +678,13 @@ def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     place = up * np.clip((values - (left + right) / 2) / half, -1, 1)
     spread = np.maximum(ordered.var(axis=1), np.finfo(np.float64).tiny)
     return place, top[:, 0] / spread
+
+
+def safe_ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
+    """Returns ``part / whole`` elementwise, and 0 where ``whole`` is not positive.
+
+    The result of integers is in double precision.
+    """
+    shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
+    out = np.zeros(shape, np.result_type(part, whole, np.float32))
+    return np.divide(part, whole, out=out, where=whole > 0)

@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.attacks.parts.supervised import auc_influences, f1_of_classes, macro_f1
+from fedrec_auditor.attacks.parts.uploads import safe_ratio
 from fedrec_auditor.targets.compiled import compiled
 
 # Success of an attack: point estimates with confidence intervals over users.
@@ -581,8 +582,7 @@ def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.f
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
-    sizes = k[None, :] + counts[:, None]
-    f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+    f1 = safe_ratio(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
     return float((mass * f1).sum(axis=1).mean())
 
 
@@ -661,8 +661,3 @@ def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0
         confidence=users.confidence,
         n_users=users.n_users,
     )
-
-
-def safe_ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Computes ``part / whole`` elementwise, and 0 where ``whole`` is not positive."""
-    return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))
