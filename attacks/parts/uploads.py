@@ -687,4 +687,4 @@ def safe_ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
     """
     shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
     out = np.zeros(shape, np.result_type(part, whole, np.float32))
-    return np.divide(part, whole, out=out, where=whole > 0)
+    return np.asarray(np.divide(part, whole, out=out, where=whole > 0))
