@@ -25,6 +25,7 @@ Kamara and Wright, Inference attacks on property-preserving encrypted databases,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,8 @@ def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.
 
     If ``count`` is given, the result has only the ``count`` most frequent codes.
     """
-    codes, counts = np.zeros(0, np.int64), np.zeros(0)
+    codes: NDArray[np.int64] = np.zeros(0, np.int64)
+    counts: NDArray[Any] = np.zeros(0)
     for _, _, component in read_rounds(view, name):
         sent = component.list_entries(np.arange(len(component)))[2].astype(np.int64)
         new, more = np.unique(sent, return_counts=True)
