@@ -131,11 +131,8 @@ class AttributeLogistic(SupervisedAttack):
         model = LogisticRegression(
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
-            model.fit(known / np.sqrt(size), problem.class_codes)
-        scores = _logarithm(model.predict_proba(others / np.sqrt(size)))
-        return Guess(scores.argmax(axis=1), scores)
+        root = np.sqrt(size)
+        return _classify(model, known / root, problem.class_codes, others / root)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,17 +161,13 @@ class AttributeMlp(SupervisedAttack):
         The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
         the training; ``table`` is not used.
         """
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            network.fit((known / scale).astype(np.float32), problem.class_codes)
-        scores = _logarithm(network.predict_proba((others / scale).astype(np.float32)))
-        return Guess(scores.argmax(axis=1), scores)
+        known, others = ((part / scale).astype(np.float32) for part in (known, others))
+        return _classify(network, known, problem.class_codes, others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,9 +267,23 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
 
 
-def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns logarithms of probabilities, with 0 raised to the least normal float32."""
-    return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
+def _classify(
+    model: Any, known: NDArray[Any], codes: NDArray[np.int64], others: NDArray[Any]
+) -> Guess:
+    """Trains a classifier of scikit-learn, and guesses classes with their log-probabilities.
+
+    model: the classifier
+    known, codes: rows of the users of known class (k, r), and their classes (k,)
+    others: rows of the users to guess (m, r)
+
+    A probability of 0 is raised to the least normal float32.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
+        model.fit(known, codes)
+    chances = model.predict_proba(others).astype(np.float64)
+    scores = np.log(np.maximum(chances, np.finfo(np.float32).tiny))
+    return Guess(scores.argmax(axis=1), scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
