@@ -181,7 +181,7 @@ def small_population(
     dense = dense.take_users(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
     table, titles = dense.ratings, dense.titles
     numbers = table.data, place[table.indices], table.indptr
-    kept = replace(
+    smaller = replace(
         dense,
         items=dense.items[items],
         ratings=sparse.csr_array(numbers, shape=(dense.n_users, len(items))),
@@ -189,10 +189,10 @@ def small_population(
         titles=tuple(titles[item] for item in items) if titles else (),
     )
     genres = np.zeros((NEW_ITEMS, 0), np.bool_)
-    if kept.genres is not None:
-        rarest = np.arange(kept.genres.shape[1]) == np.argmin(kept.genres.sum(axis=0))
+    if smaller.genres is not None:
+        rarest = np.arange(smaller.genres.shape[1]) == np.argmin(smaller.genres.sum(axis=0))
         genres = np.tile(rarest, (NEW_ITEMS, 1))
-    return _add_items(kept, int(interactions.items[-1]), genres)
+    return _add_items(smaller, int(interactions.items[-1]), genres)
 
 
 def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
