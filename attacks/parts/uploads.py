@@ -558,15 +558,23 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     table: item table as broadcast (M, d)
     count: number of senders
 
-    The result is a list of at most one array (M, d). A sum does not state its kind. It counts as a
-    sum of models if subtracting the broadcast table once per sender brings it nearer to zero.
+    The result is a list of at most one array (M, d).
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
-            plain = np.asarray(part, dtype=np.float64)
-            moved = plain - count * table
-            return [moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain]
+            return [change_of_sum(part, table, count)]
     return []
+
+
+def change_of_sum(total: NDArray[Any], base: NDArray[Any], count: int) -> Floats:
+    """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
+
+    A sum does not state its kind. It counts as a sum of models if subtracting the broadcast
+    ``base`` once per message brings it nearer to zero.
+    """
+    plain = np.asarray(total, dtype=np.float64)
+    moved = plain - count * np.asarray(base, dtype=np.float64)
+    return moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain
 
 
 def estimate_popularity(view: View) -> Floats:
