@@ -166,8 +166,8 @@ class AttributeMlp(SupervisedAttack):
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
-        known, others = ((part / scale).astype(np.float32) for part in (known, others))
-        return _classify(network, known, problem.class_codes, others)
+        rows, asked = ((part / scale).astype(np.float32) for part in (known, others))
+        return _classify(network, rows, problem.class_codes, asked)
 
 
 @dataclass(frozen=True, kw_only=True)
