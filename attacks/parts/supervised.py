@@ -215,15 +215,14 @@ class Problem:
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
-    def leave_one_out(self, penalty: float = _PENALTY) -> float:
+    def leave_one_out(self) -> float:
         """Returns how well ridge regression guesses each user of known class from all others.
 
         The measure is the area under the ROC curve, averaged over classes. The guess of each user
-        has a closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple
-        of the mean squared length of the users' rows. At most 600 known users, evenly spaced, are
-        used.
+        has a closed form (Allen 1974): one k x k inverse for all users. At most 600 known users,
+        evenly spaced, are used.
         """
-        return float(self._areas(np.array([penalty]))[0])
+        return float(self._areas(np.array([_PENALTY]))[0])
 
     def best_penalty(self) -> float:
         """Returns the ridge penalty with the best ``leave_one_out``; of equal ones the largest."""
