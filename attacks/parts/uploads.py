@@ -591,7 +591,7 @@ def estimate_popularity(view: View) -> Floats:
        model, if the adversary's view shows no changes), with the sign under which few items are far
        out, because popularity is skewed.
     3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
-       x^T over user vectors x; this term is projected off: see step 1 in ``randomized_reports``.
+       x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
 
     Rounds with numbers that are not finite are ignored. Source: derived here.
     """

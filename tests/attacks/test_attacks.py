@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.membership_attacks import (
     log_ratios,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.attacks.readers.randomized_reports import _typical
+from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, HalfRuns
 from fedrec_auditor.auditor.games.membership import run_user_attack

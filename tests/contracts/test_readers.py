@@ -19,8 +19,8 @@ from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading, uploads
 from fedrec_auditor.attacks.parts.reading import calibrated
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, posterior
-from fedrec_auditor.attacks.readers.randomized_reports import FlippedBits
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.attacks.readers.report_readers import FlippedBits
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import compute

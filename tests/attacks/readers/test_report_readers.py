@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit
 
 from fedrec_auditor.attacks.readers.base import Evidence, posterior, prior
-from fedrec_auditor.attacks.readers.randomized_reports import FlippedBits, fit_activity
+from fedrec_auditor.attacks.readers.report_readers import FlippedBits, fit_activity
 from fedrec_auditor.auditor.games.metrics import set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 

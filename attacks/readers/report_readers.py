@@ -181,7 +181,7 @@ class CoordinateReports(MessageReader):
 
     reference = (
         "likelihood ratio of the reported signs under a typical gradient; derived in "
-        "attacks/readers/randomized_reports.py from Minto et al. 2021, Algorithm 2"
+        "attacks/readers/report_readers.py from Minto et al. 2021, Algorithm 2"
     )
 
     requirement = "reports of an item gradient and their distribution"
