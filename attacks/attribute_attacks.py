@@ -124,15 +124,15 @@ class AttributeLogistic(SupervisedAttack):
 
         known, others = problem.products.coordinates()
         size = float(np.mean(np.square(known).sum(axis=1))) or 1.0  # 1 suits the optimiser
-        inverse = self.inverse_penalty or _inverse_penalty(problem, size)
+        # With n equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared
+        # error, whose penalty is estimated, has curvature 1.
+        n = problem.n_classes
+        inverse = self.inverse_penalty or n**2 / ((n - 1) * size * problem.best_penalty())
         model = LogisticRegression(
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
-            model.fit(known / np.sqrt(size), problem.class_codes)
-        scores = _logarithm(model.predict_proba(others / np.sqrt(size)))
-        return Guess(scores.argmax(axis=1), scores)
+        root = np.sqrt(size)
+        return _classify(model, known / root, problem.class_codes, others / root)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,17 +161,13 @@ class AttributeMlp(SupervisedAttack):
         The users to guess are ``problem.unknown_users``. ``seed`` determines the random choices of
         the training; ``table`` is not used.
         """
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
         known, others = problem.products.coordinates()
         scale = float(np.sqrt(np.mean(known**2))) or 1.0
         network = MLPClassifier(_HIDDEN, max_iter=self.epochs, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            network.fit((known / scale).astype(np.float32), problem.class_codes)
-        scores = _logarithm(network.predict_proba((others / scale).astype(np.float32)))
-        return Guess(scores.argmax(axis=1), scores)
+        rows, asked = ((part / scale).astype(np.float32) for part in (known, others))
+        return _classify(network, rows, problem.class_codes, asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +198,9 @@ class AttributeSvc(SupervisedAttack):
         machine = SVC(C=self.penalty, kernel="precomputed", class_weight="balanced")
         machine.fit(np.exp(-gamma * near), problem.class_codes)
         kernel = np.exp(-gamma * far)
-        scores = _by_class(machine.decision_function(kernel))
+        scores = machine.decision_function(kernel)
+        if scores.ndim == 1:  # of two classes, the score of the second one
+            scores = np.stack([-scores, scores], axis=1)
         return Guess(machine.predict(kernel).astype(np.int64), scores)
 
 
@@ -269,28 +267,23 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
 
 
-def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns logarithms of probabilities, with 0 raised to the least normal float32."""
-    return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
+def _classify(
+    model: Any, known: NDArray[Any], codes: NDArray[np.int64], others: NDArray[Any]
+) -> Guess:
+    """Trains a classifier of scikit-learn, and guesses classes with their log-probabilities.
 
+    model: the classifier
+    known, codes: rows of the users of known class (k, r), and their classes (k,)
+    others: rows of the users to guess (m, r)
 
-def _inverse_penalty(problem: Problem, size: float) -> float:
-    """Returns the inverse penalty, parameter ``C`` of scikit-learn's logistic regression.
-
-    ``size`` is the mean squared length of the rows of uploads of users with known class. With n
-    equally likely classes the logistic loss has curvature (n - 1) / n^2, and a squared error has
-    curvature 1.
+    A probability of 0 is raised to the least normal float32.
     """
-    return problem.n_classes**2 / ((problem.n_classes - 1) * size * problem.best_penalty())
-
-
-def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns one score per user and class (m, C), also for two classes.
-
-    scikit-learn gives only the score of the second class (m,) if there are two; the first class
-    gets its negative.
-    """
-    return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
+        model.fit(known, codes)
+    chances = model.predict_proba(others).astype(np.float64)
+    scores = np.log(np.maximum(chances, np.finfo(np.float32).tiny))
+    return Guess(scores.argmax(axis=1), scores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

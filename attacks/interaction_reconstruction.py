@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import calibrate_readers
-from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.parts.reading import calibrate_readers
 from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
+from fedrec_auditor.attacks.readers.base import posterior
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
 from fedrec_auditor.attacks.readers.small_readers import Popularity, UserRows
 from fedrec_auditor.targets.transcript import View

@@ -14,10 +14,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import AttackFamily, Background, Scores
 from fedrec_auditor.attacks.parts import profile_fit, reading
-from fedrec_auditor.attacks.parts.calibration import calibrate_readers
-from fedrec_auditor.attacks.parts.prior import posterior, prior
+from fedrec_auditor.attacks.parts.reading import calibrate_readers
 from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, match_senders
-from fedrec_auditor.attacks.readers.base import CERTAIN
+from fedrec_auditor.attacks.readers.base import CERTAIN, posterior, prior
 from fedrec_auditor.targets.transcript import View
 
 

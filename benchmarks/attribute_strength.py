@@ -36,8 +36,8 @@ from sklearn.svm import SVC
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import add_inputs
-from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.reading import read_evidence
+from fedrec_auditor.attacks.readers.base import posterior
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense

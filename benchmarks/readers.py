@@ -14,8 +14,8 @@ import numpy as np
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior, prior
 from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.readers.base import posterior, prior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.reconstruction import is_popular
 from fedrec_auditor.auditor.plan.families import FAMILIES

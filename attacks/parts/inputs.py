@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import (
     MoveMask,
     find_moves,
@@ -25,6 +24,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     read_rounds,
     senders,
 )
+from fedrec_auditor.attacks.readers.base import posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 

@@ -7,7 +7,7 @@ the codes or positions that occur in the messages of all users of an item.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -15,15 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from fedrec_auditor.attacks.parts.uploads import (
-    last_sent,
-    list_names,
-    read_lists,
-    read_rounds,
-    senders,
-)
 from fedrec_auditor.targets.compute import iter_blocks
-from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
+from fedrec_auditor.targets.transcript import Broadcast, Component, Kind
 
 # Marks of an item: the codes, or the positions in a sketch, that its users' messages contain.
 #
@@ -354,148 +347,3 @@ def _rank(values: Numbers) -> Numbers:
 
 def _unit(rows: Numbers) -> Numbers:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY))
-
-
-# Lists: how often users list each code, at which position, and with which number.
-#
-# Memory: some arrays of users times codes, and the entries of one round.
-
-Floats = NDArray[np.float64]
-TENTHS = 10
-
-
-def listed_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
-    """Returns the codes (integers) that occur in the lists of component ``name``, ascending.
-
-    If ``count`` is given, the result has only the ``count`` most frequent codes.
-    """
-    everybody = senders(view).astype(np.int64)
-    codes, counts = np.zeros(0, np.int64), np.zeros(0)
-    for _, uploads, component in read_rounds(view, name):
-        sent = read_lists(everybody, uploads.users, component).entries
-        new, more = np.unique(sent, return_counts=True)
-        codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
-        totals = np.bincount(place, np.concatenate([counts, more]), len(codes))
-        counts = np.asarray(totals, np.float64)
-    return np.sort(codes[np.argsort(-counts, kind="stable")[:count]])
-
-
-@dataclass(frozen=True, slots=True)
-class ListStatistics:
-    """Statistics of the lists that n users send: how often, and where, each of D codes is listed.
-
-    n_rounds: number of rounds with a list of the user (n, 1)
-    n_single: number of rounds in which the list has the code once (n, D)
-    n_repeated: number of rounds in which the list has the code more than once (n, D)
-    last_place: largest position of the code among the distinct codes of a list, over rounds; inf if
-        any list is without the code (n, D)
-    max_codes: number of distinct codes in the user's longest list (n,)
-    n_sorted: number of the user's lists that are sorted (n,)
-    pair_keys: pairs of a user and a code that the user lists, as u D + c for indices u and c,
-        ascending (E,)
-    tenths: number of a user's lists in which a pair's code is in each tenth of the list (2, 10, E);
-        first index 0: tenths by position; 1: tenths by the size of the number sent with the code,
-        all in the first tenth if there is none
-    """
-
-    n_rounds: Floats
-    n_single: Floats
-    n_repeated: Floats
-    last_place: Floats
-    max_codes: Floats
-    n_sorted: Floats
-    pair_keys: NDArray[np.int64]
-    tenths: NDArray[np.unsignedinteger[Any]]
-
-    @classmethod
-    def of(
-        cls,
-        view: View,
-        name: str,
-        codes: NDArray[np.int64],
-        users: NDArray[np.int64],
-        turned: bool = False,
-    ) -> ListStatistics:
-        """Computes statistics of the lists that ``users`` (n,) sent, for each of ``codes`` (D,).
-
-        view, name: the adversary's view, and the component with the lists
-        codes, users: codes and user indices, both ascending
-        turned: True to read each list from its end
-        """
-        shape = len(users), len(codes)
-        rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
-        once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        read, beside = read_rounds(view, name), _find_numbers(view, name)
-        tenths = np.zeros((2, TENTHS, shape[0] * shape[1]), np.min_scalar_type(len(read)))
-        for _, uploads, component in read:
-            numbers = None if beside is None else uploads.components[beside]
-            sent = read_lists(users, uploads.users, component, numbers)
-            first, code, times = _find_distinct(sent.owners, sent.entries, codes)
-            row = sent.owners[first]
-            whose, count = sent.positions[row], np.bincount(row, minlength=len(sent.positions))
-            turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-            if turned:
-                turn = count[row] - 1 - turn
-            falls = row[1:][(np.diff(code) < 0) & (np.diff(row) == 0)]
-            rounds[sent.positions] += 1
-            once[whose, code] += times == 1
-            more[whose, code] += times > 1
-            place[whose, code] = np.maximum(place[whose, code], turn)
-            size[sent.positions] = np.maximum(size[sent.positions], count)
-            ascending[sent.positions] += np.bincount(falls, minlength=len(count)) == 0
-            key = whose * shape[1] + code
-            tenths[0, turn * TENTHS // count[row], key] += 1
-            tenths[1, 0 if numbers is None else _tenths(sent.entry_numbers[first], row), key] += 1
-        place[once + more < rounds] = np.inf
-        key = np.flatnonzero(once + more)
-        return cls(rounds, once, more, place, size, ascending, key, tenths[:, :, key])
-
-    def select_users(self, some: NDArray[np.bool_]) -> ListStatistics:
-        """Returns the statistics of the users in the mask ``some`` (n,)."""
-        if some.all():
-            return self
-        owner, code = np.divmod(self.pair_keys, self.n_single.shape[1])
-        of_some = some[owner]
-        key = (np.cumsum(some) - 1)[owner[of_some]] * self.n_single.shape[1] + code[of_some]
-        parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return ListStatistics(**parts, pair_keys=key, tenths=self.tenths[:, :, of_some])
-
-
-def _find_numbers(view: View, name: str) -> str | None:
-    """Returns the component with one number per entry of the lists in ``name``, or None."""
-    shape = last_sent(view, name).shape
-    same_shape = (n for n in list_names(view) if last_sent(view, n).shape == shape and n != name)
-    return next((n for n in same_shape if last_sent(view, n).kind is Kind.RATINGS), None)
-
-
-def _find_distinct(
-    row: NDArray[np.intp], entries: NDArray[np.int64], codes: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Finds the distinct codes of each list, in the order of the lists and of first occurrence.
-
-    row: index of the list of each entry
-    entries: list entries, of all lists together
-    codes: the codes to find, ascending
-
-    Returns three arrays with one entry per list and distinct code: the index of the first such
-    entry, the index of the code in ``codes``, and its number of occurrences in the list.
-    """
-    code = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
-    known = np.flatnonzero(codes[code] == entries)
-    key = row[known] * len(codes) + code[known]
-    first, times = np.unique(key, return_index=True, return_counts=True)[1:]
-    order = np.argsort(first)
-    first = known[first[order]]
-    return first, code[first], times[order]
-
-
-def _tenths(numbers: NDArray[Any], row: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Returns the tenth (0 to 9) of its list, ordered by size, in which each number is.
-
-    ``row`` is the index of each number's list; numbers of a list are adjacent.
-    """
-    order = np.lexsort((numbers, row))
-    count = np.bincount(row)
-    rank = np.empty(len(row), np.intp)
-    rank[order] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    return np.asarray(rank * TENTHS // count[row])

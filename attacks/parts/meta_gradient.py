@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.attacks.parts.uploads import safe_ratio
+
 _STEPS = 20
 _STARTS = ((2, (0.0,)), (4, (0.0, 0.5)))  # number of groups; relative ranks of the first centre
 _REACH = 0.05  # share of rows that are farther away than the next centre
@@ -71,17 +73,12 @@ def _points(rows: NDArray[Any], sizes: NDArray[Any], kept: NDArray[np.bool_]) ->
 
     The plane is that of the two principal directions of the unit rows of a message.
     """
-    unit = _divide(rows, sizes)
+    unit = safe_ratio(rows, sizes[:, :, None])
     plane = np.linalg.eigh(unit.transpose(0, 2, 1) @ unit)[1][:, :, -2:]
     inside = unit @ plane
     length = np.log(np.where(kept, sizes, 1.0))
-    inside = _divide(inside, np.linalg.norm(inside, axis=2))
+    inside = safe_ratio(inside, np.linalg.norm(inside, axis=2, keepdims=True))
     return np.concatenate([inside, length[:, :, None]], axis=2).astype(np.float64)
-
-
-def _divide(rows: NDArray[Any], sizes: NDArray[Any]) -> NDArray[Any]:
-    out, some = np.zeros_like(rows), sizes[:, :, None] > 0
-    return np.asarray(np.divide(rows, sizes[:, :, None], out=out, where=some))
 
 
 def _nearest(

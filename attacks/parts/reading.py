@@ -8,16 +8,30 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_expit, logsumexp
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks import readers as family
-from fedrec_auditor.attacks.parts.shadow_reader import ShadowReader
-from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text
-from fedrec_auditor.attacks.readers.base import Evidence, Reader, pool_evidence
-from fedrec_auditor.targets.transcript import View
+from fedrec_auditor.attacks.parts.shadow_reader import (
+    MAX_SECONDS,
+    MIN_SHADOWS,
+    FormReaders,
+    ShadowReader,
+    choose_rounds,
+    draw_like_users,
+    run_on_accepted,
+)
+from fedrec_auditor.attacks.parts.uploads import item_odds, list_names, read_rounds, refusal_text
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, pool_evidence, prior
+from fedrec_auditor.targets.compute import iter_blocks
+from fedrec_auditor.targets.transcript import DATA_KINDS, View
 
 # Maximum number of users times items of evidence that is kept in memory: 64 MiB per table.
 MAX_CACHED = 2**23
@@ -100,3 +114,255 @@ def _unread(view: View) -> str:
     if view.public.device_code is None:
         return f"{known} To read messages of any other form, the attack needs the client's code."
     return f"{known} {ShadowReader().refusal(view)}"
+
+
+# Calibration of evidence: weakens log-likelihood ratios of interactions that are overconfident.
+#
+# Evidence is what readers (``attacks/readers``) infer from messages: the log-likelihood ratio that
+# a user interacted with an item. Calibration multiplies all ratios by one scale in [0, 1], which
+# keeps their signs and their order. A bend additionally limits large ratios that are wrong too
+# often. The terms for users' activity have a scale of their own. Ratios that are infinite, because
+# the messages prove the entry, stay unchanged. Scales and bend are fitted to information that the
+# adversary may have:
+#
+# 1. Shadows (simulated users). The devices' code runs, in the rounds of the view, on simulated
+#    histories: items by their popularity, users of log-normal activity. The readers read these
+#    messages in the same way as users' messages, and scales and bend maximise the likelihood of the
+#    simulated histories, which are known: a logistic regression on ratios and activity, with the
+#    log-odds of popularity as an offset (Platt 1999). Evidence is unchanged unless shadows refute
+#    it by three standard errors over shadows. If shadows refute the evidence but popularity clearly
+#    supports it, ratios are only bent, to at most 16 nats, because simulated messages may differ
+#    from users' messages.
+# 2. Popularity, with or without the devices' code. For an item that a known share pi of the users
+#    interacted with, a score falls into bin b with the probability pi f1(b) + (1 - pi) f0(b), where
+#    f1 and f0 are the distributions of scores of positives and of negatives. Items of different
+#    shares therefore show the difference between the distributions, without any user's history.
+#    Popularity weakens only evidence that it refutes clearly, because scores may depend on
+#    popularity for other reasons. Source: likelihood of a mixture with known weights.
+
+_ERRORS = 3.0  # standard errors over shadows that refute evidence
+_BINS = 64
+_SAMPLE = 2**20  # number of scores that define the bins
+_TOGETHER = 2**22  # number of scores that are counted at once
+_CLEAR = 20.0  # difference in log-likelihood, in nats, that refutes evidence
+_TINY = 1e-9
+_SCALES_MEMO = "scales"
+_BENDS = 0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0
+
+Numbers = NDArray[np.floating[Any]]
+Floats = NDArray[np.float64]
+
+
+class Calibration(NamedTuple):
+    """Factors that weaken evidence (log-likelihood ratios of interactions) that is overconfident.
+
+    ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
+    activity: factor of the terms that users' activities add to the log-odds of interactions
+    bend: makes r / (1 + bend |r|) stay below 1 / bend nats; 0 for no limit
+    """
+
+    ratio: float
+    activity: float
+    bend: float
+
+    def rescale(self, ratio: Numbers) -> Numbers:
+        """Returns log-likelihood ratios r scaled to ratio * r / (1 + bend |r|), same shape."""
+        return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
+
+
+# Factors that leave evidence unchanged.
+UNSCALED = Calibration(1.0, 1.0, 0.0)
+_NOTHING = Calibration(0.0, 0.0, 0.0)
+_DISPUTED = Calibration(1.0, 1.0, _BENDS[1])  # in case evidence on a few users is wrong but strong
+
+
+def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
+    """Returns the log-likelihood ratios of users' interactions, weakened where overconfident.
+
+    view: messages and public parameters that the adversary sees
+    users: indices of the users, ascending (n,)
+
+    Readers (``attacks/readers``) infer the ratios from the messages. Simulated users and the
+    popularity of items show how much the readers overstate them. Raises InputError if no reader can
+    read the messages.
+    """
+    evidence = read_evidence(view, users)
+    if evidence.log_ratio is None:
+        return evidence
+    if _SCALES_MEMO not in view.cache:
+        view.cache[_SCALES_MEMO] = _scales_of_shadows(view, evidence)
+    by, odds = view.cache[_SCALES_MEMO], item_odds(view)
+    return _scale(evidence, by) if odds is None else calibrated(evidence, odds, view.add_note, by)
+
+
+def calibrated(
+    evidence: Evidence,
+    items: Floats,
+    tell: Callable[[str], None] | None = None,
+    by: Calibration | None = None,
+) -> Evidence:
+    """Weakens log-likelihood ratios of interactions that the items' popularity does not support.
+
+    evidence: log-likelihood ratios of users and items (n, M)
+    items: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
+    tell: function that receives a sentence if the ratios are weakened or disputed
+    by: factors that were fitted to simulated users and are applied first; if popularity clearly
+        contradicts them, large ratios are only limited (``Calibration.bend``)
+
+    If popularity clearly refutes the result, all ratios are multiplied by the factor that
+    popularity supports. Infinite ratios, whose entries are proved, stay unchanged.
+    """
+    ratio = evidence.log_ratio
+    assert ratio is not None
+    known = np.flatnonzero(np.isfinite(items))
+    counts, stated = _count(ratio, known)
+    some = counts.any(axis=1)
+    counts, odds = counts[some], items[known[some], None]
+
+    def loss(scales: Calibration) -> float:
+        return -_likelihood(counts, odds, scales.rescale(stated))
+
+    best, note = UNSCALED, ""
+    if by is not None and by != UNSCALED:
+        best, note = by, "The attack trusts messages as far as tests with the devices' code allow."
+        if loss(by) > loss(UNSCALED) + _CLEAR:
+            best, note = _DISPUTED, "Popularity contradicts the tests with the devices' code."
+    if loss(best) > loss(_NOTHING) + _CLEAR:
+        note = "The attack trusts messages as far as the popularity of items allows."
+        fit = minimize_scalar(
+            lambda scale: loss(Calibration(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
+        )
+        best = Calibration(float(fit.x), float(fit.x), 0.0)
+        best = best if loss(best) < loss(_NOTHING) else _NOTHING
+    if note and tell is not None:
+        tell(note)
+    return _scale(evidence, best)
+
+
+def fit_scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Calibration:
+    """Fits the factors of log-likelihood ratios that make users' known histories most likely.
+
+    evidence: log-likelihood ratios of interactions of n users and M items
+    histories: True if the user interacted with the item (n, M)
+    items: log-odds of the items (M,)
+
+    All factors are 1 (``UNSCALED``) unless a smaller factor of the ratios or of users' activity is
+    better by three standard errors over users. Infinite ratios, whose entries are proved, do not
+    count.
+    """
+    assert evidence.log_ratio is not None
+    finite = np.isfinite(evidence.log_ratio)
+    ratio = np.where(finite, evidence.log_ratio, 0).clip(-CERTAIN, CERTAIN).astype(np.float64)
+    activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
+
+    def slopes(bent: Floats, weights: Floats) -> Floats:
+        wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
+        return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
+
+    def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
+        odds = items + weights[0] * bent + weights[1] * activity
+        likelihood = log_expit(np.where(histories, odds, -odds)).mean()
+        return -likelihood, -slopes(bent, weights).sum(axis=1) / histories.size
+
+    whole = slopes(ratio, np.ones(2))
+    error = _ERRORS * whole.std(axis=1) / np.sqrt(len(histories)) + _TINY
+    if (whole.mean(axis=1) >= -error).all():
+        return UNSCALED
+    fits = []
+    for bend in _BENDS:
+        bent = (Calibration(1.0, 1.0, bend).rescale(ratio),)
+        fit = minimize(loss, np.ones(2), bent, "L-BFGS-B", jac=True, bounds=[(0, 1), (0, 1)])
+        fits.append((float(fit.fun), Calibration(float(fit.x[0]), float(fit.x[1]), bend)))
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _scales_of_shadows(view: View, evidence: Evidence) -> Calibration:
+    """Returns the factors by which messages of simulated users weaken log-likelihood ratios.
+
+    All factors are 1 without the devices' code, if that code is too slow or refuses the simulated
+    histories, or if the messages are read by a ``ShadowReader``, which calibrates its ratios
+    itself.
+    """
+    readers, client = readers_of(view), view.public.device_code
+    learned = any(isinstance(reader, ShadowReader) for reader in readers)
+    if client is None or learned or ShadowReader().refusal(view):
+        return UNSCALED
+    read, odds, rng = (
+        read_rounds(view, list_names(view)[0]),
+        item_odds(view),
+        np.random.default_rng(0),
+    )
+    of_data = all(part.kind in DATA_KINDS for _, _, part in read)
+    rounds = [seen for seen, _, _ in read] if of_data else choose_rounds(view)
+    if MIN_SHADOWS * len(rounds) * client.call_seconds > MAX_SECONDS:
+        return UNSCALED
+    items = prior(evidence)[0] if odds is None else odds
+    chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
+    met = draw_like_users(MIN_SHADOWS, chance.astype(np.float32), client.size_range, rng)
+    known = FormReaders(readers, replace(view, rounds=tuple(rounds)))
+    try:
+        taken, sent, _ = run_on_accepted(
+            met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
+        )
+    except InputError as error:
+        view.add_note(f"The attack could not be tested on simulated users: {error}")
+        return UNSCALED
+    shadows = known.shadow_evidence(sent, len(taken))
+    return UNSCALED if shadows.log_ratio is None else fit_scales(shadows, met[taken], items)
+
+
+def _scale(evidence: Evidence, by: Calibration) -> Evidence:
+    """Multiplies evidence by the factors ``by``: log-likelihood ratios, and terms of activity.
+
+    Infinite ratios stay unchanged.
+    """
+    if by == UNSCALED:
+        return evidence
+    ratio = evidence.log_ratio
+    assert ratio is not None
+    items, activity = prior(evidence)
+    finite = np.isfinite(ratio)
+    weaker = by.rescale(np.where(finite, ratio, 0))
+    ratio = np.where(finite, weaker.astype(ratio.dtype), ratio)
+    return replace(evidence, log_ratio=ratio, item_odds=items, activity=by.activity * activity)
+
+
+def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+    """Counts log-likelihood ratios by item and bin, (m, B); returns also each bin's mean, (B,).
+
+    ratio: log-likelihood ratios of users and items (n, M); infinite ratios are omitted
+    items: indices of the items to count (m,)
+    """
+    few = ratio[:: 1 + ratio.size // _SAMPLE]
+    few = few[np.isfinite(few)].clip(-CERTAIN, CERTAIN)
+    shares = np.linspace(0, 1, _BINS + 1)[1:-1]
+    cuts = np.unique(np.quantile(few, shares)) if len(few) else few
+    counts, total = np.zeros((len(items), len(cuts) + 1)), np.zeros(len(cuts) + 1)
+    for some in iter_blocks(len(ratio), len(items), _TOGETHER):
+        scores = ratio[some][:, items]
+        user, item = np.isfinite(scores).nonzero()
+        scores = scores[user, item].clip(-CERTAIN, CERTAIN)
+        bins = np.searchsorted(cuts, scores)
+        total += np.bincount(bins, scores, counts.shape[1])
+        cells = np.bincount(item * counts.shape[1] + bins, minlength=counts.size)
+        counts += cells.reshape(counts.shape)
+    filled = counts.any(axis=0)
+    counts = counts[:, filled]
+    return counts, total[filled] / counts.sum(axis=0)
+
+
+def _likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
+    """Returns the largest log-likelihood of the counts of scores by item and bin.
+
+    counts: number of users whose score of the item is in the bin (m, B)
+    odds: log-odds of the items' popularity (m, 1)
+    ratio: assumed log-likelihood ratio of each bin (B,)
+
+    The distribution of scores of items without an interaction is the one that reproduces the total
+    count of each bin.
+    """
+    chance = np.logaddexp(log_expit(-odds), log_expit(odds) + ratio)
+    size = np.log(counts.sum(axis=1, keepdims=True))
+    chance += np.log(counts.sum(axis=0)) - logsumexp(size + chance, axis=0)
+    chance -= logsumexp(chance, axis=1, keepdims=True)
+    return float((counts * chance).sum())

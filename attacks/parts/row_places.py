@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, expit
 
-from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages
+from fedrec_auditor.attacks.parts.uploads import ChangeBlock, ModelMessages, safe_ratio
 
 # Positions of the rows of noisy item tables along the direction of their sender.
 #
@@ -219,7 +219,7 @@ def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
     pairs = sent_by.T @ sent_by * items
     np.fill_diagonal(pairs, 0)
     deviation = noise * np.sqrt(pairs)[:, None, :, None]
-    blocks[:] = np.divide(blocks, deviation, out=np.zeros_like(blocks), where=deviation > 0)
+    blocks[:] = safe_ratio(blocks, deviation)
     values, vectors = np.linalg.eigh(cross)
     values[values <= 2 * np.sqrt(len(cross)) + MAX_BY_CHANCE * len(cross) ** (-1 / 6)] = 0
     signal: Floats = (vectors * values) @ vectors.T

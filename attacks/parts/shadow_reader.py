@@ -25,9 +25,15 @@ from fedrec_auditor.attacks.parts.item_features import (
     is_signature,
     mark_inputs,
 )
-from fedrec_auditor.attacks.parts.prior import posterior, shrunk_activity
 from fedrec_auditor.attacks.parts.uploads import list_names, read_rounds, refusal_text, senders
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, pool_evidence
+from fedrec_auditor.attacks.readers.base import (
+    CERTAIN,
+    Evidence,
+    Reader,
+    pool_evidence,
+    posterior,
+    shrunk_activity,
+)
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.transcript import (
     Broadcast,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input, JointInput, KnownProducts, add_inputs
-from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text
+from fedrec_auditor.attacks.parts.uploads import list_names, refusal_text, safe_ratio
 from fedrec_auditor.targets.transcript import View
 
 
@@ -40,8 +40,7 @@ def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     The counts are right guesses, users of the class, and guesses of the class.
     """
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
-    sizes = truth + guessed
-    return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
+    return safe_ratio(2.0 * hits, truth + guessed)
 
 
 def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -216,15 +215,14 @@ class Problem:
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
-    def leave_one_out(self, penalty: float = _PENALTY) -> float:
+    def leave_one_out(self) -> float:
         """Returns how well ridge regression guesses each user of known class from all others.
 
         The measure is the area under the ROC curve, averaged over classes. The guess of each user
-        has a closed form (Allen 1974): one k x k inverse for all users. ``penalty`` is a multiple
-        of the mean squared length of the users' rows. At most 600 known users, evenly spaced, are
-        used.
+        has a closed form (Allen 1974): one k x k inverse for all users. At most 600 known users,
+        evenly spaced, are used.
         """
-        return float(self._areas(np.array([penalty]))[0])
+        return float(self._areas(np.array([_PENALTY]))[0])
 
     def best_penalty(self) -> float:
         """Returns the ridge penalty with the best ``leave_one_out``; of equal ones the largest."""

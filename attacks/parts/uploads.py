@@ -127,41 +127,6 @@ def read_entries(
         yield places[rows], entries
 
 
-@dataclass(frozen=True, slots=True)
-class SentLists:
-    """Entries of the lists that some users sent, without the padding of short lists.
-
-    positions: positions of the users who sent a list, among the requested users (n,)
-    owners: index into ``positions`` of the owner of each entry, ascending (E,)
-    entries: the listed item indices or codes, in the order of the list (E,)
-    entry_numbers: the number, such as a rating, sent with each entry (E,); empty without such
-        numbers
-    """
-
-    positions: NDArray[np.intp]
-    owners: NDArray[np.intp]
-    entries: NDArray[np.int64]
-    entry_numbers: NDArray[Any]
-
-
-def read_lists(
-    users: NDArray[np.int64],
-    senders: NDArray[np.integer[Any]],
-    component: Component,
-    beside: Component | None = None,
-) -> SentLists:
-    """Returns the lists that ``users`` (ascending indices) sent in one round.
-
-    senders: index of the user who sent each message of ``component`` (n,)
-    component: messages that are lists
-    beside: messages with a number for each entry of the lists, or None
-    """
-    positions, places = match_users(senders, users)
-    row, column, entries = component.list_entries(positions)
-    numbers = np.zeros(0) if beside is None else beside.lookup(positions, row, column)
-    return SentLists(places, row, entries.astype(np.int64), numbers)
-
-
 def select_at(component: Component, positions: NDArray[np.intp]) -> Component:
     """Returns the messages at ``positions`` (ascending); the component itself if these are all."""
     return component if len(positions) == len(component) else component.take(positions)
@@ -593,15 +558,23 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     table: item table as broadcast (M, d)
     count: number of senders
 
-    The result is a list of at most one array (M, d). A sum does not state its kind. It counts as a
-    sum of models if subtracting the broadcast table once per sender brings it nearer to zero.
+    The result is a list of at most one array (M, d).
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
-            plain = np.asarray(part, dtype=np.float64)
-            moved = plain - count * table
-            return [moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain]
+            return [change_of_sum(part, table, count)]
     return []
+
+
+def change_of_sum(total: NDArray[Any], base: NDArray[Any], count: int) -> Floats:
+    """Returns the change of the model that ``total``, a sum of ``count`` messages, makes.
+
+    A sum does not state its kind. It counts as a sum of models if subtracting the broadcast
+    ``base`` once per message brings it nearer to zero.
+    """
+    plain = np.asarray(total, dtype=np.float64)
+    moved = plain - count * np.asarray(base, dtype=np.float64)
+    return moved if np.vdot(moved, moved) < np.vdot(plain, plain) else plain
 
 
 def estimate_popularity(view: View) -> Floats:
@@ -618,7 +591,7 @@ def estimate_popularity(view: View) -> Floats:
        model, if the adversary's view shows no changes), with the sign under which few items are far
        out, because popularity is skewed.
     3. A loss over all items (setting ``alpha``) adds -V X to the change of V, with X the sum of x
-       x^T over user vectors x; this term is projected off: see step 1 of ``coordinate_reports``.
+       x^T over user vectors x; this term is projected off: see step 1 in ``report_readers``.
 
     Rounds with numbers that are not finite are ignored. Source: derived here.
     """
@@ -713,3 +686,13 @@ def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     place = up * np.clip((values - (left + right) / 2) / half, -1, 1)
     spread = np.maximum(ordered.var(axis=1), np.finfo(np.float64).tiny)
     return place, top[:, 0] / spread
+
+
+def safe_ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
+    """Returns ``part / whole`` elementwise, and 0 where ``whole`` is not positive.
+
+    The result of integers is in double precision.
+    """
+    shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
+    out = np.zeros(shape, np.result_type(part, whole, np.float32))
+    return np.asarray(np.divide(part, whole, out=out, where=whole > 0))

@@ -32,6 +32,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     item_messages,
     item_name,
     model_messages,
+    safe_ratio,
 )
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
@@ -230,4 +231,4 @@ def first_layer_input(
     wide, by = weight.astype(np.float64), bias.astype(np.float64)
     size = np.sum(by**2, axis=1, keepdims=True)
     dot = (by[:, None] @ wide)[:, 0]
-    return np.asarray(np.divide(dot, size, out=np.zeros_like(dot), where=size > 0))
+    return safe_ratio(dot, size)

@@ -50,6 +50,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     group_by_rows,
     item_messages,
     model_messages,
+    safe_ratio,
     scatter_rows,
 )
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
@@ -342,7 +343,8 @@ def _places(
     direction = fit_axis(change)
     along, apart = _line(change, direction)
     if counts is None:
-        up = _majority(along, touched)
+        # Most changed rows belong to drawn items without an interaction.
+        up = np.where((np.sign(along) * touched).sum(axis=1) > 0, -1, 1).astype(np.float32)
     elif vectors is not None:
         up = np.where(np.einsum("nd,nd->n", direction, vectors) < 0, -1, 1).astype(np.float32)
     else:
@@ -399,24 +401,12 @@ def fit_axis(change: NDArray[np.float32]) -> NDArray[np.float32]:
 def _split(change: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns lengths of rows, (n, M), and directions, (n, M, d); zero rows stay zero."""
     sizes = np.linalg.norm(change, axis=2)
-    out, some = np.zeros_like(change), sizes[:, :, None] > 0
-    return sizes, np.divide(change, sizes[:, :, None], out=out, where=some)
+    return sizes, safe_ratio(change, sizes[:, :, None])
 
 
 def _unit(direction: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns columns (n, d, 1) scaled to length 1; zero columns stay zero."""
-    length = np.linalg.norm(direction, axis=1, keepdims=True)
-    out = np.zeros_like(direction)
-    return np.asarray(np.divide(direction, length, out=out, where=length > 0))
-
-
-def _majority(along: NDArray[np.float32], touched: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Returns +1 for a user most of whose changed rows have a negative position, else -1, (n,).
-
-    ``along`` are positions on the user's line. Most rows belong to drawn items without an
-    interaction, whose positions become negative by this sign.
-    """
-    return np.where((np.sign(along) * touched).sum(axis=1) > 0, -1, 1).astype(np.float32)
+    return safe_ratio(direction, np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def _popular(
@@ -428,6 +418,5 @@ def _popular(
     """
     share = touched.sum(axis=1, keepdims=True)
     total = (touched * counts).sum(axis=1, keepdims=True)
-    mean = np.divide(total, share, out=np.zeros(share.shape), where=share > 0)
-    slope = np.einsum("nm,nm->n", along, touched * (counts - mean))
+    slope = np.einsum("nm,nm->n", along, touched * (counts - safe_ratio(total, share)))
     return np.where(slope < 0, -1, 1).astype(np.float32)

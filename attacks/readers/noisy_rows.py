@@ -38,19 +38,23 @@ Rao 1948.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts import step_mixture
-from fedrec_auditor.attacks.parts.prior import shrunk_activity
-from fedrec_auditor.attacks.parts.row_places import places
+from fedrec_auditor.attacks.parts import row_places
+from fedrec_auditor.attacks.parts.row_places import MAX_BY_CHANCE, RowPositions
 from fedrec_auditor.attacks.parts.uploads import item_messages, item_odds
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader, shrunk_activity
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_vectors, with_vectors
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
+from fedrec_auditor.targets.compute import map_in_threads
 from fedrec_auditor.targets.transcript import Kind, View
 
 # Maximum number of messages that are read per user.
@@ -92,12 +96,12 @@ class NoisyRows(MessageReader):
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
-        positions = places(rounds, sample, present, vectors, item_odds(view))
+        positions = row_places.places(rounds, sample, present, vectors, item_odds(view))
         if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = step_mixture.fit_mixture(positions.select(sample), negatives, item_odds(view))
+        common = fit_mixture(positions.select(sample), negatives, item_odds(view))
         for some in np.array_split(present, -(-count // _NUMBERS)):
-            of_some = step_mixture.fit_evidence(positions.select(some), negatives, common)
+            of_some = fit_evidence(positions.select(some), negatives, common)
             at = np.searchsorted(users, of_some.users)
             ratio[at] = np.clip(of_some.log_ratio, -CERTAIN, CERTAIN)
         evidence = Evidence(users=users, log_ratio=ratio, item_odds=common.item_odds)
@@ -118,3 +122,324 @@ def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
         out[np.searchsorted(users, present)] += rows
     return out
+
+
+# Mixture model of item-row positions in noisy messages, which yields evidence on interactions.
+#
+# A position is how far noise and training changed an item's row along the sender's direction
+# (``row_places``), in standard deviations of the noise. The model is that of
+# ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
+
+Parts = dict[int, NDArray[np.float32]]
+
+_STEPS = 30
+_ALIKE = 10  # number of first iterations, in which all messages share a step and users a share
+_SHARE, _COUNTS = 0.05, 10.0  # initial share of own items, and its weight in items
+_FARTHEST = 12.0  # largest position, in standard deviations
+_MOST = 3  # maximum number of times that a negative is drawn
+_LEVEL = 3.0  # inverse prior variance of tilts: that of a uniform distribution on [-1, 1]
+_STEEPEST = 0.95  # largest tilt
+_LEAST, _TINY = 1e-6, 1e-30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMixture:
+    """Parameters of a mixture model of item-row positions that are the same for all messages.
+
+    A position is the change of an item's row along the sender's direction. Positives are items with
+    which the user interacted; negatives are drawn by the device.
+
+    step_sign: sign of the direction in which rows of positives change, +1 or -1
+    flip_above: mean position, in standard deviations, above which a user's direction is reversed,
+        because more rows should move down than up
+    mean_step: mean of the messages' step sizes, which are normally distributed
+    step_variance: variance of the step sizes
+    mean_share: mean of the users' shares of positives among items, which are beta-distributed
+    prior_weight: weight of this beta distribution as a prior, as a number of observed items
+    item_odds: log-odds that a user of mean share interacted with each item (M,)
+    step_excess: relative excess of a positive's step over a negative's, from -1 to 1 (M,); low for
+        items that the model knows to be popular, as it has little left to learn from their users
+    moved_steps: number of steps that a negative's row moves if the negative is drawn 0, 1, 2, or
+        more times (4,)
+    """
+
+    step_sign: float
+    flip_above: float
+    mean_step: float
+    step_variance: float
+    mean_share: float
+    prior_weight: float
+    item_odds: NDArray[np.float64]
+    step_excess: NDArray[np.float64]
+    moved_steps: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureFit:
+    """Log-ratios of users' interactions, from a mixture model of the positions of item rows.
+
+    mixture: parameters of the model that are the same for all messages
+    users: indices of the users, ascending (n,)
+    log_ratio: log-likelihood ratios of interactions (n, M)
+    shares: share of all items that each user interacted with (n,)
+    log_lik: log-likelihood of the mixture
+    """
+
+    mixture: StepMixture
+    users: NDArray[np.int64]
+    log_ratio: NDArray[np.float32]
+    shares: NDArray[np.float64]
+    log_lik: float
+
+
+def fit_mixture(
+    places: RowPositions, negatives: float, items: NDArray[np.float64] | None = None
+) -> StepMixture:
+    """Fits the parameters of the mixture model that are the same for all messages.
+
+    The mixture is of item rows with and without an interaction of the sender.
+
+    places: positions of item rows along their sender's direction, in standard deviations of noise
+    negatives: number of items without interaction that a device draws per interaction
+    items: log-odds that a user interacted with each item, if they are known (M,)
+
+    A direction is known up to its sign. The signs, of all users together and of each user, are
+    chosen by likelihood, in fits in which all messages have one step size.
+    """
+    ends = (1.0, -1.0) if negatives and not places.has_sign else (1.0,)
+    turned = (
+        (np.inf,)
+        if places.is_similar
+        else (np.inf, MAX_BY_CHANCE, 0.0)
+        if places.is_aligned
+        else (0.0,)
+    )
+    turned = turned if negatives > 1 else (np.inf,)
+    firsts = [_first(places, negatives, *way, items) for way in product(ends, turned)]
+    fit = partial(fit_evidence, places, negatives, learning=True, known=items is not None)
+    likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).log_lik)
+    return fit(likeliest).mixture
+
+
+def _first(
+    places: RowPositions,
+    negatives: float,
+    end: float,
+    turned: float,
+    items: NDArray[np.float64] | None,
+) -> StepMixture:
+    """Returns initial parameters of the mixture, from the mean and variance of all positions.
+
+    end, turned: ``step_sign`` and ``flip_above`` of the result
+
+    Positives are items with which the user interacted; negatives are drawn by the device. For a
+    share s of positives among items, q negatives per positive and a step a, the mean is about -(q -
+    1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared mean.
+    """
+    place, share = places.values, _SHARE
+    mean = end * float(place.mean(dtype=np.float64))
+    excess = max(float(place.var(dtype=np.float64)) - 1, 0.01)
+    if negatives > 1 and mean < 0:
+        squares = (excess + mean**2) * (negatives - 1) ** 2 / mean**2 - negatives**2
+        share = float(np.clip((negatives + 1) / max(squares, _TINY), 0.1 * _SHARE, 5 * _SHARE))
+    if items is None:
+        items = np.full(place.shape[1], logit(share))
+    else:
+        share = float(expit(items).mean())
+    step = float(np.sqrt(excess / (share * (1 + negatives))))
+    return StepMixture(
+        step_sign=end,
+        flip_above=turned,
+        mean_step=step,
+        step_variance=step**2,
+        mean_share=share,
+        prior_weight=_COUNTS,
+        item_odds=items,
+        step_excess=np.zeros(len(items)),
+        moved_steps=np.arange(_MOST + 1.0),
+    )
+
+
+def fit_evidence(
+    places: RowPositions,
+    negatives: float,
+    mixture: StepMixture,
+    *,
+    learning: bool = False,
+    known: bool = False,
+    turns: int = _STEPS,
+) -> MixtureFit:
+    """Fits a model of item-row positions to messages, which gives log-ratios of interactions.
+
+    places: positions of item rows along their sender's direction
+    negatives: number of items without interaction that a device draws per interaction
+    mixture: parameters that are the same for all messages, or their initial values
+    learning: True to fit these parameters too
+    known: True to keep ``item_odds`` and their mean ``mean_share``
+    turns: number of iterations
+
+    Each message has its own step size, and each user a share of items with interactions; both are
+    fitted. Missing information is counted as by Louis (1982): the uncertainty that it leaves is
+    part of the variance between users.
+    """
+    users, first, whose = np.unique(places.senders, return_index=True, return_inverse=True)
+    if not len(users):
+        none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
+        return MixtureFit(
+            mixture=mixture, users=users, log_ratio=none, shares=np.zeros(0), log_lik=0.0
+        )
+    place = np.clip(mixture.step_sign * places.values, -_FARTHEST, _FARTHEST)
+    if np.isfinite(mixture.flip_above):
+        sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
+        mean = np.add.reduceat(place.sum(axis=1, dtype=np.float64), first) / np.sqrt(sizes)
+        place[(mean > mixture.flip_above)[whose]] *= -1
+    steps, shares = np.full(len(place), mixture.mean_step), np.full(len(users), mixture.mean_share)
+    items = place.shape[1]
+    for turn in range(turns + 1):
+        rate = negatives * shares / (1 - shares)
+        own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
+        of_own, rest = (_total(parts) for parts in (own, others))
+        ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
+        prior = mixture.item_odds + (logit(shares) - logit(mixture.mean_share))[:, None]
+        odds = ratio + prior.astype(np.float32)
+        if turn == turns:
+            break
+        p_own = expit(odds)
+        weight, moved = np.zeros(len(place)), np.zeros(len(place))
+        tilted, level = np.zeros(items), np.full(items, _LEVEL)
+        travelled = np.full((_MOST + 1, 2), _LEAST)
+        moving = [
+            (times, given, density)
+            for parts, given in ((own, p_own[whose] / of_own), (others, (1 - p_own)[whose] / rest))
+            for times, density in parts.items()
+            if times
+        ]
+        of_parts = map_in_threads(partial(_moments, place, steps, mixture), moving)
+        for (times, _, _), (weights, moves, squares, along) in zip(moving, of_parts, strict=True):
+            weight += weights
+            moved += moves
+            size, way = mixture.moved_steps[abs(times)], np.sign(times)
+            level += size**2 * squares
+            tilted += size * (along - way * size * squares)
+            if times < 0:
+                straight = 1 - mixture.step_excess
+                travelled[-times] = [-(straight @ along), straight**2 @ squares]
+        expected = p_own.sum(axis=1, dtype=np.float64)
+        share = mixture.mean_share
+        if learning and not known:
+            share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
+        step, variance, counts = mixture.mean_step, mixture.step_variance, mixture.prior_weight
+        if learning and turn < _ALIKE:
+            step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
+            variance = step**2
+            steps[:], shares[:] = step, share
+        else:
+            sure = weight + 1 / (variance + _TINY)
+            steps = np.maximum((moved + step / (variance + _TINY)) / sure, 0)
+            shares = np.clip((expected + counts * share) / (items + counts), _LEAST, 0.5)
+            if learning:
+                step = float(steps.mean())
+                variance = float(np.mean((steps - step) ** 2 + 1 / sure))
+                doubt = np.mean(p_own * (1 - p_own), axis=1) / (share * (1 - share))
+                worth = counts + items * np.clip(1 - doubt, 0, 1)
+                apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
+                counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
+        if learning and negatives:
+            if turn >= _ALIKE:
+                reach = (travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)).clip(
+                    np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
+                )
+                mixture = replace(mixture, moved_steps=reach)
+            tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
+            mixture = replace(mixture, step_excess=tilts)
+        if learning:
+            rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
+            item_odds = mixture.item_odds if known else logit(np.clip(rate, _LEAST, 1 - _LEAST))
+            mixture = replace(
+                mixture,
+                mean_step=step,
+                step_variance=variance,
+                mean_share=share,
+                prior_weight=counts,
+                item_odds=item_odds,
+            )
+    given = expit(prior).astype(np.float32)
+    fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
+    fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.step_excess).sum()
+    return MixtureFit(
+        mixture=mixture, users=users, log_ratio=ratio, shares=shares, log_lik=float(fit)
+    )
+
+
+def _densities(
+    place: NDArray[np.float32],
+    steps: NDArray[np.float64],
+    rate: NDArray[np.float64] | None,
+    mixture: StepMixture,
+) -> tuple[Parts, Parts]:
+    """Returns densities (T, M) of row positions for items with an interaction and for others.
+
+    The result is two dicts. Keys are numbers of steps in the direction of interactions (negative:
+    against it), and each density is weighted by the probability of its key. Other items are drawn
+    ``rate`` (T,) times on average; if ``rate`` is None, only items with an interaction move, in
+    either direction.
+    """
+
+    def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
+        height = np.asarray(chance, dtype=np.float32)
+        away = place - steps.astype(np.float32)[:, None] * _farther(times, mixture)
+        return np.exp(-(away**2) / 2) * height.reshape(-1, 1)
+
+    if rate is None:
+        return {times: normal(times, 0.5) for times in (1, -1)}, {0: normal(0, 1.0)}
+    drawn = [rate**k * np.exp(-rate) / factorial(k) for k in range(_MOST)]
+    drawn.append(1 - np.sum(drawn, axis=0))
+    chances = {1: 1.0} | {-k: chance for k, chance in enumerate(drawn)}
+    densities = map_in_threads(lambda times: normal(times, chances[times]), chances)
+    others = dict(zip(chances, densities, strict=True))
+    return {1: others.pop(1)}, others
+
+
+def _moments(
+    place: NDArray[np.float32],
+    steps: NDArray[np.float64],
+    mixture: StepMixture,
+    part: tuple[int, NDArray[np.float32], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], ...]:
+    """Returns sums of one part of the mixture, to which steps, (T,), and tilts, (M,), are fitted.
+
+    place: row positions (T, M)
+    steps: step size of each message (T,)
+    part: number of steps in the direction of interactions, and two factors of the probability that
+        a row moved this number of steps (T, M)
+
+    The first two sums are over the rows of a message, the others over the messages.
+    """
+    times, given, density = part
+    chance, far, long = given * density, _farther(times, mixture), steps.astype(np.float32)
+    weights, squares = np.einsum("tm,m->t", chance, far**2), np.einsum("t,tm->m", long**2, chance)
+    chance *= place
+    return (
+        weights,
+        np.einsum("tm,m->t", chance, far),
+        squares,
+        np.einsum("t,tm->m", long, chance),
+    )
+
+
+def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
+    """Returns how far each item's row moves along the sender's direction, in step sizes, (M,).
+
+    ``times`` is the number of steps: above 0 in the direction of items with an interaction, below 0
+    against it.
+    """
+    far = (
+        np.sign(times)
+        * mixture.moved_steps[abs(times)]
+        * (1 + np.sign(times) * mixture.step_excess)
+    )
+    return np.asarray(far, dtype=np.float32)
+
+
+def _total(parts: Parts) -> NDArray[np.float32]:
+    return np.asarray(sum(parts.values()) + np.float32(_TINY), np.float32)

@@ -26,6 +26,7 @@ from fedrec_auditor.attacks.parts.uploads import (
     model_messages,
     read_entries,
     read_rounds,
+    safe_ratio,
     user_table,
 )
 from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, MessageReader
@@ -376,7 +377,7 @@ class RankOneChanges(MessageReader):
             gram = np.einsum("nmd,nme->nde", change, change, dtype=np.float64)
             total = np.einsum("ndd->n", gram)
             top = np.linalg.eigvalsh(gram)[:, -1]
-            shares.append(np.divide(top, total, out=np.zeros_like(top), where=total > 0))
+            shares.append(safe_ratio(top, total))
             whole = whole and bool(moved.any(axis=2).all())
         share = np.concatenate(shares)
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE

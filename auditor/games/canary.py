@@ -20,6 +20,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit
 from fedrec_auditor.auditor.worlds.one_run import MIN_CANARIES
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
+from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population
 
 # Number of items, at the end of the catalogue, that only a canary may rate.
@@ -178,22 +179,20 @@ def small_population(
     place[items] = np.arange(len(items))
     dense = interactions.keep_where(place[interactions.ratings.indices] >= 0)
     dense = dense.take_users(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
-    width, table = len(items) + NEW_ITEMS, dense.ratings
+    table, titles = dense.ratings, dense.titles
     numbers = table.data, place[table.indices], table.indptr
-    genres = dense.genres
-    if genres is not None:
-        flags = genres[items]
-        rarest = np.arange(flags.shape[1]) == np.argmin(flags.sum(axis=0))
-        genres = np.concatenate([flags, np.tile(rarest, (NEW_ITEMS, 1))])
-    last = int(interactions.items[-1])
-    titles = tuple(dense.titles[item] for item in items) if dense.titles else ()
-    return replace(
+    smaller = replace(
         dense,
-        items=np.concatenate([dense.items[items], last + 1 + np.arange(NEW_ITEMS)]),
-        ratings=sparse.csr_array(numbers, shape=(dense.n_users, width)),
-        genres=genres,
-        titles=titles + tuple(f"new item {k + 1}" for k in range(NEW_ITEMS) if titles),
+        items=dense.items[items],
+        ratings=sparse.csr_array(numbers, shape=(dense.n_users, len(items))),
+        genres=None if dense.genres is None else dense.genres[items],
+        titles=tuple(titles[item] for item in items) if titles else (),
     )
+    genres = np.zeros((NEW_ITEMS, 0), np.bool_)
+    if smaller.genres is not None:
+        rarest = np.arange(smaller.genres.shape[1]) == np.argmin(smaller.genres.sum(axis=0))
+        genres = np.tile(rarest, (NEW_ITEMS, 1))
+    return _add_items(smaller, int(interactions.items[-1]), genres)
 
 
 def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
@@ -340,14 +339,16 @@ def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -
     return f"; {len(refused)} more are left out because the client fails at them: {error}"
 
 
-def population_of_claims(population: Interactions, n_features: int) -> Population:
+def population_of_claims(data: Interactions, n_canaries: int = 0) -> Population:
     """Numbers of users, items and features for which the claims of a system are computed.
 
-    ``population``: the users except the canary (designed user), which is counted in addition.
-    ``n_features``: number of features of a user.
+    ``data``: the users except canaries (designed users).
+    ``n_canaries``: number of canaries, which are counted in addition.
     """
     return Population(
-        n_users=population.n_users + 1, n_items=population.n_items, n_features=n_features
+        n_users=data.n_users + n_canaries,
+        n_items=data.n_items,
+        n_features=count_user_features(data),
     )
 
 
@@ -435,7 +436,9 @@ def design_canaries(
         names = text, "nothing"
     if common:
         names = f"{names[0]} and a common item", f"{names[1]} and the common item"
-    grown, old = _add_items(interactions, pool, rng), interactions.n_items
+    old, known = interactions.n_items, interactions.genres
+    genres = rng.random((pool, 0 if known is None else known.shape[1])) < 0.5
+    grown = _add_items(interactions, int(interactions.items.max(initial=-1)), genres)
     history = [
         _make_histories(
             old + np.concatenate([items, common_items], axis=1),
@@ -494,20 +497,20 @@ def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -
     return sparse.csr_array(histories)
 
 
-def _add_items(interactions: Interactions, more: int, rng: np.random.Generator) -> Interactions:
-    """Appends ``more`` new items without ratings to the catalogue. Each new item has each genre
-    with probability 1/2.
+def _add_items(interactions: Interactions, last: int, genres: NDArray[np.bool_]) -> Interactions:
+    """Appends new items without ratings to the catalogue.
+
+    ``last``: largest identifier of an item; new items have the identifiers after it.
+    ``genres``: whether each new item has each genre (k, number of genres); ignored if the catalogue
+        has no genres.
     """
-    table, genres, titles = interactions.ratings, interactions.genres, interactions.titles
-    width = interactions.n_items + more
-    numbers = table.data, table.indices, table.indptr
-    if genres is not None:
-        genres = np.concatenate([genres, rng.random((more, genres.shape[1])) < 0.5])
-    last = interactions.items.max(initial=-1)
+    table, titles, more = interactions.ratings, interactions.titles, len(genres)
+    numbers, width = (table.data, table.indices, table.indptr), interactions.n_items + more
+    known = interactions.genres
     return replace(
         interactions,
         items=np.append(interactions.items, last + 1 + np.arange(more)),
         ratings=sparse.csr_array(numbers, shape=(interactions.n_users, width)),
-        genres=genres,
+        genres=None if known is None else np.concatenate([known, genres]),
         titles=(*titles, *(f"new item {k + 1}" for k in range(more))) if titles else (),
     )

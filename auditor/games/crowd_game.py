@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
@@ -37,7 +38,6 @@ from fedrec_auditor.auditor.games.stated import (
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
@@ -230,11 +230,19 @@ def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | N
     The keys are descriptions for reports; the key of the honest broadcast is empty.
     """
     sent: dict[str, Broadcast | None] = {"": broadcast}
-    for name, part in (broadcast or {}).items():
-        if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating):
-            zeros = np.zeros_like(part)
-            sent[f" at a malicious broadcast, {name} all 0"] = {**(broadcast or {}), name: zeros}
+    for name, part in movable_parts(broadcast or {}).items():
+        zeros = {**(broadcast or {}), name: np.zeros_like(part)}
+        sent[f" at a malicious broadcast, {name} all 0"] = zeros
     return sent
+
+
+def movable_parts(broadcast: Broadcast) -> dict[str, NDArray[Any]]:
+    """Arrays of a broadcast that a malicious server may change, by name: its arrays of floats."""
+    return {
+        name: np.asarray(part)
+        for name, part in broadcast.items()
+        if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating)
+    }
 
 
 class CrowdGame(CanaryGame):
@@ -275,7 +283,7 @@ class CrowdGame(CanaryGame):
         population = canaries.small_population(
             ground.interactions, users, ground.shape[1], target.required_items
         )
-        sizes = canaries.population_of_claims(population, count_user_features(population))
+        sizes = canaries.population_of_claims(population, 1)
         _, opening = opening_with_canary(target, population, rng, ground.compute)
         broadcast, parties = first_broadcast(opening), opening.public.n_silos is not None
         all_deltas = self.scope_deltas(self.limit_rounds(target, ground.quick).scoped_claims(sizes))
@@ -321,7 +329,7 @@ class CrowdGame(CanaryGame):
             ground.attack,
             self.limit_rounds(ground.target, ground.quick),
         )
-        sizes = canaries.population_of_claims(population, count_user_features(population))
+        sizes = canaries.population_of_claims(population, 1)
         scope, sent = next(iter(scopes)), {"": broadcast}
         if of_uploads and target.is_steerable:
             sent = malicious_broadcasts(broadcast)

@@ -7,7 +7,7 @@ search finds, not necessarily the worst case.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,7 +32,6 @@ from fedrec_auditor.auditor.tracing.outputs import flatten_outputs
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import DesignedPair, Population, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import block_exits
@@ -207,20 +206,11 @@ def _malicious_broadcasts(broadcast: Broadcast) -> Iterator[tuple[str, Broadcast
     for name, sent in crowd_game.malicious_broadcasts(broadcast).items():
         if name and sent is not None:
             yield name.rpartition("broadcast, ")[2], sent
-    parts = _movable_parts(broadcast)
+    parts = crowd_game.movable_parts(broadcast)
     groups = {name: [name] for name in parts} if len(parts) > 1 else {}
     for text, names in {**groups, "all of it": list(parts)}.items():
         grown = {name: _FACTOR * parts[name] for name in names}
         yield f"{text} times {_FACTOR:g}", {**broadcast, **grown}
-
-
-def _movable_parts(broadcast: Broadcast) -> Mapping[str, np.ndarray]:
-    """Arrays of a broadcast that a malicious server may change, by name: its arrays of floats."""
-    return {
-        name: np.asarray(part)
-        for name, part in broadcast.items()
-        if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating)
-    }
 
 
 def _climb(
@@ -233,7 +223,7 @@ def _climb(
         standard deviations.
     """
     best, top, at, stride = broadcast, far, dict(broadcast), _STRIDE
-    parts = _movable_parts(broadcast)
+    parts = crowd_game.movable_parts(broadcast)
     scales = {name: float(part.std()) or 1.0 for name, part in parts.items()}
     for _ in range(STEPS if parts else 0):
         signs = {name: rng.choice([-1.0, 1.0], part.shape) for name, part in parts.items()}
@@ -306,11 +296,7 @@ class LocalGame(CanaryGame):
         ``rng``: random generator for the search of the histories.
         """
         yield from self._settings(ground, rng)
-        crowd = Population(
-            n_users=ground.interactions.n_users,
-            n_items=ground.interactions.n_items,
-            n_features=count_user_features(ground.interactions),
-        )
+        crowd = canaries.population_of_claims(ground.interactions)
         for pair in ground.target.designed_pairs():
             yield make_designed_setting(ground.target, crowd, pair, rng)
 
@@ -322,7 +308,7 @@ class LocalGame(CanaryGame):
             ground.interactions, *ground.shape, target.required_items
         )
         alone = target.limit_rounds(1)
-        sizes = canaries.population_of_claims(population, count_user_features(population))
+        sizes = canaries.population_of_claims(population, 1)
         claims = [c for c in alone.scoped_claims(sizes) if c.scope.vantage is Vantage.SERVER]
         deltas = self.scope_deltas(claims)
         if not deltas:

@@ -4,7 +4,7 @@ in the training.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -75,7 +75,7 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         f"{known_note}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     by_user = metrics.roc_area_per_user(scores, members, users)
-    auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", (prior, members), note)
+    auc_row, tpr_row = _rows(game, curve, [fpr], "popularity", len(pairs), note)
     unresolved = (
         f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} items that users do not have."
         for rate in FURTHER_FPRS
@@ -94,25 +94,20 @@ def run_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
 
 
 def _rows(
-    game: Game,
-    curve: metrics.Roc,
-    fprs: Sequence[float],
-    name: str,
-    baseline: tuple[NDArray[Any], NDArray[np.bool_]],
-    note: str,
+    game: Game, curve: metrics.Roc, fprs: Iterable[float], baseline: str, pairs: int, note: str
 ) -> list[AttackRow]:
     """Makes the row of the AUC, with the ROC curve, and one row of the TPR at each of ``fprs``.
 
-    ``baseline``: score of each candidate by the baseline (m,), and whether the guess is right for
-        each candidate (m,).
+    ``baseline``: name of the baseline of ``curve``.
+    ``pairs``: number of candidates.
     """
-    figures = [("AUC", curve.auc, curve.auc_gain, 0.5, metrics.roc_area(*baseline))] + [
+    figures = [("AUC", curve.auc, curve.auc_gain, 0.5, curve.baseline_auc)] + [
         (
             f"TPR at FPR {fpr:.2g}",
             curve.tpr[fpr],
             curve.tpr_gain[fpr],
             fpr,
-            metrics.tpr_at_fpr(*baseline, fpr),
+            curve.baseline_tpr[fpr],
         )
         for fpr in fprs
     ]
@@ -120,9 +115,9 @@ def _rows(
         game.make_row(
             metric,
             estimate,
-            {"random": random, name: scored},
+            {"random": random, baseline: scored},
             note,
-            pairs=len(baseline[0]),
+            pairs=pairs,
             gain=gain if scored >= random else None,
         )
         for metric, estimate, gain, random, scored in figures
@@ -274,4 +269,4 @@ def run_user_attack(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         for fpr in USER_FPRS
         if fpr not in curve.tpr
     )
-    return tuple(_rows(game, curve, [*curve.tpr], "number of ratings", (sizes, members), note))
+    return tuple(_rows(game, curve, curve.tpr, "number of ratings", len(members), note))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.attacks.parts.supervised import auc_influences, f1_of_classes, macro_f1
+from fedrec_auditor.attacks.parts.uploads import safe_ratio
 from fedrec_auditor.targets.compiled import compiled
 
 # Success of an attack: point estimates with confidence intervals over users.
@@ -119,16 +120,17 @@ class Roc:
     ``tpr``: true positive rate by false positive rate. False positive rates below 1 / number of
         non-members (candidates for which a guess of "yes" is wrong) are absent.
     ``band``: the curve and its confidence band.
-    ``auc_gain``: ``auc`` minus the area of the baseline; None without a baseline.
-    ``tpr_gain``: by false positive rate, ``tpr`` minus the true positive rate of the baseline;
-        empty without a baseline.
+    ``baseline_auc``, ``baseline_tpr``: area and true positive rates of the baseline.
+    ``auc_gain``, ``tpr_gain``: ``auc`` and ``tpr`` minus those of the baseline.
     """
 
     auc: Estimate
     tpr: Mapping[float, Estimate]
     band: RocBand
-    auc_gain: Estimate | None = None
-    tpr_gain: Mapping[float, Estimate] = field(default_factory=dict)
+    baseline_auc: float
+    baseline_tpr: Mapping[float, float]
+    auc_gain: Estimate
+    tpr_gain: Mapping[float, Estimate]
 
 
 def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
@@ -138,20 +140,6 @@ def roc_area(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
     ``members``: whether each candidate is a member, for which this guess is right (m,).
     """
     return float(_curve(scores, members, np.empty(0))[0])
-
-
-def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> float:
-    """True positive rate of the threshold at which a share ``fpr`` of non-members is classified as
-    members.
-
-    ``scores``: score per candidate (m,), larger if the attack guesses "member".
-    ``members``: whether each candidate is a member, for which this guess is right (m,).
-
-    Candidates with equal scores are classified at random, so that the curve is linear across ties.
-    Raises InputError if ``fpr`` is below 1 / number of non-members.
-    """
-    _check_fpr(members, fpr)
-    return float(_curve(scores, members, np.array([fpr]))[1])
 
 
 def roc_area_per_user(
@@ -189,8 +177,8 @@ def roc_curve(
     fprs: Sequence[float],
     confidence: float,
     rng: np.random.Generator,
+    baseline: NDArray[Any],
     trainings: NDArray[np.integer[Any]] | None = None,
-    baseline: NDArray[Any] | None = None,
 ) -> Roc:
     """Computes the ROC curve, its area and its height at ``fprs``, with confidence intervals over
     users.
@@ -204,12 +192,12 @@ def roc_curve(
         randomness. Trainings are then resampled, too: the weight of a candidate is the number of
         draws of its user times the number of draws of its training. The intervals then cover at
         least as often as stated (Owen 2007, The pigeonhole bootstrap).
-    ``baseline``: scores of the candidates without the attack (m,), or None. The intervals of gains
-        are paired: both curves are computed from the same resampled users.
+    ``baseline``: scores of the candidates without the attack (m,). The intervals of gains are
+        paired: both curves are computed from the same resampled users.
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
-    resolved = [fpr for fpr in fprs if _is_resolved(fpr, negatives)]
+    resolved = [fpr for fpr in fprs if 1.0 - 1e-9 <= fpr * negatives < negatives]
     grid = np.geomspace(1 / max(negatives, 1), 1.0, CURVE_POINTS)
     rates = np.concatenate([resolved, grid])
     weights = bootstrap_weights(len(names), rng)
@@ -226,18 +214,18 @@ def roc_curve(
     whole = np.isfinite(replicates[:, 0])
     n, k = len(names), 1 + len(resolved)
     figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
-    gains = []
-    if baseline is not None:
-        gain = value - _curve(baseline, members, rates)
-        gained = (replicates - drawn(baseline))[whole, :k]
-        gains = _intervals(gain[:k], gained, n, confidence, -1.0)
+    below = _curve(baseline, members, rates)
+    gained = (replicates - drawn(baseline))[whole, :k]
+    gains = _intervals((value - below)[:k], gained, n, confidence, -1.0)
     low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
         tpr=dict(zip(resolved, figures[1:], strict=True)),
         band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
-        auc_gain=gains[0] if gains else None,
-        tpr_gain=dict(zip(resolved, gains[1:], strict=False)),
+        baseline_auc=float(below[0]),
+        baseline_tpr=dict(zip(resolved, below[1:k].tolist(), strict=True)),
+        auc_gain=gains[0],
+        tpr_gain=dict(zip(resolved, gains[1:], strict=True)),
     )
 
 
@@ -267,19 +255,6 @@ def _intervals(
         percentile_interval(float(value), some, n, confidence, min_value)
         for value, some in zip(values, replicates.T, strict=True)
     ]
-
-
-def _is_resolved(fpr: float, negatives: int) -> bool:
-    return 1.0 - 1e-9 <= fpr * negatives < negatives
-
-
-def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
-    negatives = int(np.count_nonzero(~members))
-    if not _is_resolved(fpr, negatives):
-        raise InputError(
-            f"Expected fpr in [1/{negatives}, 1), because there are {negatives} non-members, "
-            f"got fpr={fpr!r}. Give more non-members or a larger fpr."
-        )
 
 
 def bootstrap_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -607,8 +582,7 @@ def expected_random_f1(counts: NDArray[np.floating], probabilities: NDArray[np.f
     n = round(float(counts.sum()))
     k = np.arange(n + 1)
     mass = stats.binom.pmf(k[None, :], n, probabilities[:, None])
-    sizes = k[None, :] + counts[:, None]
-    f1 = np.divide(2.0 * k * counts[:, None] / n, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+    f1 = safe_ratio(2.0 * k * counts[:, None] / n, k[None, :] + counts[:, None])
     return float((mass * f1).sum(axis=1).mean())
 
 
@@ -687,8 +661,3 @@ def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0
         confidence=users.confidence,
         n_users=users.n_users,
     )
-
-
-def safe_ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Computes ``part / whole`` elementwise, and 0 where ``whole`` is not positive."""
-    return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))

@@ -37,8 +37,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.features import count_user_features
-from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 STATISTIC_TEXT = (
@@ -457,10 +456,7 @@ class OneRunGame(CanaryGame):
                 f"a model of {target.required_items} items. Give a function that makes the model."
             )
         trained, count = _target_at_length(ground), _n_canaries(ground)
-        features = count_user_features(interactions)
-        crowd = Population(
-            n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
-        )
+        crowd = canary.population_of_claims(interactions)
         scopes = self.scope_deltas(trained.scoped_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
@@ -479,11 +475,7 @@ class OneRunGame(CanaryGame):
                 )
                 yield Skipped(scopes=same, reason=reason)
                 continue
-            sizes = Population(
-                n_users=canaries.crowd.n_users + count,
-                n_items=canaries.crowd.n_items,
-                n_features=features,
-            )
+            sizes = canary.population_of_claims(canaries.crowd, count)
             deltas = self.scope_deltas(trained.scoped_claims(sizes))
             yield Setting(
                 target=trained,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.attacks.parts.uploads import change_of_sum
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Kind, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -335,21 +336,19 @@ def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
 def subtract_base(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
-    """Turns sums of models into sums of model changes: subtracts ``count`` times the broadcast from
-    each array of ``parts``, if that reduces the norm of the array.
+    """Turns sums of models into sums of model changes, and leaves sums of changes as they are.
 
     ``parts``: sums over ``count`` messages, by name of the array.
 
-    Sums of changes may have the name of a model, but the subtraction does not reduce their norm.
+    Sums of changes may have the name of a model, see ``change_of_sum``.
     """
-    known, results = broadcast or {}, {}
-    for name, part in parts.items():
-        results[name] = original = np.asarray(part, float)
-        if name in known and np.shape(known[name]) == original.shape:
-            moved = original - count * np.asarray(known[name], float)
-            if np.vdot(moved, moved) < np.vdot(original, original):
-                results[name] = moved
-    return results
+    known = broadcast or {}
+    return {
+        name: change_of_sum(part, known[name], count)
+        if name in known and np.shape(known[name]) == np.shape(part)
+        else np.asarray(part, float)
+        for name, part in parts.items()
+    }
 
 
 def model_difference(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
+from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, safe_ratio, subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.auditor.games.membership import log_odds
@@ -111,8 +111,8 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         n_items).
     """
     hits = np.count_nonzero(guess & truth, axis=1)
-    precision = metrics.safe_ratio(hits, np.count_nonzero(guess, axis=1))
-    recall = metrics.safe_ratio(hits, np.count_nonzero(truth, axis=1))
+    precision = safe_ratio(hits, np.count_nonzero(guess, axis=1))
+    recall = safe_ratio(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(is_popular(truth), truth.shape)
     return [
         _row(
@@ -148,8 +148,8 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
     return _row(
         game,
         "ratings exact",
-        metrics.safe_ratio(exact, sizes),
-        {"most frequent rating": metrics.safe_ratio((truth == usual).sum(axis=1), sizes)},
+        safe_ratio(exact, sizes),
+        {"most frequent rating": safe_ratio((truth == usual).sum(axis=1), sizes)},
         "The attack guesses this share of ratings exactly; the baseline knows which are rated.",
     )
 
@@ -207,10 +207,10 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     """
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
-    cosine = metrics.safe_ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
+    cosine = safe_ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    of_mean = metrics.safe_ratio(truth @ mean, lengths * np.linalg.norm(mean))
+    of_mean = safe_ratio(truth @ mean, lengths * np.linalg.norm(mean))
     return _row(
         game,
         "user vector cosine",

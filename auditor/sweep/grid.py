@@ -155,9 +155,10 @@ def make_variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Var
             grid.append(Variant(target, _settings(target, plan, fields), swept))
     for axis in axes:
         if not any(axis.name in variant.swept for variant in grid):
+            known = {NOISE_AXIS}.union(*map(_fields, plan.targets))
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
-                f"{suggest_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
+                f"{suggest_names(axis.field, sorted(known), 'They have')}"
             )
     times = Counter(each.identity for each in grid)
     if twice := [each for each in grid if times[each.identity] > 1]:
@@ -302,10 +303,6 @@ def _fields(target: str) -> frozenset[str]:
         return frozenset()
     known, aliases = target_fields(target)
     return known | aliases.keys()
-
-
-def _all_fields(targets: Sequence[str]) -> set[str]:
-    return {field for target in targets for field in _fields(target)} | {NOISE_AXIS}
 
 
 def training_rows(place: int, seed: int, record: Record) -> Iterator[SweepRow]:

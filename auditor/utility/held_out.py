@@ -8,7 +8,6 @@ from a baseline is computed user by user, on one split and with one set of ranke
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import POPULARITY
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Target
+from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 # Largest number of tested users. If there are more, this number of users is drawn at random.
 MAX_TESTED = 20_000
@@ -29,16 +28,15 @@ _NUMBERS = 1 << 23  # scores at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutData(ABC):
-    """Base class of data that are split for an evaluation of utility: training data, and held-out
-    data.
+class HeldOutData:
+    """Data that are split for an evaluation of utility: training data, and held-out data.
 
-    ``train``: the training data. Each subclass adds the held-out data of its protocol.
+    ``train``: the training data. Each subclass adds the held-out data of its protocol. Without a
+        subclass all data are training data, and utility is not measured.
     """
 
     train: Interactions
 
-    @abstractmethod
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
@@ -46,8 +44,9 @@ class HeldOutData(ABC):
         held-out data.
 
         The result has one row per metric, with a normal confidence interval. ``rng`` draws tested
-        users and items if not all are tested.
+        users and items if not all are tested. Raises NoScores if there are no held-out data.
         """
+        raise NoScores("Nothing is held out of the data, so utility is not measured.")
 
 
 def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:

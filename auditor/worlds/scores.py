@@ -93,14 +93,15 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     repeat. Numbers that differ by rounding to single precision count as equal.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
-    codes = _codes(np.concatenate(sides))
+    every = np.concatenate(sides)
+    codes = _codes(every)
     counts = np.stack(
         [
             np.bincount(part, minlength=int(codes.max()) + 1)
             for part in np.split(codes, [len(inside)])
         ]
     )
-    continuous = _continuous(np.concatenate(sides))
+    continuous = every.dtype.kind == "f" and any(map(_many_digits, every.T))
     names = ("in", "out")
     for here, there, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
         sizes, n = here[here > 0], len(rows)
@@ -145,11 +146,6 @@ def _by_chance(rows: NDArray[Any]) -> float:
         gaps = np.diff(values) / (_SAME * np.maximum(np.abs(values[1:]), 1e-300))
         found.append(np.count_nonzero((gaps > 1) & (gaps <= 1 + _FARTHER)) / _FARTHER)
     return min(found)
-
-
-def _continuous(rows: NDArray[Any]) -> bool:
-    """Checks whether the numbers of some column seem to come from a continuous distribution."""
-    return rows.dtype.kind == "f" and any(map(_many_digits, rows.T))
 
 
 def _many_digits(column: NDArray[Any]) -> bool:

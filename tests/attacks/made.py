@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.interaction_reconstruction import (
 )
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior
+from fedrec_auditor.attacks.readers.base import posterior
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 

@@ -24,7 +24,7 @@ from fedrec_auditor.attacks.membership_attacks import (
     log_ratios,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.attacks.readers.coordinate_reports import _typical
+from fedrec_auditor.attacks.readers.report_readers import _typical
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, HalfRuns
 from fedrec_auditor.auditor.games.membership import run_user_attack
@@ -193,9 +193,8 @@ def test_reports_reveal_members() -> None:
     # Within an item the user's own reports decide, not the item's popularity.
     users = np.repeat(np.arange(300), 60)
     for values in (found, (found - found.mean(axis=0)).round(9)):
-        measured = roc_curve(
-            values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng
-        )
+        asked = {"fprs": [0.01], "confidence": 0.999, "rng": rng, "baseline": values.ravel()}
+        measured = roc_curve(values.ravel(), truth.ravel(), users, **asked)
         assert measured.auc.low > 0.5
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import calibrate_readers
+from fedrec_auditor.attacks.parts.reading import calibrate_readers
 from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES

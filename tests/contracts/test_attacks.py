@@ -206,14 +206,6 @@ class PeeksIfItCan(Sizes):
         return super().score(component, view)
 
 
-class TakesSeeds(Sizes):
-    """Faulty attack: reads the seeds of the noise from stored messages."""
-
-    def score(self, component: Any, view: View) -> np.ndarray:
-        streams = getattr(component, "streams", None)
-        return super().score(component, view) if streams is None else streams.seeds.astype(float)
-
-
 class LooksAtTheType(Sizes):
     """Faulty attack: its scores depend on the class in which a message is stored."""
 
@@ -332,13 +324,6 @@ class LinksByChance:
         return np.zeros((messages, len(candidates)))
 
 
-class LinksWithTheClock(LinksByChance):
-    """Faulty linkage attack: draws from the operating system's generator."""
-
-    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
-        return np.random.default_rng().random((messages, len(candidates)))
-
-
 class KnowsTheOrder(LinksByChance):
     """Faulty linkage attack: repeats the shuffle of the last round with the test's own seed."""
 
@@ -377,12 +362,10 @@ def check_what_it_says(case: AttackCase) -> None:
 
 @catches(
     (check_only_the_wire_is_read, PeeksIfItCan()),
-    (check_only_the_wire_is_read, TakesSeeds()),
     (check_only_the_wire_is_read, LooksAtTheType()),
     (check_only_the_wire_is_read, RequiresTheStoredForm()),
     (check_only_the_wire_is_read, WantsTheClock()),
     (check_only_the_wire_is_read, ChangesTheModel()),
-    (check_only_the_wire_is_read, LinksWithTheClock()),
     (check_uploads_that_carry_nothing, KnowsTheAnswers()),
     (check_uploads_that_carry_nothing, KnowsTheOrder()),
     (check_uploads_are_read, NeedsNothing()),

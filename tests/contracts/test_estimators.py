@@ -206,13 +206,6 @@ def test_statement(estimator: Estimator) -> None:
     assert estimator.reference, "the estimator has no reference"
 
 
-def test_most_of_what_randomized_response_spends_is_shown(estimator: Estimator) -> None:
-    """Checks that 4,000 draws per world show 1.4 to 2.2 of a true epsilon of 2."""
-    world = response(2.0)
-    bound = estimate(estimator, worlds_of(world.a, world.b), samples=4_000)
-    assert 1.4 < bound.epsilon < 2.2
-
-
 class _Held(AllThresholds):
     """A correct estimator; each subclass makes one fault."""
 

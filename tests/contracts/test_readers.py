@@ -17,11 +17,10 @@ from scipy.special import logit
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading, uploads
-from fedrec_auditor.attacks.parts.calibration import calibrated
-from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader
-from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits
+from fedrec_auditor.attacks.parts.reading import calibrated
+from fedrec_auditor.attacks.readers.base import CERTAIN, Evidence, Reader, posterior
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.attacks.readers.report_readers import FlippedBits
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets import compute

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.attacks.parts.local_steps import fill_distances
-from fedrec_auditor.attacks.readers import coordinate_reports
-from fedrec_auditor.attacks.readers.rating_rows import RatingRows
+from fedrec_auditor.attacks.readers import report_readers
+from fedrec_auditor.attacks.readers.rating_rows import RatingRows, fill_distances
 from fedrec_auditor.auditor.games.metrics import roc_area
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -94,7 +93,7 @@ def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(1)
     typical = rng.uniform(-1, 1, (2, items, factors))
     share = np.full(items, 0.2)
-    monkeypatch.setattr(coordinate_reports, "_typical", lambda *_: (*typical, share))
+    monkeypatch.setattr(report_readers, "_typical", lambda *_: (*typical, share))
     truth = rng.random((users, items)) < 0.2
     view = reported(truth, rng, epsilon=epsilon, reports=3, factors=factors)
     sent = view.rounds[0].uploads.components["reports"].dense(np.arange(users))

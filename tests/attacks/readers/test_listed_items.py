@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +10,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.readers.base import Evidence
+from fedrec_auditor.attacks.readers.base import Evidence, posterior
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.membership import log_odds
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Uploads, View
+from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, sets_of, view_of
 
 USERS, ITEMS, LENGTH = 120, 150, 100
@@ -45,34 +43,9 @@ def alone(items: Ids, rng: np.random.Generator) -> Ids:
     return rng.permutation(items)
 
 
-def first(items: Ids, rng: np.random.Generator) -> Ids:
-    """Own items in random order, then others up to the end."""
-    return np.concatenate([rng.permutation(items), others(items, rng)])
-
-
 def mixed(items: Ids, rng: np.random.Generator) -> Ids:
     """Own items mixed with the same number of others, drawn anew."""
     return rng.permutation(np.concatenate([items, others(items, rng)[: len(items)]]))
-
-
-def twice(items: Ids, rng: np.random.Generator) -> Ids:
-    """Own items twice, and twice as many others once, in random order."""
-    return rng.permutation(np.concatenate([items, items, others(items, rng)[: 2 * len(items)]]))
-
-
-def last(items: Ids, rng: np.random.Generator) -> Ids:
-    """Some others, then own items in their order."""
-    return np.concatenate([others(items, rng)[:30], items])
-
-
-def last_of_all(items: Ids, rng: np.random.Generator) -> Ids:
-    """Other items from the start of a list, then own items in random order."""
-    return np.concatenate([others(items, rng), rng.permutation(items)])[-LENGTH:]
-
-
-def last_of_thrice(items: Ids, rng: np.random.Generator) -> Ids:
-    """Twice as many others, then own items."""
-    return np.concatenate([others(items, rng)[: 2 * len(items)], items])
 
 
 def nearly_all_in_order(items: Ids, rng: np.random.Generator) -> Ids:
@@ -82,17 +55,6 @@ def nearly_all_in_order(items: Ids, rng: np.random.Generator) -> Ids:
 
 def nothing(items: Ids, rng: np.random.Generator) -> Ids:
     return rng.permutation(ITEMS)[:30]
-
-
-def some(items: Ids, rng: np.random.Generator) -> Ids:
-    """A new part of own items per round, then as many others from a fixed set."""
-    pool = others(items, np.random.default_rng(items))[: 2 * len(items)]
-    count = rng.integers(len(items) // 4, len(items)) + 1
-    return np.concatenate([rng.permutation(items)[:count], rng.choice(pool, count)])
-
-
-def in_order(items: Ids, rng: np.random.Generator) -> Ids:
-    return np.sort(some(items, rng))
 
 
 def padded(items: Ids, length: int) -> Ids:
@@ -122,70 +84,25 @@ def f1(seen: View) -> float:
     ("lister", "rounds", "least"),
     [
         (alone, 1, 0.99),
-        (first, 2, 0.99),
-        (last, 2, 0.99),
+        (alone, 3, 0.99),
         (mixed, 5, 0.99),
         (nearly_all_in_order, 5, 0.99),
-        (twice, 5, 0.85),
-        (first, 1, 0.85),
-        (last_of_all, 1, 0.85),
-        (some, 8, 0.97),
     ],
 )
 def test_own_items_are_distinguished_from_others(lister: Lister, rounds: int, least: float) -> None:
     assert f1(view(lister, rounds)) >= least
 
 
-def test_numbers_sent_with_a_sorted_list_are_used() -> None:
-    plain = view(in_order, 8)
-    rng = np.random.default_rng(4)
-    rounds = []
-    for one in plain.rounds:
-        assert one.uploads is not None
-        sent_items = one.uploads.components["list"].dense(np.arange(USERS))
-        mine = np.take_along_axis(HELD, sent_items.clip(min=0), axis=1)
-        scores = Dense(rng.normal(2.0 * mine), Kind.RATINGS)
-        rounds.append(sent({"list": Dense(sent_items, Kind.ITEMS), "score": scores}))
-    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > f1(plain) + 0.05
-
-
-def test_users_without_a_common_end_are_read_by_tenths() -> None:
-    """One of three lists has an item behind the own ones; no list shows the number before them."""
-
-    def some(items: Ids, rng: np.random.Generator) -> Ids:
-        rest = others(items, rng)
-        before, behind = rest[: rng.integers(5, 70)], rest[70 : 70 + (items.sum() % 3 == 0)]
-        return np.concatenate([before, items, behind])
-
-    short = HELD.sum(axis=1) < 20
-    open_end = short & (HELD @ np.arange(ITEMS) % 3 == 0)
-    guess = sets_of(view(some, 2))
-    assert float(metrics.set_f1(guess, HELD)[open_end].mean()) > 0.8
-
-
-@pytest.mark.parametrize("lister", [last, last_of_thrice])
-def test_users_with_one_list_are_read_by_the_rule_of_other_users(lister: Lister) -> None:
-    seen, once = view(lister, 2), np.arange(USERS) % 3 == 0
-    one, two = seen.rounds
-    assert two.uploads is not None
-    again = np.flatnonzero(~once)
-    kept = {name: part.take(again) for name, part in two.uploads.components.items()}
-    seen = replace(seen, rounds=(one, replace(two, uploads=Uploads(again, kept))))
-    guess = sets_of(seen)
-    short = HELD.sum(axis=1) * 3 <= LENGTH
-    assert float(metrics.set_f1(guess, HELD)[once & short].mean()) >= 0.99
-
-
 def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
-    """Items of even numbers are in one list, of odd numbers in another one, in different rounds."""
+    """Items of even and of odd numbers are in separate lists, sent in different rounds."""
     rng, rounds = np.random.default_rng(2), []
-    for number in range(4):
+    for number in range(10):
         part, lists = np.arange(ITEMS) % 2 == number % 2, []
         for held in HELD:
             own, rest = np.flatnonzero(held & part), np.flatnonzero(part & ~held)
             lists.append(padded(np.concatenate([own, rng.permutation(rest)[:20]]), LENGTH))
         rounds.append(sent({f"list.{number % 2}": Dense(np.stack(lists), Kind.ITEMS)}))
-    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) >= 0.99
+    assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > 0.95  # of one of the lists, at most .7
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -203,7 +120,7 @@ def test_lists_of_random_items_give_no_evidence() -> None:
 
 def test_evidence_on_a_user_does_not_depend_on_the_request() -> None:
     for rounds in (1, 2, 4):
-        seen, few = view(first if rounds < 4 else mixed, rounds), np.array([3, 17])
+        seen, few = view(mixed, rounds), np.array([3, 17])
         (reader,) = reading.readers_of(seen)
         among = reader.read(seen, np.arange(USERS)).log_ratio
         assert among is not None
@@ -229,7 +146,14 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     assert area > prior + (0.03 if there == 1 else 0)
     sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (ratio, guessed))
     assert sets > popular + (0.1 if there == 1 else 0)
-    assert seen.notes == ["Matches codes to items by how many users have each."]
+    assert seen.notes[1:] == ["Matches codes to items by how many users have each."]
+
+
+def test_without_code_a_note_says_that_orders_and_numbers_are_not_read() -> None:
+    plain = view(alone, 1)
+    assert reading.read_evidence(plain, np.arange(USERS)).log_ratio is not None
+    (note,) = plain.notes
+    assert note.startswith("Lists are read as sets.")
 
 
 def test_unknown_codes_are_refused_without_known_popularity() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
     AttributeBayes,
     AttributeKnn,
@@ -22,7 +21,8 @@ from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks import made
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=60, n_items=40, profile=10, signal=1.0).load()
@@ -31,12 +31,8 @@ ATTACKS = [AttributeKnn(), AttributeLogistic(), AttributeSvc(), AttributeTree(),
 
 def view_of(parts: dict[str, np.ndarray], n: int = 60) -> View:
     """One round of changes, from the first users."""
-    count = len(next(iter(parts.values())))
-    sent = Uploads(
-        np.arange(count), {name: Dense(part, Kind.CHANGE) for name, part in parts.items()}
-    )
-    public = Public(algorithm="any", n_users=n, n_items=40)
-    return Transcript(public=public, rounds=(Round(None, sent),)).view(Vantage.SERVER)
+    dense = {name: Dense(part, Kind.CHANGE) for name, part in parts.items()}
+    return made.view_of(made.sent(dense), users=n, items=40)
 
 
 def play(

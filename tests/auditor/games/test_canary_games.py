@@ -49,7 +49,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import Lfl
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.auditor.games.played import DATA, POPULATION, SURE, play
@@ -277,14 +277,6 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
     played, store = trainings(Fcf(rounds=2, factors=2), canary, *told), MemoryStore()
     for vantage in told:
         assert bound(played, vantage, store=store).epsilon > 1.0, vantage
-
-
-@pytest.mark.calibration
-def test_meta_learning_without_protection_gives_the_canary_away() -> None:
-    target = Privrec(rounds=1, embedding=1, width=16, local_epochs=1)
-    canary = list(extreme_canaries(PRESENCE, POPULATION))[-1]
-    found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS, runs=60)
-    assert found.epsilon > 1.0
 
 
 @pytest.mark.calibration

@@ -26,7 +26,9 @@ from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import View
+from tests.attacks import made
+from tests.attacks.made import sent
 from tests.auditor.games.played import game
 
 DATA = Synthetic(n_users=80, n_items=60, profile=12, seed=3).load()
@@ -53,11 +55,10 @@ class Scripted:
         return guess
 
 
-def view_of(interactions: Interactions) -> View:
+def view_of(interactions: Interactions, **more: Any) -> View:
     bits = (interactions.ratings.toarray() != 0).astype(np.int8)
-    uploads = Uploads(np.arange(interactions.n_users), {"bits": Dense(bits, Kind.BITS)})
-    public = Public(algorithm="raw", n_users=interactions.n_users, n_items=interactions.n_items)
-    return Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+    one = sent({"bits": Dense(bits, Kind.BITS)})
+    return made.view_of(one, users=interactions.n_users, items=interactions.n_items, **more)
 
 
 def play(room: Any, attack: Any, interactions: Interactions = DATA) -> Any:
@@ -252,11 +253,7 @@ def test_of_large_data_fewer_users_are_attacked_and_the_rows_say_how_many(
 def test_too_many_messages_without_senders_are_not_searched(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bits = {"bits": Dense((DATA.ratings.toarray() != 0).astype(np.int8), Kind.BITS)}
-    public = Public(algorithm="raw", n_users=DATA.n_users, n_items=DATA.n_items)
-    one = Round(None, Uploads(np.arange(DATA.n_users), bits))
-    transcript = Transcript(public=public, rounds=(one,))
-    view = transcript.view(Vantage.SHUFFLED, np.random.default_rng(0))
+    view = view_of(DATA, vantage=Vantage.SHUFFLED, rng=np.random.default_rng(0))
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.MAX_SEARCHED", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
     (row,) = room.run_attack(game(Scripted(family, None), view, DATA))

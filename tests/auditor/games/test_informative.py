@@ -15,16 +15,15 @@ from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import read_rounds, senders
 from fedrec_auditor.auditor.games.informative import MAX_NUMBER, filter_view
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Rows
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import Round, Uploads, View
+from tests.attacks import made
 
 BASE = np.arange(60.0, dtype=np.float32).reshape(20, 3)
 
 
 def view_of(*rounds: Uploads, n_users: int = 6) -> View:
     model = {"table": BASE, "bias": np.zeros(2, np.float32)}
-    public = Public(algorithm="any", n_users=n_users, n_items=20)
-    made = tuple(Round(model, sent) for sent in rounds)
-    return Transcript(public=public, rounds=made).view(Vantage.SERVER)
+    return made.view_of(*(Round(model, sent) for sent in rounds), users=n_users, items=20)
 
 
 def changes(row: int, size: float = 1.0) -> np.ndarray:

@@ -17,7 +17,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
+from fedrec_auditor.targets.transcript import Uploads, View
+from tests.attacks.made import sent, view_of
 from tests.auditor.games.played import game
 from tests.contracts.trainings import as_arrays
 
@@ -28,9 +29,8 @@ SERVER, SHUFFLED = Vantage.SERVER, Vantage.SHUFFLED
 
 def bits(*rounds: tuple[np.ndarray, np.ndarray]) -> View:
     """A view of bits without a known channel: senders and what they sent, round by round."""
-    public = Public(algorithm="bits", n_users=40, n_items=rounds[0][1].shape[1])
-    kept = [Round(None, Uploads(u, {"bits": Dense(sent, Kind.BITS)})) for u, sent in rounds]
-    return Transcript(public=public, rounds=tuple(kept)).view(Vantage.SERVER)
+    kept = (sent({"bits": Dense(values, Kind.BITS)}, users=users) for users, values in rounds)
+    return view_of(*kept, users=40, items=rounds[0][1].shape[1])
 
 
 def play(
@@ -71,13 +71,9 @@ def test_memoised_bits_are_linked_and_fresh_coins_are_not(vantage: Vantage) -> N
 @pytest.mark.parametrize("kind", [Kind.CODES, Kind.ITEMS])
 def test_lists_are_linked_in_any_order(kind: Kind) -> None:
     rng = np.random.default_rng(1)
-    users, listed = np.arange(40), rng.random((40, 50)).argsort(axis=1)[:, :12]
-    public = Public(algorithm="lists", n_users=40, n_items=50)
-    rounds = (
-        Round(None, Uploads(users, {"list": Dense(rng.permuted(listed, axis=1), kind)}))
-        for _ in range(2)
-    )
-    linked = play(Transcript(public=public, rounds=tuple(rounds)).view(SERVER))
+    listed = rng.random((40, 50)).argsort(axis=1)[:, :12]
+    rounds = (sent({"list": Dense(rng.permuted(listed, axis=1), kind)}) for _ in range(2))
+    linked = play(view_of(*rounds, users=40, items=50))
     assert linked["linkage top-1"].value == 1.0
 
 
@@ -201,21 +197,20 @@ def test_it_weakens_as_noise_grows(vantage: Vantage) -> None:
 
 def test_parts_that_tell_of_a_user_are_weighed_and_others_ignored() -> None:
     """Two parts alike, one apart from the other, and ten of noise, in three rounds."""
-    rng, users = np.random.default_rng(0), np.arange(120)
-    own = rng.standard_normal((2, 120, 20))
+    own = np.random.default_rng(0).standard_normal((2, 120, 20))
 
     def top_1(told: int, noise: int) -> float:
         rounds = []
         for seed in range(3):
             drawn = np.random.default_rng(seed)  # the same noise of a part, whatever is beside it
-            sent = {f"own {k}": own[k] + 1.5 * drawn.standard_normal(own[k].shape) for k in (0, 1)}
-            parts = dict(list(sent.items())[:told])
+            own_parts = {
+                f"own {k}": own[k] + 1.5 * drawn.standard_normal(own[k].shape) for k in (0, 1)
+            }
+            parts = dict(list(own_parts.items())[:told])
             parts |= {f"noise {k}": drawn.standard_normal((120, 20)) for k in range(noise)}
             dense = {name: Dense(values, Kind.CHANGE, 1.0) for name, values in parts.items()}
-            rounds.append(Round(None, Uploads(users, dense)))
-        public = Public(algorithm="planted", n_users=120, n_items=7)
-        view = Transcript(public=public, rounds=tuple(rounds)).view(SERVER)
-        return float(play(view)["linkage top-1"].value)
+            rounds.append(sent(dense))
+        return float(play(view_of(*rounds, users=120, items=7))["linkage top-1"].value)
 
     alone, both = top_1(1, 0), top_1(2, 0)
     assert both > alone + 0.2

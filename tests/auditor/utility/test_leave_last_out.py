@@ -86,18 +86,6 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
     np.testing.assert_allclose(found[:, 0], [hit, gain])
 
 
-def test_a_constant_score_reaches_the_random_figure() -> None:
-    rng = np.random.default_rng(1)
-    data = interactions((rng.random((50, 300)) < 0.1) * 1.0 + np.eye(50, 300))
-    split = hold_out(data, rng)
-    rows = split.evaluate(Scorer(np.zeros((50, 300))), Model(), confidence=0.95, rng=rng)
-    for row in rows:
-        assert row.value == pytest.approx(row.random)
-    sampled = next(r for r in rows if (r.metric, r.protocol) == ("HR@10", "99 sampled negatives"))
-    assert sampled.random == pytest.approx(0.1)
-    assert gains(np.array([0]), np.array([4]), 10)[0] == 1.0
-
-
 def test_an_oracle_always_hits_and_its_opposite_never() -> None:
     rng = np.random.default_rng(2)
     data = interactions((rng.random((40, 200)) < 0.1) * 1.0 + np.eye(40, 200) + np.eye(40, 200, 1))

@@ -109,19 +109,6 @@ def test_a_claim_below_that_epsilon_is_refuted() -> None:
     assert verify_ldp(FORMS["JSON"], epsilon=2.0, samples=2_000, trace=False).verdict == "VIOLATED"
 
 
-@pytest.mark.calibration
-def test_fields_are_read_where_hypothesis_looks_for_inputs() -> None:
-    inputs = st.integers(0, 3)
-
-    def report(x: int, rng: Rng) -> Any:
-        return {"salt": salt(rng), "bit": said(x % 2, rng)}
-
-    found = verify_ldp(report, epsilon=2.0, samples=1_500, inputs=inputs, trace=False)
-    assert found.verdict == "VIOLATED"
-    assert 2.5 < found.epsilon_lower <= 3.0
-    assert found.witness.output.startswith("output.bit ")
-
-
 def test_values_seen_under_one_input_only_are_told_by_their_field() -> None:
     def leaky(x: int, rng: Rng) -> Any:
         word = f"debug {x}" if rng.random() < 0.01 else ""

@@ -155,13 +155,6 @@ def test_it_is_not_far_from_the_stated_rate_either() -> None:
     assert misses(1.0, 0.1, 1.0, 120, both=True) > 0.002
 
 
-def test_the_miss_rate_would_show_if_delta_were_forgotten() -> None:
-    rights = np.arange(121)
-    probability = stats.binom(120, 0.7 / (1 + math.exp(-1)) + 0.3).pmf(rights)
-    forgetful = joint_binomial_epsilon(rights, 120 - rights, 0, ALPHA)
-    assert probability[forgetful > 1.0].sum() > 0.5
-
-
 def test_ends() -> None:
     assert joint_binomial_epsilon(0, 0, 0, ALPHA) == 0.0
     assert joint_binomial_epsilon(0, 50, 0, ALPHA) == 0.0

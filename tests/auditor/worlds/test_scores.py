@@ -203,16 +203,6 @@ def test_no_order_of_scores_changes_a_bound_at_all_thresholds(unequal: int) -> N
         assert bound.epsilon == band.epsilon(0.0)
 
 
-@pytest.mark.parametrize("name", FAMILIES["estimators"].names())
-def test_every_estimator_reads_saved_scores(name: str) -> None:
-    rng = np.random.default_rng(3)
-    inside, outside = rng.normal(2, 1, 4000), rng.normal(0, 1, 4000)
-    bound = from_scores(inside, outside, delta=1e-3, estimator=name)
-    assert 1.0 < bound.epsilon < gaussian_epsilon(1e-3, 2.0)
-    again = from_scores(inside, outside, delta=1e-3, estimator=name)
-    assert again == bound
-
-
 def test_vectors_are_scores_too() -> None:
     rng = np.random.default_rng(5)
     inside = rng.normal(0, 1, (4000, 8)) + 0.7

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import (
+from fedrec_auditor.attacks.parts.reading import (
     UNSCALED,
     calibrate_readers,
     calibrated,

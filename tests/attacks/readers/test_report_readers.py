@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.attacks.parts.prior import posterior, prior
-from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.attacks.readers.flipped_bits import FlippedBits, fit_activity
+from fedrec_auditor.attacks.readers.base import Evidence, posterior, prior
+from fedrec_auditor.attacks.readers.report_readers import FlippedBits, fit_activity
 from fedrec_auditor.auditor.games.metrics import set_f1
 from tests.attacks.made import SKEWED, flipped, reconstructed
 
